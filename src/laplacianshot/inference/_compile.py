@@ -1,0 +1,41 @@
+"""Compiled kernels: numba's ``njit`` with an on-disk cache that never stands in the way.
+
+A kernel is compiled at its first call, released from the GIL, and kept on disk for the next process. Where no cache
+folder is writable, or the disk is full, the kernel is compiled again in each process instead of failing.
+
+Numba keys a cached kernel on the file that defines it: a helper that a kernel calls must live in the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _ForgivingCache(FunctionCache):
+    """A cache that is a convenience only: what cannot be read or written is compiled anew."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except (OSError, EOFError):
+            return None
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` without the GIL, cached on disk where that is possible."""
+    dispatcher: Any = njit(nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy")(function)
+    # RuntimeError: numba found no writable folder for its cache.
+    with suppress(RuntimeError):
+        dispatcher._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]
+    return cast(Function, dispatcher)

@@ -1,0 +1,117 @@
+"""Threads over row blocks.
+
+Kernels and matrix products release the GIL, so plain threads run them in parallel, each with a single-threaded BLAS.
+Unlike numba's own threading layers this is safe when several threads fit at once and after a fork, and unlike a
+threaded BLAS it does not stall on a busy machine, where its threads would wait for one another. Blocks are cut by the
+number of rows alone and partial sums are added in order, so a result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from threadpoolctl import ThreadpoolController
+
+# Below this many elementary operations a thread costs more than it saves.
+_WORTH_A_THREAD = 200_000
+
+
+def available_threads() -> int:
+    """Threads to use: ``OMP_NUM_THREADS`` where it is set (joblib's workers set it), else the cores of this process."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def row_blocks(n_rows: int, rows: int) -> list[tuple[int, int]]:
+    """``[0, n_rows)`` cut into consecutive blocks of at most ``rows`` rows."""
+    return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def even_blocks(n_rows: int, rows: int, most: int) -> list[tuple[int, int]]:
+    """``[0, n_rows)`` cut into blocks of about ``rows`` rows, or larger ones so that there are at most ``most``."""
+    return row_blocks(n_rows, max(rows, -(-n_rows // most)))
+
+
+class _SingleThreadedBlas:
+    """Holds every BLAS of the process to one thread while anyone asks for it.
+
+    The limit is global to the process. Counting its holders keeps overlapping fits from restoring each other's limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._holders = 0
+        self._limiter: Any = None
+
+    def acquire(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+                self._limiter.__enter__()
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limiter.__exit__(None, None, None)
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController()
+
+
+_blas = _SingleThreadedBlas()
+if hasattr(os, "register_at_fork"):
+    # A child forked in the middle of a fit must not inherit a lock that nobody will release.
+    os.register_at_fork(after_in_child=lambda: _blas.__init__())  # type: ignore[misc]
+
+
+class Workers:
+    """A short-lived pool of threads with a single-threaded BLAS; for little work there is no pool, only the caller.
+
+    Parameters
+    ----------
+    work : int
+        Rough number of elementary operations of one pass.
+    """
+
+    def __init__(self, work: int) -> None:
+        self.threads = available_threads() if work >= _WORTH_A_THREAD else 1
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+
+    def __enter__(self) -> Self:
+        _blas.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _blas.release()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, function: Callable[[int, int, int], object], blocks: list[tuple[int, int]]) -> None:
+        """Call ``function(number, start, stop)`` for every block, in any order."""
+        if self._pool is None or len(blocks) == 1:
+            for number, (start, stop) in enumerate(blocks):
+                function(number, start, stop)
+            return
+        futures = [self._pool.submit(function, number, start, stop) for number, (start, stop) in enumerate(blocks)]
+        for future in futures:
+            future.result()
+
+    def share(self, n_rows: int) -> list[tuple[int, int]]:
+        """``[0, n_rows)`` cut into one block a thread; for work whose result does not depend on the cut."""
+        return row_blocks(n_rows, max(1, -(-n_rows // self.threads)))

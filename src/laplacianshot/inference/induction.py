@@ -1,0 +1,61 @@
+"""Rows that come after the fit: classified by the fitted prototypes and the fitted rows near them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from laplacianshot.inference._threads import row_blocks
+from laplacianshot.inference._types import Floats
+from laplacianshot.inference.neighbors import cross_neighbors
+from laplacianshot.inference.prototypes import squared_distances
+
+_BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True, repr=False)
+class InductiveRule:
+    """The assignment of one more row, all others staying as they are.
+
+    ``y = softmax(-tau |x + shift - m_c|^2 + lam sum_{p in kNN(x)} v_p + bias)``: the update of the bound optimiser for
+    a row that joins the graph. A row equal to a fitted one has that one as its nearest neighbour.
+
+    Attributes
+    ----------
+    prototypes : array of shape (C, D)
+    points : array of shape (n, D)
+        Fitted rows that may be neighbours.
+    votes : array of shape (n, C)
+        ``v_p``, the weighted assignment of each of them.
+    n_neighbors : int
+    lam, tau : float
+    bias : array of shape (C,)
+    shift : array of shape (D,)
+    """
+
+    prototypes: Floats
+    points: Floats
+    votes: Floats
+    n_neighbors: int
+    lam: float
+    tau: float
+    bias: Floats
+    shift: Floats
+
+    def __call__(self, X: Floats) -> Floats:
+        """Assignments (m, C) of transformed rows (m, D)."""
+        out = np.empty((X.shape[0], self.prototypes.shape[0]), dtype=X.dtype)
+        for start, stop in row_blocks(X.shape[0], _BLOCK_ROWS):
+            rows = X[start:stop] + self.shift
+            logits = squared_distances(rows, self.prototypes).astype(np.float64)
+            logits *= -self.tau
+            logits += self.bias
+            if self.lam > 0 and self.n_neighbors > 0:
+                neighbors = cross_neighbors(rows, self.points, self.n_neighbors)
+                for slot in range(neighbors.indices.shape[1]):
+                    logits += self.lam * self.votes[neighbors.indices[:, slot]]
+            logits -= logits.max(axis=1, keepdims=True)
+            np.exp(logits, out=logits)
+            out[start:stop] = logits / logits.sum(axis=1, keepdims=True)
+        return out

@@ -1,0 +1,355 @@
+"""The default recipe: prototypes, assignments and graph solved jointly, with constants that need no tuning.
+
+For queries Q (N rows), support S with labels clamped to ``Y_s``, prototypes M, origin o, normalised affinity W over all
+rows, uniform u and class shares ``p = mean_q y_q``, minimise::
+
+    F(Y, M) = sum y log y
+            + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
+            - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
+            + gamma N delta (1 - exp(-KL(p|u) / delta))
+
+Each round minimises F over M, then an upper bound of F over Y that is tight at the current Y: F never rises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq
+
+from laplacianshot.inference._update_kernels import confidence_rows, joint_rows
+from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.prototypes import class_sums, squared_distances
+from laplacianshot.inference.recipes import LEAST_CONFIDENCE, TOLERANCE, DefaultConstants
+
+# Queries visited together (their features, products and assignments stay in cache), and the most partial sums kept.
+_BLOCK_ROWS = 256
+_MOST_BLOCKS = 32
+# Relative width at which the search for the temperature stops, and the most doublings it starts with.
+_TAU_TOLERANCE = 1e-9
+_TAU_DOUBLINGS = 60
+
+
+@dataclass(frozen=True, repr=False)
+class JointResult:
+    """What the default recipe found.
+
+    Attributes
+    ----------
+    assignments : array of shape (N, C)
+        Rows on the simplex.
+    prototypes : array of shape (C, D)
+    objective : array of shape (n_iter,)
+        F after each round at the full weight of the graph.
+    n_iter : int
+        Those rounds; the starting rounds come before them.
+    converged : bool
+    tau : float
+        Temperature of the unary terms.
+    class_bias : array of shape (C,)
+        ``-g log p`` at the solution, where ``y_q = softmax(-tau a_q + lam (e W_qs Y_s + W_qq Y)_q + class_bias)``: a
+        new row is classified in the same way.
+    constants : DefaultConstants
+    """
+
+    assignments: Floats
+    prototypes: Floats
+    objective: Floats
+    n_iter: int
+    converged: bool
+    tau: float
+    class_bias: Floats
+    constants: DefaultConstants
+
+    def __repr__(self) -> str:
+        n, c = self.assignments.shape
+        state = "converged" if self.converged else "stopped"
+        last = f", objective={self.objective[-1]:.6g}" if self.n_iter else ""
+        return f"JointResult({n} rows x {c} classes, {state} after {self.n_iter} rounds{last})"
+
+
+def mean_squared_distance(X: Floats) -> float:
+    """Mean of ``|x_q - x_p|^2`` over pairs of different rows, 0 for fewer than two rows."""
+    n = X.shape[0]
+    if n < 2:
+        return 0.0
+    center: Floats = X.mean(axis=0, dtype=np.float64)
+    total = 0.0
+    for start, stop in row_blocks(n, 8192):
+        rows = X[start:stop] - center
+        total += float(np.einsum("nd,nd->", rows, rows))
+    return float(2 * total / (n - 1))
+
+
+def choose_tau(support: Floats, query: Floats, unary: Floats, pair_spread: float) -> float:
+    """Temperature of the unary terms.
+
+    ``tau = max(pair_spread / mean_pairs |x_q - x_p|^2, tau_conf)``, where at ``tau_conf`` the nearest prototype is as
+    sure as ``mean_q max_c softmax(-tau a_q) = 1/C + 0.6 (1 - 1/C)``. With one query the pairs are of all rows; where
+    all rows are equal any temperature will do, and it is 1.
+
+    Parameters
+    ----------
+    support, query : arrays of shape (n_s, D) and (N, D)
+    unary : array of shape (N, C)
+        Squared distances of the queries to the first prototypes.
+    pair_spread : float
+    """
+    spread = mean_squared_distance(query)
+    if spread <= 0:
+        spread = mean_squared_distance(np.concatenate([support, query]))
+    if spread <= 0:
+        return 1.0
+    low = pair_spread / spread
+    n, n_classes = len(unary), unary.shape[1]
+    if n == 0 or n_classes < 2:
+        return low
+    target = 1 / n_classes + LEAST_CONFIDENCE * (1 - 1 / n_classes)
+    blocks = even_blocks(n, _BLOCK_ROWS, _MOST_BLOCKS)
+    partial = np.zeros((len(blocks), 1))
+    with Workers(10 * unary.size) as workers:
+
+        def confidence(tau: float) -> float:
+            workers.run(lambda i, start, stop: confidence_rows(unary, tau, partial[i], start, stop), blocks)
+            return float(partial.sum()) / n
+
+        if confidence(low) >= target:
+            return low
+        high = 2 * low
+        for _ in range(_TAU_DOUBLINGS):
+            if confidence(high) >= target:
+                break
+            low, high = high, 2 * high
+        else:
+            # Queries as near to one prototype as to another never become sure.
+            return pair_spread / spread
+        return float(
+            brentq(lambda tau: confidence(tau) - target, low, high, rtol=_TAU_TOLERANCE, xtol=_TAU_TOLERANCE * low)
+        )
+
+
+def joint_optimize(
+    support: Floats,
+    labels: Ints,
+    query: Floats,
+    affinity: sp.csr_array,
+    origin: Floats,
+    n_classes: int,
+    constants: DefaultConstants,
+    *,
+    tol: float = TOLERANCE,
+) -> JointResult:
+    """Minimise F over assignments and prototypes.
+
+    Parameters
+    ----------
+    support : array of shape (n_s, D)
+        Transformed labelled rows.
+    labels : int array of shape (n_s,)
+        Their classes in ``0..C-1``, each at least once.
+    query : array of shape (N, D)
+        Transformed unlabelled rows, of the support's dtype.
+    affinity : csr_array of shape (n_s + N, n_s + N)
+        Symmetric, normalised, support rows first.
+    origin : array of shape (D,)
+        What every prototype is drawn to.
+    n_classes : int
+    constants : DefaultConstants
+    tol : float
+        Stop when F changes by less than this, relatively.
+
+    Returns
+    -------
+    JointResult
+    """
+    dtype = query.dtype
+    n_support, n = support.shape[0], query.shape[0]
+    beta, kappa = constants.support_weight, constants.origin_weight
+    support_sums = beta * class_sums(support, labels, n_classes) + kappa * origin
+    support_mass = beta * np.bincount(labels, minlength=n_classes) + kappa
+    prototypes = (support_sums / support_mass[:, None]).astype(dtype)
+    unary = squared_distances(query, prototypes)
+    tau = choose_tau(support, query, unary, constants.pair_spread)
+    if n == 0:
+        # Only the prototypes are free, and one M step is exact.
+        objective_of_support = np.array([tau * _support_cost(support, labels, prototypes, origin, beta, kappa)])
+        bias = np.zeros(n_classes, dtype)
+        return JointResult(unary, prototypes, objective_of_support, 1, True, tau, bias, constants)
+
+    one_hot = sp.csr_array((np.ones(n_support, dtype), (np.arange(n_support), labels)), shape=(n_support, n_classes))
+    to_support = affinity[n_support:, :n_support]
+    support_pull = (to_support @ one_hot).toarray()
+    support_pull *= dtype.type(constants.support_edge)
+    W = sp.csr_array(affinity[n_support:, n_support:])
+    start = _log_softmax(unary, tau)
+    with Workers((W.nnz + 10 * n) * n_classes) as workers:
+        rounds = _Rounds(workers, query, W, support_pull, tau, start)
+        objective: list[float] = []
+        smooth = math.nan
+        converged = False
+        done = 0
+        # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
+        while True:
+            lam = constants.start_lam if done < constants.start_rounds else constants.lam
+            mass = support_mass + n * rounds.share
+            candidates = ((support_sums + rounds.class_features) / mass[:, None]).astype(dtype)
+            sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
+            if done > constants.start_rounds:
+                objective.append(smooth - constants.lam / 2 * sums.pairwise)
+                converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
+                if converged or done == constants.max_rounds:
+                    break
+            rounds.accept()
+            prototypes = candidates
+            done += 1
+            smooth = (
+                sums.entropy
+                + tau * (sums.cost + _support_cost(support, labels, prototypes, origin, beta, kappa))
+                - constants.lam * sums.support
+                + _balance_cost(rounds.share, n, constants)
+            )
+    bias = (-_balance_pull(rounds.share, constants) * _log(rounds.share)).astype(dtype)
+    return JointResult(rounds.current, prototypes, np.array(objective), len(objective), converged, tau, bias, constants)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What F needs of one pass: ``sum y.(W y)`` before the step, the rest after it."""
+
+    pairwise: float
+    entropy: float
+    cost: float
+    support: float
+
+
+class _Rounds:
+    """The assignments and the arrays that stay fixed from round to round.
+
+    Each visit to a block of queries forms its products with the prototypes, takes the Y step and sums its queries by
+    class, while their features are in cache. ``share`` (C,) is the mean and ``class_features`` (C, D) is ``Y^T Q`` of
+    ``current``.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        query: Floats,
+        W: sp.csr_array,
+        support_pull: Floats,
+        tau: float,
+        log_assignments: Floats,
+    ) -> None:
+        n, n_classes = log_assignments.shape
+        self._workers = workers
+        self._query = query
+        self._graph = (support_pull, W.indptr, W.indices, W.data)
+        self._tau = tau
+        self._norms = np.einsum("nd,nd->n", query, query)
+        self._logs = log_assignments
+        self.current: Floats = np.exp(log_assignments)
+        self._updated = np.empty_like(self.current)
+        self._blocks = even_blocks(n, _BLOCK_ROWS, _MOST_BLOCKS)
+        self._sums = np.zeros((len(self._blocks), 4))
+        self._shares = np.zeros((len(self._blocks), n_classes))
+        self._features = np.zeros((len(self._blocks), n_classes, query.shape[1]), query.dtype)
+        self.share: Floats = self.current.mean(axis=0, dtype=np.float64)
+        self._visit(lambda number, start, stop: None, self.current)
+        self.class_features: Floats = self._features.sum(axis=0, dtype=np.float64)
+
+    def step(self, prototypes: Floats, lam: float, pull: float) -> _Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
+        log_share = _log(self.share)
+        prototype_norms = np.einsum("cd,cd->c", prototypes, prototypes)
+
+        def update(number: int, start: int, stop: int) -> None:
+            joint_rows(
+                self._query[start:stop] @ prototypes.T,
+                self._norms,
+                prototype_norms,
+                *self._graph,
+                self._tau,
+                lam,
+                pull,
+                inertia,
+                log_share,
+                self._logs,
+                self.current,
+                self._updated,
+                self._sums[number],
+                self._shares[number],
+                start,
+                stop,
+            )
+
+        self._sums[:] = 0
+        self._shares[:] = 0
+        self._visit(update, self._updated)
+        return _Sums(*(float(total) for total in self._sums.sum(axis=0)))
+
+    def accept(self) -> None:
+        """Make the assignments of the last step the current ones."""
+        self.current, self._updated = self._updated, self.current
+        self.share = self._shares.sum(axis=0) / len(self.current)
+        self.class_features = self._features.sum(axis=0, dtype=np.float64)
+
+    def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
+        """Update every block, then sum its queries by the class they are assigned to."""
+
+        def visit(number: int, start: int, stop: int) -> None:
+            features = self._features[number]
+            features[:] = 0
+            for first in range(start, stop, _BLOCK_ROWS):
+                last = min(first + _BLOCK_ROWS, stop)
+                update(number, first, last)
+                features += assignments[first:last].T @ self._query[first:last]
+
+        self._workers.run(visit, self._blocks)
+
+
+def _log(share: Floats) -> Floats:
+    """``log p``, finite where a share has vanished."""
+    logs: Floats = np.log(np.maximum(share, np.finfo(np.float64).tiny))
+    return logs
+
+
+def _divergence(share: Floats) -> float:
+    """``KL(p|u) = sum_c p_c log(C p_c)``, with ``0 log 0 = 0``."""
+    present = share[share > 0]
+    return max(0.0, float(present @ np.log(present * len(share))))
+
+
+def _balance_pull(share: Floats, constants: DefaultConstants) -> float:
+    """``g = gamma exp(-KL(p|u) / delta)``."""
+    return constants.balance * math.exp(-_divergence(share) / constants.fade)
+
+
+def _balance_cost(share: Floats, n: int, constants: DefaultConstants) -> float:
+    """``gamma N delta (1 - exp(-KL(p|u) / delta))``, and its limit ``gamma N KL(p|u)`` for infinite delta."""
+    divergence = _divergence(share)
+    if math.isinf(constants.fade):
+        return constants.balance * n * divergence
+    return -constants.balance * n * constants.fade * math.expm1(-divergence / constants.fade)
+
+
+def _support_cost(
+    support: Floats, labels: Ints, prototypes: Floats, origin: Floats, beta: float, kappa: float
+) -> float:
+    """``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2``."""
+    gaps = support - prototypes[labels]
+    shifts = prototypes - origin
+    squares = np.einsum("sd,sd->", gaps, gaps, dtype=np.float64)
+    return beta * float(squares) + kappa * float(np.einsum("cd,cd->", shifts, shifts, dtype=np.float64))
+
+
+def _log_softmax(unary: Floats, tau: float) -> Floats:
+    """``log softmax(-tau a)``, (N, C)."""
+    logits = unary * -unary.dtype.type(tau)
+    logits -= logits.max(axis=1, keepdims=True)
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return logits

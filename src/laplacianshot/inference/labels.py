@@ -1,0 +1,119 @@
+"""Labels as people write them, to class numbers and back."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from laplacianshot.inference._types import Ints, Labels
+
+# The number that means "no label", as in scikit-learn's semi-supervised estimators.
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class EncodedLabels:
+    """Labels as class numbers.
+
+    Attributes
+    ----------
+    classes : array of shape (C,)
+        The labels that occur, sorted.
+    codes : int array of shape (n,)
+        Position of each row's label in ``classes``, -1 where it has none.
+    """
+
+    classes: Labels
+    codes: Ints
+
+
+def encode_labels(y: Any) -> EncodedLabels:
+    """Encode labels, telling labelled rows from unlabelled ones.
+
+    Unlabelled is -1 or NaN among numbers, and None, NaN or the empty string among anything else. Every other value is a
+    class: numbers (other negative ones too), strings or bools, but not a mixture of them.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+
+    Returns
+    -------
+    EncodedLabels
+    """
+    values = column_or_1d(_as_array(y), warn=True)
+    if values.dtype.kind == "O":
+        missing = np.fromiter((_is_missing(value) for value in values), dtype=bool, count=len(values))
+        labelled = _one_kind(values[~missing])
+    elif values.dtype.kind in "fc":
+        missing = np.isnan(values)
+        labelled = values[~missing]
+    elif values.dtype.kind == "U":
+        missing = values == ""
+        labelled = values[~missing]
+    else:
+        missing = np.zeros(len(values), dtype=bool)
+        labelled = values
+    if labelled.dtype.kind in "iuf":
+        unlabelled = labelled == UNLABELLED
+        missing[np.flatnonzero(~missing)[unlabelled]] = True
+        labelled = labelled[~unlabelled]
+    if labelled.dtype.kind in "SUO" and "-1" in set(labelled.tolist()):
+        warnings.warn(
+            "y holds the string '-1', which is a class like any other; use None, NaN or '' for unlabelled rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if labelled.size == 0:
+        raise ValueError(
+            f"y has no labelled row among {len(values)}; label at least one row of each class. "
+            "(-1, NaN, None and '' mean unlabelled.)"
+        )
+    check_classification_targets(labelled)
+    classes, numbers = np.unique(labelled, return_inverse=True)
+    codes = np.full(len(values), UNLABELLED, dtype=np.int64)
+    codes[~missing] = numbers
+    return EncodedLabels(classes, codes)
+
+
+def _as_array(y: Any) -> Any:
+    """``y`` as an array; a plain list that numpy would turn into strings ([1, "a", None]) stays a list of objects."""
+    if isinstance(y, list | tuple) and any(isinstance(value, str) or value is None for value in y):
+        return np.array([*y, None], dtype=object)[:-1]
+    return y
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and value == ""):
+        return True
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    # pandas.NA and NaT without importing pandas: neither equals itself.
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _one_kind(values: Labels) -> Labels:
+    """Objects as an array of the one kind they are of: strings stay objects, bools and numbers get their own dtype."""
+    kinds = {_kind(value) for value in values}
+    if len(kinds) > 1 or "other" in kinds:
+        found = ", ".join(sorted({type(v).__name__ for v in values}))
+        raise TypeError(f"y mixes labels of different types ({found}); use strings only, numbers only or bools only.")
+    if kinds == {"bool"}:
+        return values.astype(bool)
+    if kinds == {"number"}:
+        return np.array(values.tolist())
+    return values
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    return "number" if isinstance(value, Real | np.number) else "other"

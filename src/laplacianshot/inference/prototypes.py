@@ -1,0 +1,147 @@
+"""Class prototypes: plain means, and the two rectifications that borrow from the queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+
+# The authors' code sharpens the cosine by this factor; the paper's text has none (1).
+REFERENCE_TEMPERATURE = 10.0
+PAPER_TEMPERATURE = 1.0
+
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class RectifiedPrototypes:
+    """Prototypes after rectification, and the shift that every query takes.
+
+    Attributes
+    ----------
+    prototypes : array of shape (C, D)
+    query_shift : array of shape (D,)
+        ``mean(support) - mean(query)``, to be added to each query.
+    """
+
+    prototypes: Floats
+    query_shift: Floats
+
+
+def class_sums(X: Floats, labels: Ints, n_classes: int) -> Floats:
+    """Sum of the rows of each class, (C, D), accumulated in float64."""
+    sums = np.zeros((n_classes, X.shape[1]), dtype=np.float64)
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(n_classes + 1))
+    for c in range(n_classes):
+        sums[c] = X[order[starts[c] : starts[c + 1]]].sum(axis=0, dtype=np.float64)
+    return sums
+
+
+def class_means(X: Floats, labels: Ints, n_classes: int) -> Floats:
+    """Plain prototypes ``m_c = (1/n_c) sum_{s in c} x_s``, not re-normalised.
+
+    Parameters
+    ----------
+    X : array of shape (n_s, D)
+        Support rows.
+    labels : int array of shape (n_s,)
+        Class of each row in ``0..C-1``, in any order, each class at least once.
+    n_classes : int
+
+    Returns
+    -------
+    array of shape (C, D), of X's dtype
+    """
+    counts = np.bincount(labels, minlength=n_classes)
+    means: Floats = (class_sums(X, labels, n_classes) / counts[:, None]).astype(X.dtype)
+    return means
+
+
+def rectify_prototypes(
+    support: Floats,
+    labels: Ints,
+    query: Floats,
+    n_classes: int,
+    *,
+    temperature: float = PAPER_TEMPERATURE,
+    reassign_support: bool = False,
+) -> RectifiedPrototypes:
+    """Prototypes that borrow from the queries first predicted to be of their class.
+
+    With ``Q <- Q + mean(S) - mean(Q)``, rows ``z`` of ``[S; Q]``, plain prototypes ``m`` and
+    ``w_c(z) = softmax_c(temperature * cos(z, m_c))``::
+
+        m~_c = (1/n_c) sum_{z grouped to c} w_c(z) z
+
+    A query is grouped to ``argmax_c cos(z, m_c)``; a support row to its own label (the paper) or, with
+    ``reassign_support``, to its prediction too (the authors' code). A class that no row is grouped to keeps its plain
+    prototype.
+
+    Parameters
+    ----------
+    support : array of shape (n_s, D)
+    labels : int array of shape (n_s,), in ``0..C-1``
+    query : array of shape (N, D)
+    n_classes : int
+    temperature : float
+    reassign_support : bool
+
+    Returns
+    -------
+    RectifiedPrototypes
+    """
+    plain = class_means(support, labels, n_classes).astype(np.float64)
+    if query.shape[0] == 0:
+        return RectifiedPrototypes(plain.astype(support.dtype), np.zeros(support.shape[1], support.dtype))
+    shift = support.mean(axis=0, dtype=np.float64) - query.mean(axis=0, dtype=np.float64)
+    directions = plain / _norms(plain)
+    sums = np.zeros_like(plain)
+    counts = np.zeros(n_classes, dtype=np.int64)
+
+    def add(rows: Floats, groups: Ints | None) -> None:
+        logits = temperature * (rows @ directions.T) / _norms(rows)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        groups = logits.argmax(axis=1) if groups is None else groups
+        weighted = weights[np.arange(len(rows)), groups][:, None] * rows
+        sums[:] += class_sums(weighted, groups, n_classes)
+        counts[:] += np.bincount(groups, minlength=n_classes)
+
+    add(support.astype(np.float64), None if reassign_support else labels)
+    for start in range(0, query.shape[0], _BLOCK_ROWS):
+        add(query[start : start + _BLOCK_ROWS] + shift, None)
+    rectified = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], plain)
+    return RectifiedPrototypes(rectified.astype(support.dtype), shift.astype(support.dtype))
+
+
+def squared_distances(X: Floats, prototypes: Floats) -> Floats:
+    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), computed in float64 a block at a time and returned in X's dtype."""
+    M = prototypes.astype(np.float64)
+    # Distances do not see a common shift, and small numbers cancel less.
+    center = M.mean(axis=0)
+    M = M - center
+    out = np.empty((X.shape[0], M.shape[0]), dtype=X.dtype)
+    prototype_norms = np.einsum("cd,cd->c", M, M)
+
+    def fill(_: int, start: int, stop: int) -> None:
+        rows = X[start:stop] - center
+        block = rows @ M.T
+        block *= -2
+        block += np.einsum("nd,nd->n", rows, rows)[:, None]
+        block += prototype_norms
+        out[start:stop] = np.maximum(block, 0, out=block)
+
+    with Workers(X.size) as workers:
+        workers.run(fill, row_blocks(X.shape[0], _BLOCK_ROWS))
+    return out
+
+
+def _norms(rows: Floats) -> Floats:
+    """Row norms (n, 1), 1 where a row is zero: the cosine of a zero row is 0."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    result: Floats = np.where(norms > 0, norms, 1.0)
+    return result

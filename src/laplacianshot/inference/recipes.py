@@ -1,0 +1,126 @@
+"""The three recipes, by name: every constant of each in one place.
+
+``reference``  what the authors' public code does
+``paper``      the paper as written, on a graph for which its proof holds
+``default``    what we recommend; see :mod:`laplacianshot.inference.joint`
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+RecipeName: TypeAlias = Literal["default", "paper", "reference"]
+
+# The paper's values for its main tables (1-shot lambda; k as the authors' code counts it).
+PUBLISHED_LAM = 0.7
+PUBLISHED_NEIGHBORS = 3
+
+# Rounds of the default recipe, and what counts as no change of its objective.
+ROUNDS = 20
+ROUNDS_WITH_START = 40
+START_ROUNDS = 6
+STEADY_LAM = 2.0
+TOLERANCE = 1e-6
+
+# Temperature: tau times the squared distance of a typical pair of queries, and the least mean confidence of the nearest
+# prototype on a scale from chance (0) to certainty (1).
+PAIR_SPREAD = 15.0
+LEAST_CONFIDENCE = 0.6
+
+
+@dataclass(frozen=True)
+class DefaultConstants:
+    """Constants of the default recipe for one task; none of them has a scale.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        k, the row itself not counted.
+    lam : float
+        Weight of the graph (lambda1).
+    start_lam : float
+        Weight of the graph in the starting rounds (lambda0).
+    start_rounds : int
+        Rounds at ``start_lam``, outside the reported objective.
+    max_rounds : int
+        Rounds in all.
+    support_edge : float
+        Weight of an edge to a labelled row against one between queries (e).
+    support_weight : float
+        Weight of a labelled row in its prototype against a query (beta).
+    origin_weight : float
+        Weight of the origin in every prototype (kappa).
+    balance : float
+        Pull towards equal class shares (gamma).
+    fade : float
+        KL divergence of the shares at which that pull has faded to 1/e (delta).
+    pair_spread : float
+        tau times the mean squared distance of two queries, at least.
+    """
+
+    n_neighbors: int
+    lam: float
+    start_lam: float
+    start_rounds: int
+    max_rounds: int
+    support_edge: float
+    support_weight: float
+    origin_weight: float
+    balance: float
+    fade: float
+    pair_spread: float
+
+    @classmethod
+    def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:
+        """Constants for ``n_support`` labelled and ``n_query`` unlabelled rows of ``n_classes`` classes.
+
+        With ``x = n_query / n_classes`` and ``rho = max(1, sqrt(x / 15))``::
+
+            k = max(1, round(sqrt((n_support + n_query) / n_classes - 1)))
+            lambda0 = 2 min(1, x / 3);  lambda1 = lambda0 rho;  e = max(1, ln C / ln 5) sqrt(rho)
+            beta = max(3, x sqrt(n_support / n_classes) / 10);  kappa = beta / 2
+            gamma = 2, delta = 0.02;  balanced: gamma = 3, delta = infinity
+        """
+        per_class = n_query / n_classes
+        rho = max(1.0, math.sqrt(per_class / 15))
+        start_lam = 2.0 * min(1.0, per_class / 3)
+        beta = max(3.0, per_class * math.sqrt(n_support / n_classes) / 10)
+        constants = cls(
+            n_neighbors=max(1, round(math.sqrt(max(0.0, (n_support + n_query) / n_classes - 1)))),
+            lam=start_lam * rho,
+            start_lam=start_lam,
+            start_rounds=0,
+            max_rounds=ROUNDS,
+            support_edge=max(1.0, math.log(n_classes) / math.log(5)) * math.sqrt(rho),
+            support_weight=beta,
+            origin_weight=beta / 2,
+            balance=3.0 if balanced else 2.0,
+            fade=math.inf if balanced else 0.02,
+            pair_spread=PAIR_SPREAD / rho,
+        )
+        return constants.with_choices(lam=constants.lam)
+
+    def with_choices(
+        self, *, lam: float | None = None, n_neighbors: int | None = None, max_rounds: int | None = None
+    ) -> DefaultConstants:
+        """The same with a user's own weight of the graph, neighbours or rounds; ``None`` keeps the recipe's.
+
+        A graph of weight above 2 gets six starting rounds at ``start_lam`` and up to 40 in all, any other up to 20.
+        """
+        lam = self.lam if lam is None else lam
+        strong = lam > STEADY_LAM
+        start_rounds = START_ROUNDS if strong else 0
+        if max_rounds is None:
+            max_rounds = ROUNDS_WITH_START if strong else ROUNDS
+        else:
+            max_rounds += start_rounds
+        return replace(
+            self,
+            lam=lam,
+            n_neighbors=self.n_neighbors if n_neighbors is None else n_neighbors,
+            start_lam=min(self.start_lam, lam),
+            start_rounds=start_rounds,
+            max_rounds=max_rounds,
+        )

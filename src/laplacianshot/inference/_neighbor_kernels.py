@@ -130,7 +130,7 @@ def rank_candidates(
                 continue
             total = 0.0
             for d in range(points.shape[1]):
-                gap = float(queries[q, d]) - float(points[p, d])
+                gap = np.float64(queries[q, d]) - np.float64(points[p, d])
                 total += gap * gap
             exact[c] = total
         for slot in range(k):

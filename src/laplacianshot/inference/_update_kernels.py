@@ -18,7 +18,7 @@ _LEAST_EXPONENT = -708.0
 def _exp(x: float) -> float:
     """``e^x`` for ``x <= 0``, to 1e-14, in arithmetic that the compiler can vectorise (libm's cannot be).
 
-    With k the integer nearest to ``x / ln 2`` and ``|r| <= ln 2 / 2``, ``e^x = 2^k e^r``: a Taylor polynomial and a shift.
+    With k the integer nearest to ``x / ln 2`` and ``|r| <= ln 2 / 2``, ``e^x = 2^k e^r``: a polynomial and a shift.
     """
     x = max(x, _LEAST_EXPONENT)
     k = np.floor(x * _LOG2_E + 0.5)
@@ -35,8 +35,8 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power: float = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
-    return p * power
+    power = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
+    return p * power  # type: ignore[no-any-return]
 
 
 @kernel

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._update_kernels import bound_rows
 from laplacianshot.inference._threads import Workers, even_blocks
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference._update_kernels import bound_rows
 from laplacianshot.inference.affinity import check_affinity
 
 StoppingRule: TypeAlias = Literal["paper", "reference"]

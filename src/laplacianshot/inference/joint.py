@@ -21,9 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
 
-from laplacianshot.inference._update_kernels import confidence_rows, joint_rows
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference._update_kernels import confidence_rows, joint_rows
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, TOLERANCE, DefaultConstants
 

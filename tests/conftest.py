@@ -1,0 +1,53 @@
+"""What every test may use: made-up tasks, and the real data where it is at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("LAPLACIANSHOT_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Callable[[str], Path]:
+    """Path of a file of the shared data; the test is skipped where it is absent."""
+
+    def find(name: str) -> Path:
+        path = SHARED / name
+        if not path.exists():
+            pytest.skip(f"needs {name} of the shared data, which is not part of the project (set LAPLACIANSHOT_SHARED)")
+        return path
+
+    return find
+
+
+@pytest.fixture
+def clusters() -> Callable[..., tuple[Any, Any, Any]]:
+    """Clustered rows: ``clusters(n_classes, per_class, shots)`` gives X, the true labels, and y with -1 beyond the shots."""
+
+    def make(
+        n_classes: int = 3,
+        per_class: int = 20,
+        shots: int = 2,
+        *,
+        dim: int = 8,
+        spread: float = 0.5,
+        seed: int = 0,
+        dtype: Any = np.float64,
+    ) -> tuple[Any, Any, Any]:
+        rng = np.random.default_rng(seed)
+        centres = rng.standard_normal((n_classes, dim))
+        truth = np.repeat(np.arange(n_classes), per_class)
+        X = (centres[truth] + spread * rng.standard_normal((len(truth), dim))).astype(dtype)
+        y = np.full(len(truth), -1)
+        for c in range(n_classes):
+            y[rng.choice(np.flatnonzero(truth == c), shots, replace=False)] = c
+        return X, truth, y
+
+    return make

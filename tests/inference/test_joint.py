@@ -1,0 +1,235 @@
+"""The default recipe against its definition, written here a second time with dense matrices."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laplacianshot.inference import DefaultConstants, joint_optimize, knn_affinity, normalize, transform_features
+from laplacianshot.inference.joint import choose_tau, mean_squared_distance
+
+
+def make_task(seed, n_classes=4, shots=(2, 1, 3, 2), n_query=40, dim=6, spread=0.6):
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((n_classes, dim))
+    labels = rng.permutation(np.repeat(np.arange(n_classes), shots))
+    truth = rng.integers(0, n_classes, n_query)
+    rows = np.concatenate([centres[labels], centres[truth]])
+    rows = rows + spread * rng.standard_normal(rows.shape)
+    nodes = transform_features(rows, "cl2", rows.mean(axis=0))
+    return nodes[: len(labels)], labels, nodes[len(labels) :]
+
+
+def graph_of(support, query, constants):
+    return normalize(knn_affinity(np.concatenate([support, query]), constants.n_neighbors))
+
+
+def kl(p):
+    return float((p * np.log(p * len(p))).sum())
+
+
+def F(Y, M, support, labels, query, W, origin, tau, c):
+    """Section 6 of the specification, term by term."""
+    n_s, N = len(support), len(query)
+    W = W.toarray()
+    Ys = np.eye(len(M))[labels]
+    unary = ((query[:, None] - M[None]) ** 2).sum(axis=2)
+    value = np.where(Y > 0, Y * np.log(np.maximum(Y, 1e-300)), 0).sum()
+    value += tau * (Y * unary).sum()
+    value += tau * c.support_weight * ((support - M[labels]) ** 2).sum()
+    value += tau * c.origin_weight * ((M - origin) ** 2).sum()
+    value -= c.lam * (c.support_edge * (Y * (W[n_s:, :n_s] @ Ys)).sum() + 0.5 * (Y * (W[n_s:, n_s:] @ Y)).sum())
+    divergence = kl(Y.mean(axis=0))
+    if np.isinf(c.fade):
+        return value + c.balance * N * divergence
+    return value + c.balance * N * c.fade * (1 - np.exp(-divergence / c.fade))
+
+
+def dense_default(support, labels, query, W, origin, tau, c, rounds):
+    """``rounds`` rounds at full weight after the starting rounds; yields (Y, M) after each."""
+    n_s, C = len(support), len(np.unique(labels))
+    W = W.toarray()
+    Ys = np.eye(C)[labels]
+    counts = np.bincount(labels, minlength=C)
+
+    def m_step(Y):
+        total = c.support_weight * Ys.T @ support + Y.T @ query + c.origin_weight * origin
+        return total / (c.support_weight * counts + Y.sum(axis=0) + c.origin_weight)[:, None]
+
+    def softmax(z):
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    M = m_step(np.zeros((len(query), C)))
+    Y = softmax(-tau * ((query[:, None] - M[None]) ** 2).sum(axis=2))
+    for i in range(c.start_rounds + rounds):
+        lam = c.start_lam if i < c.start_rounds else c.lam
+        M = m_step(Y)
+        p = Y.mean(axis=0)
+        g = c.balance * np.exp(-kl(p) / c.fade)
+        r = max(0, (lam / 2 - 1 - g) / 2)
+        field = c.support_edge * W[n_s:, :n_s] @ Ys + W[n_s:, n_s:] @ Y
+        a = ((query[:, None] - M[None]) ** 2).sum(axis=2)
+        Y = softmax((-tau * a + lam * field + (g + r) * np.log(Y) - g * np.log(p)) / (1 + g + r))
+        if i >= c.start_rounds:
+            yield Y, M
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize(("n_query", "dim", "starts"), [(4, 3, 0), (40, 6, 0), (150, 6, 6)])
+def test_every_round_is_that_of_the_definition(n_query, dim, starts, balanced):
+    support, labels, query = make_task(1, n_query=n_query, dim=dim)
+    constants = DefaultConstants.for_task(len(support), n_query, 4, balanced=balanced)
+    assert constants.start_rounds == starts
+    W = graph_of(support, query, constants)
+    origin = np.full(dim, 0.01)
+    result = joint_optimize(support, labels, query, W, origin, 4, constants)
+    states = list(dense_default(support, labels, query, W, origin, result.tau, constants, result.n_iter))
+    expected = [F(Y, M, support, labels, query, W, origin, result.tau, constants) for Y, M in states]
+    np.testing.assert_allclose(result.objective, expected, rtol=1e-11)
+    np.testing.assert_allclose(result.assignments, states[-1][0], atol=1e-11)
+    np.testing.assert_allclose(result.prototypes, states[-1][1], atol=1e-12)
+
+
+def test_float32_follows_float64():
+    support, labels, query = make_task(2)
+    constants = DefaultConstants.for_task(len(support), len(query), 4)
+    W = graph_of(support, query, constants)
+    wide = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants)
+    half = [x.astype(np.float32) for x in (support, query)]
+    narrow = joint_optimize(half[0], labels, half[1], W.astype(np.float32), np.zeros(6, np.float32), 4, constants)
+    assert narrow.assignments.dtype == np.float32
+    np.testing.assert_allclose(narrow.assignments, wide.assignments, atol=1e-4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_classes=st.integers(2, 6),
+    n_query=st.integers(1, 120),
+    spread=st.floats(0.01, 3),
+    balanced=st.booleans(),
+    lam=st.one_of(st.none(), st.floats(0, 40)),
+    data=st.data(),
+)
+def test_f_never_rises(seed, n_classes, n_query, spread, balanced, lam, data):
+    shots = data.draw(st.lists(st.integers(1, 6), min_size=n_classes, max_size=n_classes))
+    support, labels, query = make_task(seed, n_classes, shots, n_query, spread=spread)
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes, balanced=balanced).with_choices(lam=lam)
+    W = graph_of(support, query, constants)
+    result = joint_optimize(support, labels, query, W, np.zeros(6), n_classes, constants, tol=0.0)
+    assert np.all(np.diff(result.objective) <= 1e-12 * np.abs(result.objective).max())
+    np.testing.assert_allclose(result.assignments.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance():
+    support, labels, query = make_task(3)
+    constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=500)
+    W = graph_of(support, query, constants)
+    result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=1e-6)
+    assert result.converged
+    longer = joint_optimize(
+        support, labels, query, W, np.zeros(6), 4, replace(constants, max_rounds=result.n_iter + 1), tol=0.0
+    )
+    assert abs(longer.objective[-1] - result.objective[-1]) <= 1e-6 * abs(result.objective[-1])
+
+
+def test_the_solution_satisfies_its_own_stationary_equation():
+    support, labels, query = make_task(4)
+    constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=5000)
+    W = graph_of(support, query, constants)
+    result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=1e-15)
+    n_s = len(support)
+    unary = ((query[:, None] - result.prototypes[None]) ** 2).sum(axis=2)
+    field = constants.support_edge * (W[n_s:, :n_s] @ np.eye(4)[labels]) + W[n_s:, n_s:] @ result.assignments
+    logits = -result.tau * unary + constants.lam * field + result.class_bias
+    expected = np.exp(logits - logits.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result.assignments, expected, atol=1e-4)
+
+
+def test_threads_do_not_change_a_bit(monkeypatch):
+    support, labels, query = make_task(5, n_query=2500)
+    constants = DefaultConstants.for_task(len(support), 2500, 4)
+    W = graph_of(support, query, constants)
+    results = []
+    for threads in ("1", "2", "7"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        results.append(joint_optimize(support, labels, query, W, np.zeros(6), 4, constants))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.assignments, results[0].assignments)
+        np.testing.assert_array_equal(other.objective, results[0].objective)
+
+
+def test_without_queries_the_prototypes_are_shrunken_class_means():
+    support, labels, query = make_task(6)
+    constants = DefaultConstants.for_task(len(support), 0, 4)
+    W = graph_of(support, query[:0], constants)
+    origin = np.ones(6)
+    result = joint_optimize(support, labels, query[:0], W, origin, 4, constants)
+    beta, kappa = constants.support_weight, constants.origin_weight
+    for c in range(4):
+        mine = support[labels == c]
+        expected = (beta * mine.sum(axis=0) + kappa * origin) / (beta * len(mine) + kappa)
+        np.testing.assert_allclose(result.prototypes[c], expected, rtol=1e-12)
+    assert result.assignments.shape == (0, 4)
+
+
+def test_constants_of_an_episode():
+    c = DefaultConstants.for_task(5, 75, 5)
+    assert (c.n_neighbors, c.lam, c.start_rounds, c.max_rounds) == (4, 2.0, 0, 20)
+    assert (c.support_edge, c.support_weight, c.origin_weight) == (1.0, 3.0, 1.5)
+    assert (c.balance, c.fade, c.pair_spread) == (2.0, 0.02, 15.0)
+
+
+def test_constants_of_a_large_task():
+    c = DefaultConstants.for_task(50, 6000, 10)  # x = 600, rho = sqrt(40)
+    rho = 40**0.5
+    np.testing.assert_allclose(c.lam, 2 * rho)
+    np.testing.assert_allclose(c.support_edge, np.log(10) / np.log(5) * rho**0.5)
+    np.testing.assert_allclose(c.support_weight, 600 * 5**0.5 / 10)
+    np.testing.assert_allclose(c.pair_spread, 15 / rho)
+    assert (c.n_neighbors, c.start_lam, c.start_rounds, c.max_rounds) == (25, 2.0, 6, 40)
+
+
+def test_few_queries_weaken_the_graph():
+    assert DefaultConstants.for_task(5, 5, 5).lam == pytest.approx(2 / 3)
+    assert DefaultConstants.for_task(5, 0, 5).lam == 0
+
+
+def test_balanced_never_fades():
+    c = DefaultConstants.for_task(5, 75, 5, balanced=True)
+    assert (c.balance, c.fade) == (3.0, np.inf)
+
+
+def test_mean_squared_distance_is_over_pairs_of_different_rows():
+    X = np.random.default_rng(0).standard_normal((20, 3)) + 5
+    pairs = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(mean_squared_distance(X), pairs.sum() / (20 * 19), rtol=1e-12)
+    assert mean_squared_distance(X[:1]) == 0
+
+
+def test_tau_reaches_the_least_confidence():
+    rng = np.random.default_rng(0)
+    query, support = rng.standard_normal((50, 4)), rng.standard_normal((3, 4))
+    unary = 0.01 * rng.random((50, 3))
+    tau = choose_tau(support, query, unary, 15.0)
+    probabilities = np.exp(-tau * unary)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities.max(axis=1).mean(), 1 / 3 + 0.6 * 2 / 3, rtol=1e-8)
+
+
+def test_tau_is_the_pair_spread_where_that_is_sure_enough():
+    rng = np.random.default_rng(0)
+    query, support = rng.standard_normal((50, 4)), rng.standard_normal((3, 4))
+    unary = 1e4 * rng.random((50, 3))
+    np.testing.assert_allclose(choose_tau(support, query, unary, 15.0), 15 / mean_squared_distance(query), rtol=1e-12)
+
+
+def test_tau_of_rows_that_are_all_equal_is_defined():
+    ones = np.ones((5, 4))
+    assert choose_tau(ones[:2], ones, np.zeros((5, 2)), 15.0) == 1.0
+    # Queries equal to one another, equally far from both prototypes: never sure.
+    assert np.isfinite(choose_tau(np.eye(4)[:2], np.ones((5, 4)), np.ones((5, 2)), 15.0))

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from laplacianshot.inference import base_mean, transform_features
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((40, 6))
+
+
+def test_none_leaves_the_rows_as_they_are_and_copies_them(X):
+    out = transform_features(X, "none")
+    np.testing.assert_array_equal(out, X)
+    assert not np.shares_memory(out, X)
+
+
+def test_l2_divides_each_row_by_its_norm(X):
+    np.testing.assert_allclose(transform_features(X, "l2"), X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-14)
+
+
+def test_cl2_takes_the_centre_away_before_it_divides(X):
+    center = X.mean(axis=0) + 1
+    rows = X - center
+    expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(transform_features(X, "cl2", center), expected, rtol=1e-13)
+
+
+def test_a_row_of_norm_zero_stays_zero(X):
+    X[3] = 0
+    assert np.all(transform_features(X, "l2")[3] == 0)
+    assert np.all(transform_features(X, "cl2", X[5])[5] == 0)
+    assert np.all(np.isfinite(transform_features(X, "cl2", X[5])))
+
+
+def test_rows_equal_to_the_centre_up_to_rounding_have_no_direction():
+    X = np.full((7, 3), 0.1, dtype=np.float32)
+    assert np.all(transform_features(X, "cl2", base_mean(X)) == 0)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e15])
+def test_neither_tiny_nor_huge_rows_overflow(X, scale):
+    small = (X * scale).astype(np.float32)
+    np.testing.assert_allclose(np.linalg.norm(transform_features(small, "l2"), axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "worked"), [("float16", "float32"), ("float32", "float32"), ("float64", "float64"), ("int64", "float64")]
+)
+def test_float16_is_worked_on_in_float32_and_integers_in_float64(X, given, worked):
+    assert transform_features((X * 10).astype(given), "l2").dtype == worked
+
+
+def test_rows_can_be_chosen_and_reordered(X):
+    rows = np.array([5, 2, 30])
+    np.testing.assert_array_equal(transform_features(X, "l2", rows=rows), transform_features(X, "l2")[rows])
+
+
+def test_base_mean_of_a_memory_map_equals_the_mean(tmp_path, X):
+    np.save(tmp_path / "base.npy", X.astype(np.float16))
+    mapped = np.load(tmp_path / "base.npy", mmap_mode="r")
+    np.testing.assert_allclose(base_mean(mapped), X.astype(np.float16).astype(float).mean(axis=0), rtol=1e-12)
+
+
+def test_an_empty_base_set_is_refused():
+    with pytest.raises(ValueError, match="non-empty"):
+        base_mean(np.empty((0, 4)))

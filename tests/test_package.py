@@ -1,0 +1,108 @@
+"""What importing the package costs, and what it needs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import laplacianshot
+
+SOURCE = Path(laplacianshot.__file__).parent
+EXTRAS = ["matplotlib", "typer", "rich", "pandas", "torch", "faiss", "onnxruntime", "ray", "fastapi"]
+FIT = """
+import numpy as np
+from laplacianshot import LaplacianShot
+X = np.random.default_rng(0).standard_normal((40, 4))
+y = np.array([0, 1] + [-1] * 38)
+for make in (LaplacianShot, LaplacianShot.paper, LaplacianShot.reference):
+    assert make().fit(X, y).predict(X).shape == (40,)
+"""
+
+
+def run(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_import_loads_neither_numba_nor_scikit_learn():
+    code = "import sys, json, laplacianshot; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(run(code).stdout)
+    assert not {"numba", "sklearn", "scipy", "numpy"} & set(loaded)
+
+
+def test_importing_the_estimator_compiles_nothing():
+    code = """
+import numba.core.compiler as compiler
+compiled = []
+original = compiler.compile_extra
+compiler.compile_extra = lambda *a, **k: (compiled.append(a), original(*a, **k))[1]
+import laplacianshot.inference
+from laplacianshot.inference import _neighbor_kernels, _update_kernels
+kernels = [k for m in (_neighbor_kernels, _update_kernels) for k in vars(m).values() if hasattr(k, "overloads")]
+assert len(kernels) >= 5 and not compiled and not any(k.overloads for k in kernels), (compiled, kernels)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_core_works_without_any_extra():
+    block = f"""
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Block())
+"""
+    done = run(block + FIT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_can_be_imported_and_no_other():
+    for name in laplacianshot.__all__:
+        assert getattr(laplacianshot, name) is not None
+    assert set(laplacianshot.__all__) <= set(dir(laplacianshot))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        laplacianshot.nonsense  # noqa: B018
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (SOURCE / "py.typed").exists()
+
+
+def test_kernels_run_where_no_cache_folder_is_writable(tmp_path):
+    copy = tmp_path / "site" / "laplacianshot"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    # A file where a folder is wanted cannot be written into, not even by root.
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    for folder in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_text("")
+    environment = {"PYTHONPATH": str(copy.parent), "NUMBA_CACHE_DIR": str(blocked / "numba"), "HOME": str(blocked)}
+    check = "import laplacianshot; assert laplacianshot.__file__.startswith(" + repr(str(tmp_path)) + ")\n"
+    done = run(check + FIT, XDG_CACHE_HOME=str(blocked), PYTHONDONTWRITEBYTECODE="1", **environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_under_the_cache_is_no_error(tmp_path):
+    code = """
+import errno
+from numba.core.caching import FunctionCache
+tried = []
+def full(self, sig, data):
+    tried.append(sig)
+    raise OSError(errno.ENOSPC, "No space left on device")
+FunctionCache._save_overload = full
+"""
+    done = run(code + FIT + "assert tried", NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -80,7 +82,7 @@ def test_objective_and_assignments_are_those_of_the_definition_after_each_update
     np.testing.assert_allclose(result.objective, objective, rtol=tolerance)
     B = [
         (xlogx(new) + a * new - lam * (W @ old) * new).sum() + lam / 2 * (old * (W @ old)).sum()
-        for old, new in zip(Y, Y[1:], strict=False)
+        for old, new in pairwise(Y)
     ]
     np.testing.assert_allclose(result.bound, B, rtol=tolerance)
 

@@ -83,7 +83,7 @@ def test_the_default_graph_is_over_the_rows_of_x_in_their_order(clusters):
     np.testing.assert_array_equal(clf.affinity_.toarray() > 0, expected.toarray() > 0)
 
 
-# --- new rows -------------------------------------------------------------------------------------------------------------
+# --- new rows ---------------------------------------------------------------------------------------------------------
 
 
 def nearest_prototype_agreement(clf, X):
@@ -132,7 +132,7 @@ def test_probabilities_do_not_depend_on_the_rows_beside(make, clusters):
     assert whole.shape == (len(X), 3)
 
 
-# --- a scikit-learn citizen -----------------------------------------------------------------------------------------------
+# --- a scikit-learn citizen -------------------------------------------------------------------------------------------
 
 
 def test_works_at_the_end_of_a_pipeline(clusters):
@@ -196,7 +196,7 @@ def test_a_fitted_estimator_survives_a_trip_through_a_file(make, clusters, tmp_p
     np.testing.assert_array_equal(again.predict(X), clf.predict(X))
 
 
-# --- kinds of input that work ---------------------------------------------------------------------------------------------
+# --- kinds of input that work -----------------------------------------------------------------------------------------
 
 
 @every_recipe
@@ -339,7 +339,7 @@ def test_balanced_evens_out_the_classes(clusters):
     assert shares[1] >= shares[0]
 
 
-# --- the centre -----------------------------------------------------------------------------------------------------------
+# --- the centre -------------------------------------------------------------------------------------------------------
 
 
 def test_a_base_set_stands_for_its_mean(clusters):
@@ -357,7 +357,7 @@ def test_without_a_base_mean_the_centre_is_that_of_all_rows(clusters):
     assert LaplacianShot(transform="l2").fit(X, y).center_ is None
 
 
-# --- a graph of the user's own --------------------------------------------------------------------------------------------
+# --- a graph of the user's own ----------------------------------------------------------------------------------------
 
 
 @every_recipe
@@ -394,7 +394,7 @@ def test_isolated_nodes_fall_back_on_their_prototypes(make, clusters):
     assert np.all(np.isfinite(clf.predict_proba(X)))
 
 
-# --- bad input: one line that names the argument --------------------------------------------------------------------------
+# --- bad input: one line that names the argument ----------------------------------------------------------------------
 
 
 def bad(X, y, match, error=ValueError, make=LaplacianShot, **parameters):
@@ -408,10 +408,10 @@ def bad(X, y, match, error=ValueError, make=LaplacianShot, **parameters):
 def test_nan_and_infinity_in_the_vectors_are_refused(make, value, clusters):
     X, _, y = clusters()
     X[3, 2] = value
-    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
         make().fit(X, y)
     clf = make().fit(np.nan_to_num(X, posinf=0, neginf=0), y)
-    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
         clf.predict(X)
 
 

@@ -1,0 +1,114 @@
+# Every chore of the house. `make` alone lists them. Needs a Python 3.11 to 3.14 and nothing else: each target first
+# installs what it uses into .venv, with the versions of constraints.txt.
+
+PYTHON ?=
+DEMO_ARGS ?=
+PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
+
+# mkdocs-material would advertise its successor at each build.
+export NO_MKDOCS_2_WARNING := 1
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
+
+# Pythons for which all pinned packages have wheels.
+OLDEST := 11
+NEWEST := 14
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types pytest format docs docs-serve bench dev constraints clean distclean
+
+help: ## list these targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-cli ## label scikit-learn's digits from one example a class
+	@$(VENV)/bin/laplacianshot demo $(DEMO_ARGS)
+
+test: lint types pytest ## everything that must pass: lint, types and the test suite
+
+lint: $(VENV)/.installed-test ## ruff: rules and format
+	@$(PY) -m ruff check
+	@$(PY) -m ruff format --check
+
+types: $(VENV)/.installed-test ## mypy --strict
+	@$(PY) -m mypy $(wildcard src benchmarks)
+
+pytest: $(VENV)/.installed-test ## the test suite alone (PYTEST_ARGS="-x tests/inference")
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+format: $(VENV)/.installed-test ## let ruff mend and format the code
+	@$(PY) -m ruff check --fix
+	@$(PY) -m ruff format
+
+docs: $(VENV)/.installed-docs ## build the documentation into site/
+	@$(PY) -m mkdocs --quiet build --strict
+	@echo "site/index.html is ready"
+
+docs-serve: $(VENV)/.installed-docs ## show the documentation at http://127.0.0.1:8000
+	@$(PY) -m mkdocs serve --dev-addr 127.0.0.1:8000
+
+bench: $(VENV)/.installed-test ## time and memory of one large task, against its peers
+	@$(PY) benchmarks/single_task.py
+
+dev: $(VENV)/.installed-dev ## install everything a developer needs, and the git hooks
+	@$(PY) -m pre_commit install
+
+clean: ## remove what the other targets made, except .venv
+	@rm -rf build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## clean, and remove .venv too
+	@rm -rf $(VENV)
+
+# --- environment ---------------------------------------------------------------------------------------------------------
+
+# $$python becomes the first candidate that runs (a shim may exist and not run), has a supported version and can make
+# environments. The interpreter behind an active virtual environment is meant, never that environment itself.
+define find_python
+python=; why="no Python 3.$(OLDEST) to 3.$(NEWEST) found"; \
+for candidate in $(if $(PYTHON),"$(PYTHON)",$(CANDIDATES)); do \
+  base=$$("$$candidate" -c 'import sys; (3, $(OLDEST)) <= sys.version_info[:2] <= (3, $(NEWEST)) or sys.exit(1); print(sys._base_executable)' 2>/dev/null) || continue; \
+  if "$$base" -c 'import ensurepip, venv' 2>/dev/null; then python=$$base; break; fi; \
+  why="$$candidate cannot make virtual environments (on Debian and Ubuntu: apt install python3-venv)"; \
+done; \
+if [ -z "$$python" ]; then echo "error: $$why$(if $(PYTHON), under PYTHON=$(PYTHON)); another one can be named with make PYTHON=/path/to/python" >&2; exit 1; fi
+endef
+
+# .made holds the folder it was made in. The environment is made anew when it is missing, does not run, or was moved
+# or copied here from elsewhere; one that came without .made is kept if it is sound.
+ifneq ($(shell cat $(VENV)/.made 2>/dev/null && $(PY) -c '' 2>&1),$(CURDIR))
+.PHONY: $(VENV)/.made
+endif
+
+$(VENV)/.made:
+	@set -e; \
+	if [ -e $@ ] || ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, $(OLDEST)))' 2>/dev/null \
+	  || ! $(PY) -m pip install --help >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "Making $(VENV) with $$("$$python" --version)"; \
+	  rm -rf $(VENV); \
+	  "$$python" -m venv $(VENV); \
+	fi; \
+	$(PY) $(PIP_INSTALL) pip hatchling editables; \
+	pwd -P > $@
+
+# One stamp for each extra, written only when its installation has succeeded.
+$(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "Installing laplacianshot[$*] into $(VENV) (some minutes the first time)"
+	@$(PY) $(PIP_INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+constraints: ## pin the newest versions of everything in constraints.txt (with the oldest Python)
+	@set -e; $(find_python); \
+	rm -rf .venv-pin; \
+	"$$python" -m venv .venv-pin; \
+	.venv-pin/bin/python -m pip install --quiet --upgrade pip hatchling editables; \
+	.venv-pin/bin/python -m pip install --quiet --no-build-isolation --editable '.[dev]'; \
+	{ sed -n '/^#/p' constraints.txt; \
+	  .venv-pin/bin/python -m pip freeze --all --exclude-editable --exclude setuptools; } > .venv-pin/constraints.txt; \
+	cp .venv-pin/constraints.txt constraints.txt; \
+	rm -rf .venv-pin

@@ -1,0 +1,15 @@
+"""Docstrings keep the reStructuredText habits that ``help()`` readers know; here their few marks are taken off the page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# :func:`name` is set as plain code, and "as follows::" before a literal block loses one colon.
+_ROLE = re.compile(r":(?:py:)?(?:attr|class|data|func|meth|mod|obj):(?=<code>)")
+_LITERAL = re.compile(r"::(?=</p>\s*<(?:div|pre)\b)")
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Clean one rendered page."""
+    return _LITERAL.sub(":", _ROLE.sub("", content))

@@ -1,0 +1,26 @@
+"""The command ``laplacianshot``: one file for each of its commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+# Packages of the extra "cli".
+_NEEDED = ("typer", "rich", "matplotlib")
+
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the console script; leaves with the command's exit code."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        print(
+            f'error: the command needs {", ".join(missing)}; install with: pip install "laplacianshot[cli]"',
+            file=sys.stderr,
+        )
+        sys.exit(BAD_INPUT)
+    from laplacianshot.cli.app import run
+
+    sys.exit(run(arguments))

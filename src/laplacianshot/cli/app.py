@@ -1,0 +1,88 @@
+"""The application: its commands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from laplacianshot import __version__
+from laplacianshot.cli import BAD_INPUT
+from laplacianshot.cli.demo import demo
+from laplacianshot.cli.errors import CommandError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="laplacianshot",
+    help="Label a handful of examples, and the graph labels the rest.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"laplacianshot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Label a handful of examples, and the graph labels the rest."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code; every error is one line on stderr.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process if not given.
+
+    Returns
+    -------
+    int
+        0, 2 for bad input, 130 after Ctrl-C, 1 for what else can fail.
+    """
+    # A terminal that lacks a character gets a question mark, not a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except CommandError as error:
+        return _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) has left: nothing more can be said, not even by the interpreter at its exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        # typer's usage errors come from its own copy of click or from click, by version; both know their message.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        text = " ".join(message().split())
+        # No command at all: typer has printed the help already.
+        return _fail(text, BAD_INPUT) if text else BAD_INPUT
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,160 @@
+"""``laplacianshot demo``: the main job on bundled data."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.files import check_output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from laplacianshot.datasets import Digits
+    from laplacianshot.episodes import MeanInterval
+    from laplacianshot.reports.demo import DemoResult
+
+NEXT = """\
+from laplacianshot import LaplacianShot
+
+clf = LaplacianShot().fit(X, y)  # X: a vector a row; y: labels, -1 for none
+labels = clf.transduction_  # a label for every row
+confidence = clf.label_distributions_.max(axis=1)\
+"""
+
+
+def demo(
+    repeats: Annotated[int, typer.Option(min=1, help="Random choices of the labelled digits.")] = 50,
+    labels_per_class: Annotated[int, typer.Option(min=1, help="Labelled digits of each class.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random choices.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path(
+        "laplacianshot-demo.png"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+) -> int:
+    """Label scikit-learn's digits from one example a class, and compare with other methods.
+
+    Every method sees the same random choices of the labelled digits and labels all others. Nothing is downloaded.
+    """
+    # Here, so that --help and --version need not wait for scikit-learn.
+    from rich.console import Console
+
+    from laplacianshot.datasets import load_digits
+    from laplacianshot.reports.demo_figure import FORMATS, save_demo_figure
+
+    digits = load_digits()
+    if labels_per_class >= digits.smallest_class:
+        raise CommandError(
+            f"--labels-per-class {labels_per_class}: the smallest class has {digits.smallest_class} digits, and one "
+            f"must be left to label; give at most {digits.smallest_class - 1}."
+        )
+    path = check_output(output, FORMATS)
+    result = _run(digits, repeats, labels_per_class, seed)
+    console = Console()
+    if not as_json:
+        _print_table(console, result)
+    if not result.interrupted:
+        try:
+            save_demo_figure(result, digits, path)
+        except OSError as error:
+            raise CommandError(f"--output {output}: could not write the picture ({error.strerror}).", 1) from error
+    if as_json:
+        picture = None if result.interrupted else str(path)
+        print(json.dumps(result.to_dict() | {"picture": picture}, indent=2, allow_nan=False))
+    elif not result.interrupted:
+        _print_end(console, output)
+    if result.interrupted:
+        finished = 0 if result.comparison is None else len(result.comparison.repeats)
+        print(f"interrupted: {finished} of {repeats} repeats finished; no picture was written.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _run(digits: Digits, repeats: int, labels_per_class: int, seed: int) -> DemoResult:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from laplacianshot.reports.demo import demo_steps, run_demo
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Getting ready", total=demo_steps(digits, repeats, labels_per_class))
+        return run_demo(
+            digits,
+            repeats=repeats,
+            labels_per_class=labels_per_class,
+            seed=seed,
+            progress=lambda what: bar.update(task, advance=1, description=what),
+        )
+
+
+def _print_table(console: Console, result: DemoResult) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from laplacianshot.reports.demo import DEFAULT
+
+    if result.comparison is None:
+        return
+    finished = len(result.comparison.repeats)
+    partial = f" of {result.repeats} (interrupted: partial result)" if finished < result.repeats else ""
+    console.print(
+        f"\nscikit-learn's digits, {_count(result.labels_per_class, 'label')} a class: {result.n_unlabelled:,} digits "
+        f"are left to label.\n{_count(finished, 'random choice')}{partial} of the labels, the same for every method.\n",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", justify="right")
+    table.add_column("Method", no_wrap=True)
+    table.add_column("Accuracy, %", justify="right", no_wrap=True)
+    table.add_column("To the best, paired", justify="right", no_wrap=True)
+    table.add_column("Seconds", justify="right", no_wrap=True)
+    for standing in result.standings():
+        table.add_row(
+            str(standing.place),
+            result.method(standing.name).title,
+            _points(standing.accuracy),
+            "best" if standing.behind_best is None else _points(standing.behind_best, sign=True),
+            f"{standing.seconds:.3f}",
+            style="bold" if standing.name == DEFAULT else None,
+        )
+    console.print(table)
+    console.print("± is a 95% interval; seconds are for one fit, the median.\n", style="dim", highlight=False)
+    settings = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    settings.add_column(no_wrap=True)
+    settings.add_column()
+    for method in result.methods:
+        settings.add_row(method.title, method.settings, style="bold" if method.name == DEFAULT else None)
+    console.print(settings, highlight=False)
+    console.print()
+    console.print(result.verdict(), highlight=False)
+
+
+def _print_end(console: Console, output: Path) -> None:
+    from rich.text import Text
+
+    console.print(Text.assemble("Picture: ", (str(output), "bold")), soft_wrap=True, highlight=False)
+    console.print("\nNext, on your own data:\n", highlight=False)
+    for line in NEXT.splitlines():
+        console.print(Text(f"    {line}".rstrip()), soft_wrap=True, highlight=False)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _points(interval: MeanInterval, *, sign: bool = False) -> str:
+    mean = f"{100 * interval.mean:+.1f}" if sign else f"{100 * interval.mean:.1f}"
+    return f"{mean} ± {100 * interval.ci95:.1f}" if math.isfinite(interval.ci95) else mean

@@ -1,0 +1,325 @@
+"""The demo's picture: found labels, convergence, and accuracy against the number of labels."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.isotonic import isotonic_regression
+
+from laplacianshot.datasets import Digits
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.reports.demo import DEFAULT, DemoResult, Example, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# Formats by the end of the file's name.
+FORMATS = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's palette: told apart by every kind of colour vision. Our recipes are blue and green.
+_INK = "#1F2933"
+_QUIET = "#7B8794"
+_FAINT = "#E4E7EB"
+_MISTAKE = "#D55E00"
+_COLOURS: Mapping[str, str] = {
+    "default": "#0072B2",
+    "paper": "#56B4E9",
+    "reference": "#009E73",
+    "nearest-prototype": "#7B8794",
+    "1-nearest-neighbour": "#9AA5B1",
+    "logistic-regression": "#52606D",
+    "label-spreading-rbf": "#D55E00",
+    "label-spreading-knn": "#E69F00",
+}
+_DASHES: Mapping[str, str] = {
+    "nearest-prototype": "--",
+    "1-nearest-neighbour": ":",
+    "logistic-regression": "-.",
+}
+_OBJECTIVES: Mapping[str, str] = {"default": "F", "paper": "R", "reference": "E"}
+
+# Found examples shown for each class, from the surest to the least sure.
+_SHOWN = 7
+
+
+def save_demo_figure(result: DemoResult, digits: Digits, path: Path) -> None:
+    """Draw the picture and put it at ``path``, whole or not at all.
+
+    Parameters
+    ----------
+    result : DemoResult
+        Of a run that was not interrupted.
+    digits : Digits
+    path : Path
+        Its ending, one of :data:`FORMATS`, gives the format.
+    """
+    figure = draw_demo(result, digits)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            figure.savefig(file, format=path.suffix[1:].lower(), dpi=130)
+        # mkstemp makes files for their owner's eyes only.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def draw_demo(result: DemoResult, digits: Digits) -> Figure:
+    """The picture as a matplotlib figure, drawn without a screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if result.comparison is None or result.example is None:
+        raise ValueError("there is nothing to draw: the run was interrupted before its first repeat was finished.")
+    figure = Figure(figsize=(13.5, 8.0), facecolor="white")
+    FigureCanvasAgg(figure)
+    labels = "label" if result.labels_per_class == 1 else "labels"
+    figure.text(
+        0.03,
+        0.945,
+        f"{result.labels_per_class} {labels} a class, {result.n_unlabelled:,} digits labelled by the graph",
+        fontsize=19,
+        fontweight="bold",
+        color=_INK,
+    )
+    mean = result.comparison.accuracy(DEFAULT)
+    repeats = len(result.comparison.repeats)
+    figure.text(
+        0.03,
+        0.908,
+        f"LaplacianShot default: {100 * mean.mean:.1f}% right on average over {repeats} random "
+        f"choice{'s' if repeats > 1 else ''} of the labelled digits (scikit-learn's bundled set)",
+        fontsize=11.5,
+        color=_QUIET,
+    )
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[1.08, 1.0])[0]
+    left.set_facecolor("none")
+    right.set_facecolor("none")
+    _draw_examples(left, result.example, digits)
+    convergence = right.add_axes((0.08, 0.58, 0.62, 0.242))
+    _draw_convergence(convergence, result.example.traces)
+    curve = right.add_axes((0.08, 0.075, 0.62, 0.355))
+    _draw_curve(curve, result)
+    return figure
+
+
+def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
+    """A column for each class: a given digit on top, then found ones from surest to least sure."""
+    hidden = np.ones(len(digits.labels), dtype=bool)
+    hidden[example.rows] = False
+    share = float(np.mean(example.found[hidden] == digits.labels[hidden]))
+    n_classes = len(digits.class_names)
+    left, top, width, height = 0.155, 0.80, 0.825, 0.76
+    step_x, step_y = width / n_classes, height / (_SHOWN + 1.35)
+    part.text(0.056, 0.862, "Given and found", fontsize=12, fontweight="bold", color=_INK)
+    part.text(
+        0.056,
+        0.838,
+        f"First choice: {100 * share:.1f}% right. A column holds what was labelled alike, surest first.",
+        fontsize=9.5,
+        color=_QUIET,
+    )
+    for column in range(n_classes):
+        found = shown_rows(example, hidden, column, _SHOWN)
+        given = example.rows[digits.labels[example.rows] == column][:1]
+        x = left + column * step_x
+        _tile(part, digits.images[given[0]], (x, top - step_y), step_x, step_y, frame=_COLOURS[DEFAULT])
+        for place, row in enumerate(found):
+            y = top - (place + 2.35) * step_y
+            wrong = digits.labels[row] != column
+            _tile(part, digits.images[row], (x, y), step_x, step_y, frame=_MISTAKE if wrong else None)
+            if wrong:
+                part.text(
+                    x + 0.86 * step_x,
+                    y + 0.115 * step_y,
+                    str(digits.labels[row]),
+                    color="white",
+                    fontsize=8.5,
+                    fontweight="bold",
+                    ha="center",
+                    va="center",
+                    bbox={"boxstyle": "square,pad=0.22", "color": _MISTAKE},
+                    zorder=5,
+                )
+        part.text(
+            x + step_x / 2,
+            top - 1.19 * step_y,
+            digits.class_names[column],
+            ha="center",
+            va="center",
+            fontsize=13,
+            fontweight="bold",
+            color=_COLOURS[DEFAULT],
+        )
+    part.text(left - 0.014, top - 0.5 * step_y, "given", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
+    part.text(left - 0.014, top - 1.19 * step_y, "label", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
+    part.text(left - 0.014, top - 1.85 * step_y, "surest\nfound", ha="right", va="center", fontsize=10, color=_INK)
+    last = top - (_SHOWN + 0.85) * step_y
+    part.text(left - 0.014, last, "least\nsure", ha="right", va="center", fontsize=10, color=_INK)
+    part.text(
+        left + width,
+        0.012,
+        "framed: mistakes, with the digit it really is",
+        ha="right",
+        va="bottom",
+        fontsize=9.5,
+        color=_MISTAKE,
+    )
+
+
+def shown_rows(example: Example, hidden: Floats, label: int, count: int) -> Ints:
+    """Up to ``count`` hidden rows that were found to be ``label``, at even steps from the surest to the least sure."""
+    rows = np.flatnonzero(hidden & (example.found == label))
+    rows = rows[np.argsort(-example.confidence[rows], kind="stable")]
+    if len(rows) == 0:
+        return rows
+    steps = np.unique(np.linspace(0, len(rows) - 1, count).round().astype(np.int64))
+    chosen: Ints = rows[steps]
+    return chosen
+
+
+def _tile(
+    part: SubFigure, image: Floats, corner: tuple[float, float], width: float, height: float, *, frame: str | None
+) -> None:
+    inset = 0.07
+    axes = part.add_axes(
+        (corner[0] + inset * width, corner[1] + inset * height, width * (1 - 2 * inset), height * (1 - 2 * inset))
+    )
+    axes.imshow(image, cmap="gray_r", vmin=0, vmax=16, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(frame or _FAINT)
+        spine.set_linewidth(2.2 if frame else 0.8)
+
+
+def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
+    """Each objective from 1, after its first update, to 0, where it ended."""
+    _bare(axes)
+    axes.set_title("Convergence", loc="left", fontsize=12, fontweight="bold", color=_INK, pad=20)
+    axes.text(
+        0,
+        1.045,
+        "What each recipe minimises, from its first value (1) to its last (0)",
+        transform=axes.transAxes,
+        fontsize=9.5,
+        color=_QUIET,
+    )
+    longest = max(len(trace.objective) for trace in traces)
+    # The default last: it runs over the others.
+    for trace in reversed(traces):
+        first, last = float(trace.objective[0]), float(trace.objective[-1])
+        drop = first - last if first != last else 1.0
+        updates = np.arange(1, len(trace.objective) + 1)
+        colour = _COLOURS[trace.name]
+        if trace.bound is not None:
+            # The bound of update i + 1 lies between R after update i and R after update i + 1.
+            axes.plot(updates[1:], (trace.bound[1:] - last) / drop, ls="none", marker="v", ms=4.5, color=colour)
+        axes.plot(updates, (trace.objective - last) / drop, color=colour, lw=2.4 if trace.name == DEFAULT else 1.8)
+        axes.plot(updates[-1:], [0], marker="o", ms=6, color=colour, clip_on=False, zorder=5)
+    heights = iter((0.86, 0.66, 0.46))
+    for trace in traces:
+        state = "settled" if trace.converged else "at its limit"
+        symbol = _OBJECTIVES[trace.name] + (", bound ▾" if trace.bound is not None else "")
+        axes.text(
+            1.03,
+            next(heights),
+            f"{trace.name} ({symbol})\n{len(trace.objective)} updates, {state}",
+            transform=axes.transAxes,
+            color=_COLOURS[trace.name],
+            fontsize=9.5,
+            fontweight="bold" if trace.name == DEFAULT else "normal",
+            va="center",
+        )
+    axes.set_xlim(0.5, longest + 0.5)
+    axes.set_ylim(-0.04, 1.05)
+    axes.set_yticks([0, 0.5, 1], ["0", "½", "1"])
+    axes.set_xlabel("update", fontsize=9.5, color=_QUIET, loc="right", labelpad=1)
+
+
+def _draw_curve(axes: Axes, result: DemoResult) -> None:
+    """Mean accuracy against labels a class, each line named at its end."""
+    _bare(axes)
+    axes.set_title("Accuracy against number of labels", loc="left", fontsize=12, fontweight="bold", color=_INK, pad=20)
+    axes.text(
+        0,
+        1.035,
+        "Unlabelled digits labelled right, %. Shaded: 95% interval of the default and the best other",
+        transform=axes.transAxes,
+        fontsize=9.5,
+        color=_QUIET,
+    )
+    counts = [point.per_class for point in result.curve]
+    best_other = next(standing.name for standing in result.standings() if standing.name != DEFAULT)
+    ends: dict[str, float] = {}
+    for method in reversed(result.methods):
+        name, colour = method.name, _COLOURS[method.name]
+        means = [100 * point.accuracy(name).mean for point in result.curve]
+        ends[name] = means[-1]
+        if name in (DEFAULT, best_other):
+            margins = np.array([100 * point.accuracy(name).ci95 for point in result.curve])
+            margins = np.where(np.isfinite(margins), margins, 0.0)
+            axes.fill_between(counts, means - margins, means + margins, color=colour, alpha=0.13, lw=0)
+        bold = name == DEFAULT
+        axes.plot(
+            counts,
+            means,
+            color=colour,
+            lw=2.8 if bold else 1.6,
+            ls=_DASHES.get(name, "-"),
+            marker="o",
+            ms=5 if bold else 3.5,
+            zorder=4 if bold else 3,
+            clip_on=False,
+        )
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.set_xlim(counts[0] * 0.93, counts[-1] * 1.04)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, min(100.0, high))
+    low, high = axes.get_ylim()
+    axes.set_xlabel("labels a class", fontsize=9.5, color=_QUIET, loc="right", labelpad=1)
+    beside = axes.get_yaxis_transform()  # x in parts of the axes, y in points
+    for name, y in spread_out(ends, 0.074 * (high - low), high - 0.04 * (high - low)).items():
+        colour = _COLOURS[name]
+        axes.plot([1.0, 1.035], [ends[name], y], transform=beside, color=colour, lw=0.8, clip_on=False, zorder=2)
+        axes.text(
+            1.045,
+            y,
+            result.method(name).title,
+            transform=beside,
+            color=colour,
+            fontsize=9.5,
+            fontweight="bold" if name == DEFAULT else "normal",
+            va="center",
+        )
+
+
+def spread_out(heights: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
+    """Heights for labels: near the given ones, at least ``gap`` apart, in the same order, none above ``top``."""
+    names = sorted(heights, key=lambda name: -heights[name])
+    steps = gap * np.arange(len(names))
+    # At least gap apart, from the top down, is non-increasing once the steps are added.
+    wanted = np.array([heights[name] for name in names]) + steps
+    placed = isotonic_regression(wanted, increasing=False, y_max=top) - steps
+    return dict(zip(names, placed.tolist(), strict=True))
+
+
+def _bare(axes: Axes) -> None:
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_QUIET)
+    axes.grid(axis="y", color=_FAINT, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_QUIET, labelsize=9.5, length=0, pad=5)

@@ -29,7 +29,7 @@ def shared() -> Callable[[str], Path]:
 
 @pytest.fixture
 def clusters() -> Callable[..., tuple[Any, Any, Any]]:
-    """Clustered rows: ``clusters(n_classes, per_class, shots)`` gives X, the truth, and y, which is -1 but for the shots."""
+    """Clustered rows: ``clusters(n_classes, per_class, shots)`` gives X, the truth, and y, -1 but for the shots."""
 
     def make(
         n_classes: int = 3,

@@ -13,7 +13,7 @@ from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._types import Floats, Ints
 
 # Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorises it.
-_LANE = 128
+_LANE = 64
 
 
 @kernel

@@ -34,12 +34,17 @@ def available_threads() -> int:
 
 def row_blocks(n_rows: int, rows: int) -> list[tuple[int, int]]:
     """``[0, n_rows)`` cut into consecutive blocks of at most ``rows`` rows."""
-    return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+    return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, max(1, rows))]
 
 
 def even_blocks(n_rows: int, rows: int, most: int) -> list[tuple[int, int]]:
-    """``[0, n_rows)`` cut into blocks of about ``rows`` rows, or larger ones so that there are at most ``most``."""
-    return row_blocks(n_rows, max(rows, -(-n_rows // most)))
+    """``[0, n_rows)`` cut into blocks of equal size, of at least ``rows`` rows and at most ``most`` of them.
+
+    Four or more come in multiples of four, so that two or four threads end together.
+    """
+    count = min(n_rows // rows, most)
+    count -= count % 4 if count > 4 else 0
+    return row_blocks(n_rows, -(-n_rows // max(1, count)))
 
 
 class _SingleThreadedBlas:

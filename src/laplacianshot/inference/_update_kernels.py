@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._types import Floats, Ints
 
-_LOG2_E = 1.4426950408889634
-# ln 2 in two parts, the first with zeros at its end, so that k ln 2 is taken away without rounding.
-_LN2_HIGH = 6.93147180369123816490e-01
-_LN2_LOW = 1.90821492927058770002e-10
-_LEAST_EXPONENT = -708.0
+# e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
+# which the compiler vectorises where it cannot vectorise a call of libm. ln 2 is split in two, the first part ending in
+# zeros, so that k ln 2 is taken away without rounding. Constants have the type of x: one float64 would widen all lanes.
+_F = np.float32
+_LOG2_E_32, _HALF_32, _LEAST_32 = _F(1.4426950408889634), _F(0.5), _F(-87.0)
+_LN2_HIGH_32, _LN2_LOW_32 = _F(0.693359375), _F(-2.12194440e-4)
+_C32 = tuple(_F(1 / factorial) for factorial in (1, 1, 2, 6, 24, 120, 720, 5040))
+_LOG2_E, _LEAST = 1.4426950408889634, -708.0
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 @kernel
-def _exp(x: float) -> float:
-    """``e^x`` for ``x <= 0``, to 1e-14, in arithmetic that the compiler can vectorise (libm's cannot be).
+def _exp_single(x: Any) -> Any:
+    """``e^x`` of a float32 ``x <= 0``, to float32 rounding."""
+    x = max(x, _LEAST_32)
+    k = np.floor(x * _LOG2_E_32 + _HALF_32)
+    r = (x - k * _LN2_HIGH_32) - k * _LN2_LOW_32
+    p = _C32[7]
+    p = p * r + _C32[6]
+    p = p * r + _C32[5]
+    p = p * r + _C32[4]
+    p = p * r + _C32[3]
+    p = p * r + _C32[2]
+    p = p * r + _C32[1]
+    p = p * r + _C32[0]
+    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
 
-    With k the integer nearest to ``x / ln 2`` and ``|r| <= ln 2 / 2``, ``e^x = 2^k e^r``: a polynomial and a shift.
-    """
-    x = max(x, _LEAST_EXPONENT)
+
+@kernel
+def _exp_double(x: float) -> float:
+    """``e^x`` of a float64 ``x <= 0``, to 1e-14."""
+    x = max(x, _LEAST)
     k = np.floor(x * _LOG2_E + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     p = 1 / 39916800
@@ -35,8 +58,17 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
-    return p * power  # type: ignore[no-any-return]
+    return p * np.int64((np.int64(k) + 1023) << 52).view(np.float64)  # type: ignore[no-any-return]
+
+
+def _exp(x: float) -> float:
+    """``e^x`` for ``x <= 0``, in the type of x."""
+    return math.exp(x)
+
+
+@overload(_exp)
+def _exp_of_type(x):  # type: ignore[no-untyped-def]  # numba compares this signature with the lambdas'
+    return (lambda x: _exp_single(x)) if x == types.float32 else (lambda x: _exp_double(x))
 
 
 @kernel
@@ -97,43 +129,40 @@ def bound_rows(
 @kernel
 def joint_rows(
     products: Floats,
-    row_norms: Floats,
-    prototype_norms: Floats,
     support_pull: Floats,
     indptr: Ints,
     indices: Ints,
     weights: Floats,
-    tau: float,
+    twice_tau: float,
     lam: float,
-    pull: float,
-    inertia: float,
-    log_share: Floats,
+    keep: float,
+    scale: float,
+    prototype_cost: Floats,
+    share_cost: Floats,
     log_assignments: Floats,
     current: Floats,
     updated: Floats,
     sums: Floats,
-    shares: Floats,
     start: int,
     stop: int,
 ) -> None:
     """The Y step for queries ``start..stop``, which ``products`` has the rows of, with the sums that F needs.
 
-    With ``a_qc = |x_q|^2 - 2 products_qc + |m_c|^2``, ``b_q = sum_p w_qp y_p`` and the support's pull ``s_q``::
+    Up to terms that depend on the query alone, with ``b_q = sum_p w_qp y_p`` and the support's pull ``s_q``::
 
-        y_q ~ exp{ [ -tau a_q + lam (s_q + b_q) + (pull + inertia) log y_q - pull log_share ] / (1 + pull + inertia) }
+        cost_qc = prototype_cost_c - twice_tau x_q.m_c - lam s_qc
+        y_q ~ exp{ scale [ lam b_q - cost_q - share_cost + keep log y_q ] }
 
-    ``log_assignments`` is brought up to date in place. To ``sums`` (4,) are added ``sum y.b`` of the current
-    assignments and ``sum y log y``, ``sum y.a``, ``sum y.s`` of the updated ones; to ``shares`` (C,) their column sums.
+    ``log_assignments`` is brought up to date in place. To ``sums`` (2,) are added ``sum y.b`` of the current
+    assignments and ``sum y.(log y + cost)`` of the updated ones. Every scalar has the type of the arrays.
     """
     n_classes = products.shape[1]
-    keep = pull + inertia
-    scale = 1.0 / (1.0 + keep)
     field = np.empty(n_classes, dtype=products.dtype)
-    unary = np.empty(n_classes, dtype=products.dtype)
+    cost = np.empty(n_classes, dtype=products.dtype)
+    zero: Any = products.dtype.type(0)
+    one: Any = products.dtype.type(1)
     pairwise = 0.0
-    entropy = 0.0
-    cost = 0.0
-    support = 0.0
+    smooth = 0.0
     for q in range(start, stop):
         field[:] = 0
         for e in range(indptr[q], indptr[q + 1]):
@@ -144,45 +173,32 @@ def joint_rows(
         row = current[q]
         target = updated[q]
         logs = log_assignments[q]
-        labelled = support_pull[q]
+        pull = support_pull[q]
         product = products[q - start]
-        norm = row_norms[q]
-        inner = 0.0
+        inner = zero
         for c in range(n_classes):
             inner += row[c] * field[c]
+            cost[c] = prototype_cost[c] - twice_tau * product[c] - lam * pull[c]
+            logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
         pairwise += inner
-        largest = -np.inf
+        largest = logs[0]
         for c in range(n_classes):
-            unary[c] = norm - 2.0 * product[c] + prototype_norms[c]
-            logit = (lam * (labelled[c] + field[c]) - tau * unary[c] + keep * logs[c] - pull * log_share[c]) * scale
-            logs[c] = logit
-            largest = max(largest, logit)
-        total = 0.0
+            largest = max(largest, logs[c])
+        total = zero
         for c in range(n_classes):
             value = _exp(logs[c] - largest)
             target[c] = value
             total += value
         log_total = largest + np.log(total)
-        inverse = 1.0 / total
-        row_entropy = 0.0
-        row_cost = 0.0
-        row_support = 0.0
+        inverse = one / total
+        inner = zero
         for c in range(n_classes):
-            y = target[c] * inverse
-            log_y = logs[c] - log_total
-            target[c] = y
-            logs[c] = log_y
-            row_entropy += y * log_y
-            row_cost += y * unary[c]
-            row_support += y * labelled[c]
-            shares[c] += y
-        entropy += row_entropy
-        cost += row_cost
-        support += row_support
+            target[c] *= inverse
+            logs[c] -= log_total
+            inner += target[c] * (logs[c] + cost[c])
+        smooth += inner
     sums[0] += pairwise
-    sums[1] += entropy
-    sums[2] += cost
-    sums[3] += support
+    sums[1] += smooth
 
 
 @kernel

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats
-from laplacianshot.inference.neighbors import cross_neighbors
+from laplacianshot.inference.neighbors import PointIndex
 from laplacianshot.inference.prototypes import squared_distances
 
 _BLOCK_ROWS = 8192
@@ -43,6 +44,10 @@ class InductiveRule:
     bias: Floats
     shift: Floats
 
+    @cached_property
+    def _index(self) -> PointIndex:
+        return PointIndex(self.points)
+
     def __call__(self, X: Floats) -> Floats:
         """Assignments (m, C) of transformed rows (m, D)."""
         out = np.empty((X.shape[0], self.prototypes.shape[0]), dtype=X.dtype)
@@ -52,7 +57,7 @@ class InductiveRule:
             logits *= -self.tau
             logits += self.bias
             if self.lam > 0 and self.n_neighbors > 0:
-                neighbors = cross_neighbors(rows, self.points, self.n_neighbors)
+                neighbors = self._index.neighbors_of(rows, self.n_neighbors)
                 for slot in range(neighbors.indices.shape[1]):
                     logits += self.lam * self.votes[neighbors.indices[:, slot]]
             logits -= logits.max(axis=1, keepdims=True)

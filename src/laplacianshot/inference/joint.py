@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,11 +28,13 @@ from laplacianshot.inference._update_kernels import confidence_rows, joint_rows
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, TOLERANCE, DefaultConstants
 
-# Queries visited together (their features, products and assignments stay in cache), and the most partial sums kept.
-_BLOCK_ROWS = 256
+# Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
+# partial sums of their own.
+_VISIT_ROWS = 512
+_BLOCK_ROWS = 1024
 _MOST_BLOCKS = 32
 # Relative width at which the search for the temperature stops, and the most doublings it starts with.
-_TAU_TOLERANCE = 1e-9
+_TAU_TOLERANCE = 1e-8
 _TAU_DOUBLINGS = 60
 
 
@@ -110,7 +113,7 @@ def choose_tau(support: Floats, query: Floats, unary: Floats, pair_spread: float
     if n == 0 or n_classes < 2:
         return low
     target = 1 / n_classes + LEAST_CONFIDENCE * (1 - 1 / n_classes)
-    blocks = even_blocks(n, _BLOCK_ROWS, _MOST_BLOCKS)
+    blocks = even_blocks(n, _VISIT_ROWS, _MOST_BLOCKS)
     partial = np.zeros((len(blocks), 1))
     with Workers(10 * unary.size) as workers:
 
@@ -208,9 +211,8 @@ def joint_optimize(
             prototypes = candidates
             done += 1
             smooth = (
-                sums.entropy
-                + tau * (sums.cost + _support_cost(support, labels, prototypes, origin, beta, kappa))
-                - constants.lam * sums.support
+                sums.smooth
+                + tau * _support_cost(support, labels, prototypes, origin, beta, kappa)
                 + _balance_cost(rounds.share, n, constants)
             )
     bias = (-_balance_pull(rounds.share, constants) * _log(rounds.share)).astype(dtype)
@@ -219,12 +221,10 @@ def joint_optimize(
 
 @dataclass(frozen=True)
 class _Sums:
-    """What F needs of one pass: ``sum y.(W y)`` before the step, the rest after it."""
+    """What F needs of one pass: ``sum y.(W y)`` before the step, and ``sum y.(log y + tau a - lam s)`` after it."""
 
     pairwise: float
-    entropy: float
-    cost: float
-    support: float
+    smooth: float
 
 
 class _Rounds:
@@ -249,65 +249,68 @@ class _Rounds:
         self._query = query
         self._graph = (support_pull, W.indptr, W.indices, W.data)
         self._tau = tau
-        self._norms = np.einsum("nd,nd->n", query, query)
+        self._query_cost = tau * float(np.einsum("nd,nd->", query, query, dtype=np.float64))
         self._logs = log_assignments
         self.current: Floats = np.exp(log_assignments)
         self._updated = np.empty_like(self.current)
         self._blocks = even_blocks(n, _BLOCK_ROWS, _MOST_BLOCKS)
-        self._sums = np.zeros((len(self._blocks), 4))
+        self._sums = np.zeros((len(self._blocks), 2))
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, query.shape[1]), query.dtype)
-        self.share: Floats = self.current.mean(axis=0, dtype=np.float64)
+        self._products = np.empty((len(self._blocks), min(n, _VISIT_ROWS), n_classes), query.dtype)
+        self._more_features = np.empty_like(self._features)
         self._visit(lambda number, start, stop: None, self.current)
-        self.class_features: Floats = self._features.sum(axis=0, dtype=np.float64)
+        self._gather()
 
     def step(self, prototypes: Floats, lam: float, pull: float) -> _Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        dtype = self._query.dtype
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
-        log_share = _log(self.share)
-        prototype_norms = np.einsum("cd,cd->c", prototypes, prototypes)
+        keep = pull + inertia
+        scalars: tuple[Any, Any, Any, Any] = (
+            dtype.type(2 * self._tau),
+            dtype.type(lam),
+            dtype.type(keep),
+            dtype.type(1 / (1 + keep)),
+        )
+        prototype_cost = (self._tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)).astype(dtype)
+        share_cost = (pull * _log(self.share)).astype(dtype)
+        columns = np.ascontiguousarray(prototypes.T)
 
         def update(number: int, start: int, stop: int) -> None:
-            joint_rows(
-                self._query[start:stop] @ prototypes.T,
-                self._norms,
-                prototype_norms,
-                *self._graph,
-                self._tau,
-                lam,
-                pull,
-                inertia,
-                log_share,
-                self._logs,
-                self.current,
-                self._updated,
-                self._sums[number],
-                self._shares[number],
-                start,
-                stop,
-            )
+            products = self._products[number, : stop - start]
+            np.matmul(self._query[start:stop], columns, out=products)
+            state = (prototype_cost, share_cost, self._logs, self.current, self._updated, self._sums[number])
+            joint_rows(products, *self._graph, *scalars, *state, start, stop)
 
         self._sums[:] = 0
-        self._shares[:] = 0
         self._visit(update, self._updated)
-        return _Sums(*(float(total) for total in self._sums.sum(axis=0)))
+        pairwise, smooth = self._sums.sum(axis=0)
+        return _Sums(float(pairwise), float(smooth) + self._query_cost)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
         self.current, self._updated = self._updated, self.current
-        self.share = self._shares.sum(axis=0) / len(self.current)
-        self.class_features = self._features.sum(axis=0, dtype=np.float64)
+        self._gather()
+
+    def _gather(self) -> None:
+        self.share: Floats = self._shares.sum(axis=0) / len(self.current)
+        self.class_features: Floats = self._features.sum(axis=0).astype(np.float64)
 
     def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
         """Update every block, then sum its queries by the class they are assigned to."""
+        ones = np.ones(_VISIT_ROWS, dtype=self._query.dtype)
 
         def visit(number: int, start: int, stop: int) -> None:
-            features = self._features[number]
+            features, more, share = self._features[number], self._more_features[number], self._shares[number]
             features[:] = 0
-            for first in range(start, stop, _BLOCK_ROWS):
-                last = min(first + _BLOCK_ROWS, stop)
+            share[:] = 0
+            for first in range(start, stop, _VISIT_ROWS):
+                last = min(first + _VISIT_ROWS, stop)
                 update(number, first, last)
-                features += assignments[first:last].T @ self._query[first:last]
+                np.matmul(assignments[first:last].T, self._query[first:last], out=more)
+                features += more
+                share += ones[: last - first] @ assignments[first:last]
 
         self._workers.run(visit, self._blocks)
 

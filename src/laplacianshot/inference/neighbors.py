@@ -9,19 +9,21 @@ zero distance: duplicates are neighbours of one another, and no point is its own
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from laplacianshot.inference._neighbor_kernels import offer_columns, offer_rows, rank_candidates
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.transforms import base_mean
 
 # A block of products is at most _BLOCK_ROWS x _BLOCK_COLUMNS float32: 16 MB.
 _BLOCK_ROWS = 1024
 _BLOCK_COLUMNS = 4096
 # Candidates kept beyond k while distances are only known to float32 rounding.
 _SPARE = 6
+# Scaled coordinates beyond this would overflow when squared.
+_FARTHEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -40,129 +42,128 @@ class Neighbors:
     distances: Floats
 
 
-def nearest_neighbors(X: Floats, n_neighbors: int) -> Neighbors:
-    """The nearest other rows of each row of ``X``.
+class PointIndex:
+    """Points made ready to be searched, once for any number of searches.
+
+    They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbour; both keep the
+    products as sharp as float32 can be.
 
     Parameters
     ----------
-    X : array of shape (n, D)
+    points : array of shape (n, D)
         Finite, C-contiguous.
-    n_neighbors : int
-        At least 1; at most n - 1 are returned.
-
-    Returns
-    -------
-    Neighbors of shape (n, min(n_neighbors, n - 1))
     """
-    n = X.shape[0]
-    k = min(n_neighbors, n - 1)
-    points, halves = _for_products(X)
-    keys, ids = _empty_heaps(n, min(k + _SPARE, max(n - 1, 0)))
-    if k <= 0:
-        return Neighbors(np.empty((n, 0), ids.dtype), np.empty((n, 0), np.float64))
-    with Workers(n * n) as workers:
-        limits = np.empty(_BLOCK_COLUMNS, dtype=np.float32)
-        for top, bottom in row_blocks(n, _BLOCK_ROWS):
-            rows, row_halves = points[top:bottom], halves[top:bottom]
-            # On the diagonal a block holds both orientations of its pairs; right of it each pair is seen once.
-            _offer(workers, rows, row_halves, rows, row_halves, top, top, True, keys, ids)
-            for left in range(bottom, n, _BLOCK_COLUMNS):
-                columns, column_halves = points[left : left + _BLOCK_COLUMNS], halves[left : left + _BLOCK_COLUMNS]
-                products = _offer(workers, rows, row_halves, columns, column_halves, top, left, False, keys, ids)
-                offer = partial(_offer_back, products, row_halves, column_halves, top, left, keys, ids, limits)
-                workers.run(offer, workers.share(len(columns)))
-    return _ranked(X, X, ids, k)
+
+    def __init__(self, points: Floats) -> None:
+        self.points = points
+        self._center = (
+            base_mean(points).astype(points.dtype) if len(points) else np.zeros(points.shape[1], points.dtype)
+        )
+        spread = np.maximum(points.max(axis=0) - self._center, self._center - points.min(axis=0)) if len(points) else []
+        self._scale = float(np.max(spread, initial=0.0)) or 1.0
+        self._rows, self._halves = self._prepare(points)
+
+    def neighbors(self, n_neighbors: int) -> Neighbors:
+        """The nearest other points of each point, (n, min(n_neighbors, n - 1))."""
+        n = len(self.points)
+        k = min(n_neighbors, n - 1)
+        if k <= 0:
+            return _no_neighbors(n)
+        with Workers(n * n) as workers:
+            search = _Search(workers, n, min(k + _SPARE, n - 1), n)
+            for top, bottom in row_blocks(n, _BLOCK_ROWS):
+                rows, row_halves = self._rows[top:bottom], self._halves[top:bottom]
+                # On the diagonal a block holds both orientations of its pairs; right of it each pair is seen once.
+                search.offer(rows, row_halves, top, rows, row_halves, top, skip_self=True)
+                for left in range(bottom, n, _BLOCK_COLUMNS):
+                    columns = slice(left, left + _BLOCK_COLUMNS)
+                    search.offer(
+                        rows, row_halves, top, self._rows[columns], self._halves[columns], left, both_ways=True
+                    )
+            return search.ranked(self.points, self.points, k)
+
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
+        n, k = len(self.points), min(n_neighbors, len(self.points))
+        if k <= 0:
+            return _no_neighbors(len(X))
+        with Workers(len(X) * n) as workers:
+            search = _Search(workers, len(X), min(k + _SPARE, n), n)
+            for top, bottom in row_blocks(len(X), _BLOCK_ROWS):
+                rows, row_halves = self._prepare(X[top:bottom])
+                for left, right in row_blocks(n, _BLOCK_COLUMNS):
+                    search.offer(rows, row_halves, top, self._rows[left:right], self._halves[left:right], left)
+            return search.ranked(X, self.points, k)
+
+    def _prepare(self, X: Floats) -> tuple[Floats, Floats]:
+        """Rows in the index's float32 coordinates, and half their squared norms."""
+        rows = np.empty(X.shape, dtype=np.float32)
+        for start, stop in row_blocks(len(X), _BLOCK_ROWS):
+            block = X[start:stop] - self._center
+            block /= block.dtype.type(self._scale)
+            np.clip(block, -_FARTHEST, _FARTHEST, out=rows[start:stop], casting="same_kind")
+        return rows, np.einsum("nd,nd->n", rows, rows) / 2
+
+
+def nearest_neighbors(X: Floats, n_neighbors: int) -> Neighbors:
+    """The nearest other rows of each row of ``X`` (n, D), finite and C-contiguous: (n, min(n_neighbors, n - 1))."""
+    return PointIndex(X).neighbors(n_neighbors)
 
 
 def cross_neighbors(X: Floats, points: Floats, n_neighbors: int) -> Neighbors:
-    """The nearest rows of ``points`` (n, D) for each row of ``X`` (m, D), a row equal to a point included.
-
-    Returns
-    -------
-    Neighbors of shape (m, min(n_neighbors, n))
-    """
-    k = min(n_neighbors, points.shape[0])
-    both, halves = _for_products(points, X)
-    found, sought = both[: points.shape[0]], both[points.shape[0] :]
-    found_halves, sought_halves = halves[: points.shape[0]], halves[points.shape[0] :]
-    keys, ids = _empty_heaps(X.shape[0], min(k + _SPARE, points.shape[0]))
-    if k <= 0:
-        return Neighbors(np.empty((X.shape[0], 0), ids.dtype), np.empty((X.shape[0], 0), np.float64))
-    with Workers(X.shape[0] * points.shape[0]) as workers:
-        for top, bottom in row_blocks(X.shape[0], _BLOCK_ROWS):
-            rows, row_halves = sought[top:bottom], sought_halves[top:bottom]
-            for left, right in row_blocks(points.shape[0], _BLOCK_COLUMNS):
-                columns, column_halves = found[left:right], found_halves[left:right]
-                _offer(workers, rows, row_halves, columns, column_halves, top, left, False, keys, ids)
-    return _ranked(X, points, ids, k)
+    """The nearest rows of ``points`` (n, D) to each row of ``X`` (m, D), equal ones too: (m, min(n_neighbors, n))."""
+    return PointIndex(points).neighbors_of(X, n_neighbors)
 
 
-def _for_products(*parts: Floats) -> tuple[Floats, Floats]:
-    """Rows stacked, moved to their mean and scaled into float32's range, and half their squared norms.
+class _Search:
+    """Heaps of the nearest candidates so far, one a query, and the buffer that blocks of products are formed in."""
 
-    Neither changes who is whose neighbour; both keep the float32 products as sharp as they can be.
-    """
-    rows = np.concatenate(parts, dtype=np.float32) if parts[0].dtype == np.float32 else np.concatenate(parts)
-    if rows.size:
-        rows -= rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
-        largest = max(float(rows.max()), -float(rows.min()))
-        if largest > 0:
-            rows /= rows.dtype.type(largest)
-    rows = np.ascontiguousarray(rows, dtype=np.float32)
-    return rows, np.einsum("nd,nd->n", rows, rows) / 2
+    def __init__(self, workers: Workers, n_queries: int, size: int, n_points: int) -> None:
+        self._workers = workers
+        self._keys = np.full((n_queries, size), np.inf, dtype=np.float32)
+        self._ids = np.full((n_queries, size), -1, dtype=np.int32 if n_points < 2**31 else np.int64)
+        shape = (min(n_queries, _BLOCK_ROWS), min(n_points, _BLOCK_COLUMNS))
+        self._products = np.empty(shape, dtype=np.float32)
+        self._limits = np.empty(shape[1], dtype=np.float32)
 
+    def offer(
+        self,
+        rows: Floats,
+        row_halves: Floats,
+        first_row: int,
+        columns: Floats,
+        column_halves: Floats,
+        first_column: int,
+        *,
+        skip_self: bool = False,
+        both_ways: bool = False,
+    ) -> None:
+        """Offer ``columns`` as candidates to the heaps of ``rows`` and, ``both_ways``, rows to the heaps of columns."""
+        products = self._products[: len(rows), : len(columns)]
+        sides = (row_halves, column_halves, first_row, first_column)
 
-def _empty_heaps(n: int, size: int) -> tuple[Floats, Ints]:
-    keys = np.full((n, size), np.inf, dtype=np.float32)
-    ids = np.full((n, size), -1, dtype=np.int32 if n < 2**31 else np.int64)
-    return keys, ids
+        def multiply(_: int, start: int, stop: int) -> None:
+            np.matmul(rows, columns[start:stop].T, out=products[:, start:stop])
+            if both_ways:
+                offer_rows(products, *sides, self._keys, self._ids, self._limits, start, stop)
 
+        def offer(_: int, start: int, stop: int) -> None:
+            offer_columns(products, *sides, skip_self, self._keys, self._ids, start, stop)
 
-def _offer(
-    workers: Workers,
-    rows: Floats,
-    row_halves: Floats,
-    columns: Floats,
-    column_halves: Floats,
-    first_row: int,
-    first_column: int,
-    skip_self: bool,
-    keys: Floats,
-    ids: Ints,
-) -> Floats:
-    """Offer ``columns`` to the heaps of ``rows``, and return the block of products (rows, columns)."""
-    products = np.empty((len(rows), len(columns)), dtype=np.float32)
-    args = (products, row_halves, column_halves, first_row, first_column, skip_self, keys, ids)
+        self._workers.run(multiply, self._workers.share(len(columns)))
+        self._workers.run(offer, self._workers.share(len(rows)))
 
-    def slab(_: int, start: int, stop: int) -> None:
-        np.matmul(rows[start:stop], columns.T, out=products[start:stop])
-        offer_columns(*args, start, stop)
+    def ranked(self, queries: Floats, points: Floats, k: int) -> Neighbors:
+        """The k nearest candidates of each query by exact distance, then by index."""
+        indices = np.empty((len(queries), k), dtype=self._ids.dtype)
+        distances = np.empty((len(queries), k), dtype=np.float64)
 
-    workers.run(slab, workers.share(len(rows)))
-    return products
+        def rank(_: int, start: int, stop: int) -> None:
+            rank_candidates(queries, points, self._ids, indices, distances, start, stop)
 
-
-def _offer_back(
-    products: Floats,
-    row_halves: Floats,
-    column_halves: Floats,
-    first_row: int,
-    first_column: int,
-    keys: Floats,
-    ids: Ints,
-    limits: Floats,
-    _: int,
-    start: int,
-    stop: int,
-) -> None:
-    """Offer the rows of a block to the heaps of its columns ``start..stop``."""
-    offer_rows(products, row_halves, column_halves, first_row, first_column, keys, ids, limits, start, stop)
+        self._workers.run(rank, row_blocks(len(queries), 512))
+        return Neighbors(indices, distances)
 
 
-def _ranked(queries: Floats, points: Floats, ids: Ints, k: int) -> Neighbors:
-    n, m = ids.shape
-    indices = np.empty((n, k), dtype=ids.dtype)
-    distances = np.empty((n, k), dtype=np.float64)
-    with Workers(n * m * points.shape[1]) as workers:
-        workers.run(lambda _, a, b: rank_candidates(queries, points, ids, indices, distances, a, b), row_blocks(n, 512))
-    return Neighbors(indices, distances)
+def _no_neighbors(n: int) -> Neighbors:
+    return Neighbors(np.empty((n, 0), dtype=np.int32), np.empty((n, 0), dtype=np.float64))

@@ -1,0 +1,205 @@
+"""One large task: fit time and peak memory against the bare matrix product that bounds it and against LabelSpreading(knn).
+
+For each N, in one run on the same rows: the bare blocked product ``X X^T`` (every block, thrown away), ``LaplacianShot().fit``
+with its exact graph, and scikit-learn's ``LabelSpreading(kernel="knn")`` with as many neighbours. The product is timed twice,
+with the BLAS's own threads and with one BLAS thread in each of ours, and the faster one counts. Rounds of the three follow
+one another, so that a busy machine slows all of them; figures are medians, and what is to be trusted is their ratio.
+
+    python benchmarks/single_task.py --sizes 1000 10000 50000 100000 --output docs/assets/single_task
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+D, C, SHOTS = 512, 100, 5
+BLOCK_ROWS, BLOCK_COLUMNS = 1024, 4096
+
+
+def make_task(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
+    """``n`` rows of C classes that overlap, float32, five labelled rows a class; the nearest prototype gets some wrong."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((C, D), dtype=np.float32)
+    truth = np.arange(n) % C
+    X = rng.standard_normal((n, D), dtype=np.float32)
+    # Each class varies most along a few directions of its own, as features of pictures do.
+    axes = rng.standard_normal((C, 8, D), dtype=np.float32)
+    for c in range(C):
+        mine = truth == c
+        X[mine] += 0.45 * centres[c] + rng.standard_normal((int(mine.sum()), 8), dtype=np.float32) @ axes[c] * 0.35
+    y = np.where(np.arange(n) < C * SHOTS, truth, -1)
+    return X, y, truth
+
+
+def product_by_blas_threads(X: Any) -> None:
+    out = np.empty((BLOCK_ROWS, BLOCK_COLUMNS), dtype=np.float32)
+    for top in range(0, len(X), BLOCK_ROWS):
+        rows = X[top : top + BLOCK_ROWS]
+        for left in range(0, len(X), BLOCK_COLUMNS):
+            columns = X[left : left + BLOCK_COLUMNS]
+            np.matmul(rows, columns.T, out=out[: len(rows), : len(columns)])
+
+
+def product_by_our_threads(X: Any) -> None:
+    from laplacianshot.inference._threads import Workers, row_blocks
+
+    with Workers(len(X) ** 2) as workers:
+        out = np.empty((workers.threads, BLOCK_ROWS, BLOCK_COLUMNS), dtype=np.float32)
+
+        def slab(number: int, start: int, stop: int) -> None:
+            for top in range(start, stop, BLOCK_ROWS):
+                rows = X[top : min(top + BLOCK_ROWS, stop)]
+                for left, right in row_blocks(len(X), BLOCK_COLUMNS):
+                    np.matmul(rows, X[left:right].T, out=out[number, : len(rows), : right - left])
+
+        workers.run(slab, workers.share(len(X)))
+
+
+def spread_labels(X: Any, y: Any, n_neighbors: int) -> Any:
+    from sklearn.semi_supervised import LabelSpreading
+
+    return LabelSpreading(kernel="knn", n_neighbors=n_neighbors, n_jobs=-1).fit(X, y).transduction_
+
+
+def measure(n: int, repeats: int, peer: bool) -> dict[str, Any]:
+    """Seconds of each, one after the other, ``repeats`` times; and what the fit found."""
+    from laplacianshot import LaplacianShot
+
+    X, y, truth = make_task(n)
+    LaplacianShot().fit(*make_task(1000)[:2])  # compile or load the kernels
+    seconds: dict[str, list[float]] = {"product": [], "fit": [], "peer": []}
+
+    def clock(function: Any, *args: Any) -> tuple[float, Any]:
+        start = time.perf_counter()
+        result = function(*args)
+        return time.perf_counter() - start, result
+
+    found: dict[str, Any] = {}
+    for _ in range(repeats):
+        products = [clock(product, X)[0] for product in (product_by_blas_threads, product_by_our_threads)]
+        seconds["product"].append(min(products))
+        spent, clf = clock(LaplacianShot().fit, X, y)
+        seconds["fit"].append(spent)
+        queries = y == -1
+        k = int(np.diff(clf.affinity_.indptr).min())
+        found = {
+            "rounds": clf.n_iter_,
+            "accuracy": float(np.mean(clf.transduction_[queries] == truth[queries])),
+            "n_neighbors": k,
+        }
+        del clf
+    if peer:
+        spent, labels = clock(spread_labels, X, y, found["n_neighbors"])
+        seconds["peer"].append(spent)
+        found["peer_accuracy"] = float(np.mean(labels[y == -1] == truth[y == -1]))
+    medians = {name: float(np.median(values)) if values else None for name, values in seconds.items()}
+    ratio = float(np.median(np.array(seconds["fit"]) / np.array(seconds["product"])))
+    return {"n": n, "repeats": repeats, **medians, "fit_over_product": ratio, **found}
+
+
+def peak(n: int, method: str) -> dict[str, Any]:
+    """Peak resident memory of a process that makes the task and fits it, and of one that only makes it."""
+    X, y, _ = make_task(n)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if method == "fit":
+        from laplacianshot import LaplacianShot
+
+        LaplacianShot().fit(X, y)
+    elif method == "peer":
+        spread_labels(X, y, max(1, round((n / C - 1) ** 0.5)))
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"before_mb": before / 1024, "peak_mb": after / 1024}
+
+
+def child(*words: object) -> dict[str, Any]:
+    """Run this script for one measurement in a process of its own."""
+    command = [sys.executable, __file__, "--child", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    if done.returncode != 0:
+        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"}
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Time against N with the bound, and peak memory against N."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+    n = np.array([row["n"] for row in rows])
+    series = [("fit", "LaplacianShot().fit", "#0072B2", "o"), ("peer", "LabelSpreading(knn)", "#D55E00", "s")]
+    product = np.array([row["product"] for row in rows])
+    left.fill_between(n, product, 2 * product, color="#999999", alpha=0.25, lw=0)
+    left.plot(n, product, color="#555555", ls="--", marker=".", label="bare product X Xᵀ (band: up to 2x)")
+    for key, label, colour, marker in series:
+        known = [(row["n"], row[key]) for row in rows if row.get(key)]
+        if known:
+            left.plot(*zip(*known, strict=True), color=colour, marker=marker, label=label)
+        known = [(row["n"], row[f"{key}_peak_mb"] / 1024) for row in rows if row.get(f"{key}_peak_mb")]
+        if known:
+            right.plot(*zip(*known, strict=True), color=colour, marker=marker, label=label)
+    right.plot(n, n * D * 4 / 2**30, color="#555555", ls=":", label="the rows themselves")
+    left.set(xscale="log", yscale="log", xlabel="rows N", ylabel="seconds", title="Time")
+    right.set(xscale="log", yscale="log", xlabel="rows N", ylabel="GB", title="Peak memory of the process")
+    for axes in (left, right):
+        axes.grid(alpha=0.25, which="major")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"One task, D = {D}, C = {C}, {SHOTS} labels a class, exact graph", fontsize=11)
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 50_000, 100_000])
+    parser.add_argument("--repeats", type=int, help="rounds for each N (default: 5 up to 10,000 rows, 2 above)")
+    parser.add_argument("--peer-up-to", type=int, default=100_000, help="largest N for LabelSpreading")
+    parser.add_argument("--output", type=Path, help="write OUTPUT.json and OUTPUT.png")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        kind, n, *rest = options.child
+        result = measure(int(n), int(rest[0]), rest[1] == "1") if kind == "time" else peak(int(n), rest[0])
+        print(json.dumps(result))
+        return
+    rows = []
+    heads = ("N", "product s", "fit s", "fit/product", "rounds", "acc", "peer s", "peer acc", "fit GB", "peer GB")
+    print("  ".join(f"{head:>11}" for head in heads), flush=True)
+    for n in options.sizes:
+        peer = n <= options.peer_up_to
+        repeats = options.repeats or (5 if n <= 10_000 else 2)
+        row = child("time", n, repeats, int(peer))
+        if "error" in row:
+            raise SystemExit(f"N = {n}: {row['error']}")
+        row["fit_peak_mb"] = child("peak", n, "fit").get("peak_mb")
+        row["peer_peak_mb"] = child("peak", n, "peer").get("peak_mb") if peer else None
+        rows.append(row)
+        memory = [f"{mb / 1024:11.2f}" if mb else f"{'-':>11}" for mb in (row["fit_peak_mb"], row["peer_peak_mb"])]
+        peer_cells = [
+            f"{row[key]:11.3f}" if row.get(key) is not None else f"{'-':>11}" for key in ("peer", "peer_accuracy")
+        ]
+        cells = [f"{n:11d}", f"{row['product']:11.3f}", f"{row['fit']:11.3f}", f"{row['fit_over_product']:11.2f}"]
+        cells += [f"{row['rounds']:11d}", f"{row['accuracy']:11.3f}", *peer_cells, *memory]
+        print("  ".join(cells), flush=True)
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        Path(f"{options.output}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        draw(rows, Path(f"{options.output}.png"))
+        print(f"wrote {options.output}.json and {options.output}.png")
+
+
+if __name__ == "__main__":
+    main()

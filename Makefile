@@ -58,7 +58,7 @@ dev: $(VENV)/.installed-dev ## install everything a developer needs, and the git
 	@$(PY) -m pre_commit install
 
 clean: ## remove what the other targets made, except .venv
-	@rm -rf build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf build dist site laplacianshot-demo* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## clean, and remove .venv too

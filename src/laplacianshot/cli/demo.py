@@ -131,7 +131,9 @@ def _print_table(console: Console, result: DemoResult) -> None:
             style="bold" if standing.name == DEFAULT else None,
         )
     console.print(table)
-    console.print("± is a 95% interval; seconds are for one fit, the median.\n", style="dim", highlight=False)
+    console.print(
+        "± is a 95% interval; seconds: median of one fit, BLAS on one thread.\n", style="dim", highlight=False
+    )
     settings = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     settings.add_column(no_wrap=True)
     settings.add_column()
@@ -145,7 +147,7 @@ def _print_table(console: Console, result: DemoResult) -> None:
 def _print_end(console: Console, output: Path) -> None:
     from rich.text import Text
 
-    console.print(Text.assemble("Picture: ", (str(output), "bold")), soft_wrap=True, highlight=False)
+    console.print(Text.assemble("\nPicture: ", (str(output), "bold")), soft_wrap=True, highlight=False)
     console.print("\nNext, on your own data:\n", highlight=False)
     for line in NEXT.splitlines():
         console.print(Text(f"    {line}".rstrip()), soft_wrap=True, highlight=False)

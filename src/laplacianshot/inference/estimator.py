@@ -104,7 +104,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> y = digits.copy()
     >>> y[50:] = -1  # fifty labels, 1747 rows to label
     >>> clf = LaplacianShot().fit(X, y)
-    >>> bool((clf.transduction_ == digits).mean() > 0.9)
+    >>> bool((clf.transduction_ == digits).mean() > 0.85)
     True
     """
 

@@ -1,0 +1,5 @@
+"""``python -m laplacianshot.cli``: the command where no script was installed."""
+
+from laplacianshot.cli import main
+
+main()

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from laplacianshot import LaplacianShot
+from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
+
+NAMES = tuple(BASELINES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_baseline_labels_every_row_and_keeps_the_given_labels(name, clusters):
+    X, truth, y = clusters(3, 20, 2)
+    fitted = baseline(name).fit(X, y)
+    assert fitted.transduction_.shape == y.shape
+    np.testing.assert_array_equal(fitted.transduction_[y >= 0], y[y >= 0])
+    assert np.mean(fitted.transduction_ == truth) > 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_given_label_is_kept_even_where_the_method_disagrees(name):
+    X = np.array([[0.0, 1.0], [0.1, 1.0], [0.2, 1.0], [0.1, 1.1], [5.0, -1.0], [5.1, -1.0], [0.1, 1.05]])
+    y = np.array([0, 0, 0, -1, 1, -1, 1])
+    assert baseline(name).fit(X, y).transduction_[6] == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_string_labels_give_the_same_answer_as_numbers(name, clusters):
+    X, _, y = clusters(3, 15, 2)
+    words = np.array(["cat", "dog", "owl", ""], dtype=object)
+    numbers = baseline(name).fit(X, y)
+    strings = baseline(name).fit(X, words[y])
+    np.testing.assert_array_equal(words[numbers.transduction_], strings.transduction_)
+    assert strings.classes_.tolist() == ["cat", "dog", "owl"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_left_to_label_is_no_error(name, clusters):
+    X, truth, _ = clusters(2, 5, 1)
+    np.testing.assert_array_equal(baseline(name).fit(X, truth).transduction_, truth)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_of_one_class_go_to_every_row_and_logistic_regression_refuses_them(name):
+    X, y = np.arange(8.0).reshape(4, 2), np.array([3, -1, -1, -1])
+    if name == "logistic-regression":
+        with pytest.raises(ValueError, match="class"):
+            baseline(name).fit(X, y)
+    else:
+        assert baseline(name).fit(X, y).transduction_.tolist() == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_and_infinity_are_refused(name, bad):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        baseline(name).fit(np.array([[0.0], [bad], [1.0]]), [0, -1, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_label_at_all_is_refused(name):
+    with pytest.raises(ValueError, match="no labelled row"):
+        baseline(name).fit(np.eye(3), [-1, -1, -1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_labels_of_different_length_are_refused(name):
+    with pytest.raises(ValueError, match="inconsistent"):
+        baseline(name).fit(np.eye(3), [0, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_baseline_can_be_cloned_and_keeps_the_contract(name, clusters):
+    X, _, y = clusters(2, 10, 1)
+    original = baseline(name)
+    fitted = clone(original).fit(X, y)
+    assert isinstance(fitted, Baseline)
+    assert isinstance(fitted, TransductiveClassifier)
+    assert not hasattr(original, "transduction_")
+
+
+def test_our_own_estimator_keeps_the_contract_too(clusters):
+    X, _, y = clusters(2, 10, 1)
+    assert isinstance(LaplacianShot().fit(X, y), TransductiveClassifier)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="nearest-prototype") as caught:
+        baseline("prototype")
+    assert "'prototype'" in str(caught.value)
+    assert all(name in str(caught.value) for name in NAMES)
+
+
+def test_every_call_gives_a_new_object():
+    assert baseline("nearest-prototype") is not baseline("nearest-prototype")

@@ -143,7 +143,8 @@ def test_ctrl_c_prints_the_finished_repeats_and_leaves_with_130(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "of 100000 (interrupted: partial result)" in out
+    assert "Partial result, interrupted after " in out
+    assert " of 100000 random choices" in out
     assert "LaplacianShot default" in out
     assert "interrupted: " in err.splitlines()[-1]
     assert "Traceback" not in err

@@ -109,10 +109,12 @@ def _print_table(console: Console, result: DemoResult) -> None:
     if result.comparison is None:
         return
     finished = len(result.comparison.repeats)
-    partial = f" of {result.repeats} (interrupted: partial result)" if finished < result.repeats else ""
+    choices = _count(finished, "random choice")
+    if finished < result.repeats:
+        choices = f"Partial result, interrupted after {finished} of {result.repeats} random choices"
     console.print(
         f"\nscikit-learn's digits, {_count(result.labels_per_class, 'label')} a class: {result.n_unlabelled:,} digits "
-        f"are left to label.\n{_count(finished, 'random choice')}{partial} of the labels, the same for every method.\n",
+        f"are left to label.\n{choices} of the labels, the same for every method.\n",
         highlight=False,
     )
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -19,7 +19,7 @@ from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
 
 # Labels a class of the accuracy curve, and how many choices of them at most.
 CURVE_LABELS = (1, 2, 5, 10, 20)
-CURVE_REPEATS = 5
+CURVE_REPEATS = 10
 
 DEFAULT = "default"
 NEAREST_PROTOTYPE = "nearest-prototype"

@@ -133,9 +133,10 @@ def _print_table(console: Console, result: DemoResult) -> None:
             style="bold" if standing.name == DEFAULT else None,
         )
     console.print(table)
-    console.print(
-        "± is a 95% interval; seconds: median of one fit, BLAS on one thread.\n", style="dim", highlight=False
-    )
+    if not console.is_terminal:
+        console.print()
+    note = "± is a 95% interval; seconds: median of one fit, BLAS on one thread.\n"
+    console.print(note, style="dim", highlight=False)
     settings = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     settings.add_column(no_wrap=True)
     settings.add_column()

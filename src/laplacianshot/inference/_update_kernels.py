@@ -72,6 +72,40 @@ def _exp_of_type(x):  # type: ignore[no-untyped-def]  # numba compares this sign
 
 
 @kernel
+def _largest(x: Floats) -> Any:
+    """The largest entry, by four running maxima: a single one would wait for itself at every step."""
+    m0 = m1 = m2 = m3 = x[0]
+    whole = len(x) // 4
+    for i in range(whole):
+        m0 = max(m0, x[4 * i])
+        m1 = max(m1, x[4 * i + 1])
+        m2 = max(m2, x[4 * i + 2])
+        m3 = max(m3, x[4 * i + 3])
+    for c in range(4 * whole, len(x)):
+        m0 = max(m0, x[c])
+    return max(max(m0, m1), max(m2, m3))
+
+
+@kernel
+def _gather(assignments: Floats, neighbors: Ints, weights: Floats, field: Floats) -> None:
+    """``field <- sum_e weights_e assignments[neighbors_e]``, four neighbours to each pass over the field."""
+    field[:] = 0
+    n = len(neighbors)
+    whole = n - n % 4
+    for e in range(0, whole, 4):
+        w0, w1, w2, w3 = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
+        y0, y1 = assignments[neighbors[e]], assignments[neighbors[e + 1]]
+        y2, y3 = assignments[neighbors[e + 2]], assignments[neighbors[e + 3]]
+        for c in range(len(field)):
+            field[c] += (w0 * y0[c] + w1 * y1[c]) + (w2 * y2[c] + w3 * y3[c])
+    for e in range(whole, n):
+        w0 = weights[e]
+        y0 = assignments[neighbors[e]]
+        for c in range(len(field)):
+            field[c] += w0 * y0[c]
+
+
+@kernel
 def bound_rows(
     unary: Floats,
     indptr: Ints,
@@ -91,35 +125,31 @@ def bound_rows(
     """
     n_classes = unary.shape[1]
     field = np.empty(n_classes, dtype=np.float64)
+    logits = np.empty(n_classes, dtype=np.float64)
     pairwise = 0.0
     smooth = 0.0
     surrogate = 0.0
     for q in range(start, stop):
-        field[:] = 0.0
-        for e in range(indptr[q], indptr[q + 1]):
-            neighbor = current[indices[e]]
-            w = weights[e]
-            for c in range(n_classes):
-                field[c] += w * neighbor[c]
+        _gather(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
         row = current[q]
         target = updated[q]
         a = unary[q]
-        largest = -np.inf
         for c in range(n_classes):
             pairwise += row[c] * field[c]
             field[c] *= lam
-            largest = max(largest, field[c] - a[c])
+            logits[c] = field[c] - a[c]
+        largest = _largest(logits)
         total = 0.0
         pull = 0.0
         for c in range(n_classes):
-            value = _exp(field[c] - a[c] - largest)
-            target[c] = value
-            total += value
-            pull += value * field[c]
+            logits[c] = _exp(logits[c] - largest)
+            total += logits[c]
+            pull += logits[c] * field[c]
+        inverse = 1.0 / total
         for c in range(n_classes):
-            target[c] /= total
+            target[c] = logits[c] * inverse
         log_partition = largest + np.log(total)
-        smooth += pull / total - log_partition
+        smooth += pull * inverse - log_partition
         surrogate -= log_partition
     sums[0] = pairwise
     sums[1] = smooth
@@ -164,12 +194,7 @@ def joint_rows(
     pairwise = 0.0
     smooth = 0.0
     for q in range(start, stop):
-        field[:] = 0
-        for e in range(indptr[q], indptr[q + 1]):
-            neighbor = current[indices[e]]
-            w = weights[e]
-            for c in range(n_classes):
-                field[c] += w * neighbor[c]
+        _gather(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
         row = current[q]
         target = updated[q]
         logs = log_assignments[q]
@@ -181,9 +206,7 @@ def joint_rows(
             cost[c] = prototype_cost[c] - twice_tau * product[c] - lam * pull[c]
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
         pairwise += inner
-        largest = logs[0]
-        for c in range(n_classes):
-            largest = max(largest, logs[c])
+        largest = _largest(logs)
         total = zero
         for c in range(n_classes):
             value = _exp(logs[c] - largest)
@@ -204,14 +227,17 @@ def joint_rows(
 @kernel
 def confidence_rows(unary: Floats, tau: float, sums: Floats, start: int, stop: int) -> None:
     """``sum_q max_c softmax(-tau a_q)`` over rows ``start..stop``, into ``sums`` (1,)."""
+    n_classes = unary.shape[1]
+    logits = np.empty(n_classes, dtype=unary.dtype)
+    zero: Any = unary.dtype.type(0)
     total = 0.0
     for q in range(start, stop):
         a = unary[q]
-        least = a[0]
-        for c in range(1, a.shape[0]):
-            least = min(least, a[c])
-        partition = 0.0
-        for c in range(a.shape[0]):
-            partition += _exp(-tau * (a[c] - least))
+        for c in range(n_classes):
+            logits[c] = -tau * a[c]
+        largest = _largest(logits)
+        partition = zero
+        for c in range(n_classes):
+            partition += _exp(logits[c] - largest)
         total += 1.0 / partition
     sums[0] = total

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from laplacianshot.inference.recipes import LEAST_CONFIDENCE, TOLERANCE, Default
 
 # Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
 # partial sums of their own.
-_VISIT_ROWS = 512
+_VISIT_ROWS = 1024
 _BLOCK_ROWS = 1024
 _MOST_BLOCKS = 32
 # Relative width at which the search for the temperature stops, and the most doublings it starts with.
@@ -115,10 +115,12 @@ def choose_tau(support: Floats, query: Floats, unary: Floats, pair_spread: float
     target = 1 / n_classes + LEAST_CONFIDENCE * (1 - 1 / n_classes)
     blocks = even_blocks(n, _VISIT_ROWS, _MOST_BLOCKS)
     partial = np.zeros((len(blocks), 1))
+    rtol = max(_TAU_TOLERANCE, 10 * float(np.finfo(unary.dtype).eps))
     with Workers(10 * unary.size) as workers:
 
         def confidence(tau: float) -> float:
-            workers.run(lambda i, start, stop: confidence_rows(unary, tau, partial[i], start, stop), blocks)
+            scale: Any = unary.dtype.type(tau)
+            workers.run(lambda i, start, stop: confidence_rows(unary, scale, partial[i], start, stop), blocks)
             return float(partial.sum()) / n
 
         if confidence(low) >= target:
@@ -131,9 +133,7 @@ def choose_tau(support: Floats, query: Floats, unary: Floats, pair_spread: float
         else:
             # Queries as near to one prototype as to another never become sure.
             return pair_spread / spread
-        return float(
-            brentq(lambda tau: confidence(tau) - target, low, high, rtol=_TAU_TOLERANCE, xtol=_TAU_TOLERANCE * low)
-        )
+        return float(brentq(lambda tau: confidence(tau) - target, low, high, rtol=rtol, xtol=rtol * low))
 
 
 def joint_optimize(
@@ -172,26 +172,26 @@ def joint_optimize(
     """
     dtype = query.dtype
     n_support, n = support.shape[0], query.shape[0]
-    beta, kappa = constants.support_weight, constants.origin_weight
-    support_sums = beta * class_sums(support, labels, n_classes) + kappa * origin
-    support_mass = beta * np.bincount(labels, minlength=n_classes) + kappa
-    prototypes = (support_sums / support_mass[:, None]).astype(dtype)
+    far = _far_center(query)
+    if far is not None:
+        near = joint_optimize(support - far, labels, query - far, affinity, origin - far, n_classes, constants, tol=tol)
+        return replace(near, prototypes=near.prototypes + far)
+
+    prior = _Prior.of_support(support, labels, origin, n_classes, constants)
+    prototypes = prior.means.astype(dtype)
     unary = squared_distances(query, prototypes)
     tau = choose_tau(support, query, unary, constants.pair_spread)
     if n == 0:
         # Only the prototypes are free, and one M step is exact.
-        objective_of_support = np.array([tau * _support_cost(support, labels, prototypes, origin, beta, kappa)])
         bias = np.zeros(n_classes, dtype)
-        return JointResult(unary, prototypes, objective_of_support, 1, True, tau, bias, constants)
+        return JointResult(unary, prototypes, np.array([tau * prior.least_cost]), 1, True, tau, bias, constants)
 
     one_hot = sp.csr_array((np.ones(n_support, dtype), (np.arange(n_support), labels)), shape=(n_support, n_classes))
-    to_support = affinity[n_support:, :n_support]
-    support_pull = (to_support @ one_hot).toarray()
+    support_pull = (affinity[n_support:, :n_support] @ one_hot).toarray()
     support_pull *= dtype.type(constants.support_edge)
     W = sp.csr_array(affinity[n_support:, n_support:])
-    start = _log_softmax(unary, tau)
     with Workers((W.nnz + 10 * n) * n_classes) as workers:
-        rounds = _Rounds(workers, query, W, support_pull, tau, start)
+        rounds = _Rounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
         objective: list[float] = []
         smooth = math.nan
         converged = False
@@ -199,8 +199,7 @@ def joint_optimize(
         # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
         while True:
             lam = constants.start_lam if done < constants.start_rounds else constants.lam
-            mass = support_mass + n * rounds.share
-            candidates = ((support_sums + rounds.class_features) / mass[:, None]).astype(dtype)
+            candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
             sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
             if done > constants.start_rounds:
                 objective.append(smooth - constants.lam / 2 * sums.pairwise)
@@ -210,13 +209,50 @@ def joint_optimize(
             rounds.accept()
             prototypes = candidates
             done += 1
-            smooth = (
-                sums.smooth
-                + tau * _support_cost(support, labels, prototypes, origin, beta, kappa)
-                + _balance_cost(rounds.share, n, constants)
-            )
+            smooth = sums.smooth + tau * prior.cost(prototypes) + _balance_cost(rounds.share, n, constants)
     bias = (-_balance_pull(rounds.share, constants) * _log(rounds.share)).astype(dtype)
     return JointResult(rounds.current, prototypes, np.array(objective), len(objective), converged, tau, bias, constants)
+
+
+def _far_center(query: Floats) -> Floats | None:
+    """The mean of the queries where they lie so far from zero that ``|x|^2 - 2 x.m + |m|^2`` would lose its digits."""
+    if len(query) < 2:
+        return None
+    center: Floats = query.mean(axis=0, dtype=np.float64).astype(query.dtype)
+    far = float(center @ center) > 2 * mean_squared_distance(query)
+    return center if far else None
+
+
+@dataclass(frozen=True)
+class _Prior:
+    """What support and origin say of the prototypes.
+
+    ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
+    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``.
+    """
+
+    means: Floats
+    mass: Floats
+    least_cost: float
+
+    @classmethod
+    def of_support(
+        cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
+    ) -> _Prior:
+        beta, kappa = constants.support_weight, constants.origin_weight
+        mass = beta * np.bincount(labels, minlength=n_classes) + kappa
+        means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
+        least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
+        return cls(means, mass, least)
+
+    def posterior_means(self, sums: Floats, counts: Floats) -> Floats:
+        """The M step: prototypes (C, D) from the queries' sums (C, D) and counts (C,) by class."""
+        means: Floats = (self.mass[:, None] * self.means + sums) / (self.mass + counts)[:, None]
+        return means
+
+    def cost(self, prototypes: Floats) -> float:
+        """Their part of F, over tau."""
+        return self.least_cost + float(self.mass @ np.square(prototypes - self.means).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -338,16 +374,6 @@ def _balance_cost(share: Floats, n: int, constants: DefaultConstants) -> float:
     if math.isinf(constants.fade):
         return constants.balance * n * divergence
     return -constants.balance * n * constants.fade * math.expm1(-divergence / constants.fade)
-
-
-def _support_cost(
-    support: Floats, labels: Ints, prototypes: Floats, origin: Floats, beta: float, kappa: float
-) -> float:
-    """``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2``."""
-    gaps = support - prototypes[labels]
-    shifts = prototypes - origin
-    squares = np.einsum("sd,sd->", gaps, gaps, dtype=np.float64)
-    return beta * float(squares) + kappa * float(np.einsum("cd,cd->", shifts, shifts, dtype=np.float64))
 
 
 def _log_softmax(unary: Floats, tau: float) -> Floats:

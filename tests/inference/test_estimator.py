@@ -77,7 +77,7 @@ def test_the_paper_graph_is_symmetric_and_psd(clusters):
 
 def test_the_default_graph_is_over_the_rows_of_x_in_their_order(clusters):
     X, _, y = clusters()
-    clf = LaplacianShot(n_neighbors=3).fit(X, y)
+    clf = LaplacianShot(n_neighbors=3, base_mean="pooled").fit(X, y)
     Z = transform_features(X, "cl2", X.mean(axis=0))
     expected = knn_affinity(Z, 3)
     np.testing.assert_array_equal(clf.affinity_.toarray() > 0, expected.toarray() > 0)
@@ -333,7 +333,7 @@ def test_a_single_feature(make):
 def test_balanced_evens_out_the_classes(clusters):
     X, _, y = clusters(2, 60, 1, dim=2, spread=1.5, seed=3)
     shares = [
-        np.bincount(LaplacianShot(balanced=balanced).fit(X, y).transduction_, minlength=2).min()
+        np.bincount(LaplacianShot(balanced=balanced, base_mean="pooled").fit(X, y).transduction_, minlength=2).min()
         for balanced in (False, True)
     ]
     assert shares[1] >= shares[0]
@@ -349,12 +349,31 @@ def test_a_base_set_stands_for_its_mean(clusters):
     np.testing.assert_allclose(by_set.label_distributions_, by_mean.label_distributions_, atol=1e-10)
 
 
-def test_without_a_base_mean_the_centre_is_that_of_all_rows(clusters):
+def test_the_centre_can_be_named(clusters):
     X, _, y = clusters()
-    np.testing.assert_allclose(LaplacianShot().fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(LaplacianShot(base_mean="pooled").fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(LaplacianShot(base_mean="support").fit(X, y).center_, X[y >= 0].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(LaplacianShot.paper().fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
     assert LaplacianShot(transform="l2").fit(X, y).center_ is None
+
+
+def test_the_default_centre_is_that_of_all_rows_when_classes_are_known_to_be_balanced(clusters):
+    X, _, y = clusters()
+    np.testing.assert_allclose(LaplacianShot(balanced=True).fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
+
+
+def test_the_default_centre_moves_to_the_support_when_few_classes_are_present(clusters):
+    X, truth, y = clusters(4, 40, 2, spread=0.3)
+    means = np.mean([X[y == c].mean(axis=0) for c in range(4)], axis=0)
+
+    def share_of_support(rows):
+        center = LaplacianShot().fit(X[rows], y[rows]).center_
+        pooled = X[rows].mean(axis=0)
+        return np.dot(center - pooled, means - pooled) / np.dot(means - pooled, means - pooled)
+
+    balanced, skewed = np.ones(len(X), bool), (y >= 0) | (truth == 1)
+    assert share_of_support(balanced) < 0.3
+    assert share_of_support(skewed) > 0.9
 
 
 # --- a graph of the user's own ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot.inference import DefaultConstants, joint_optimize, knn_affinity, normalize, transform_features
-from laplacianshot.inference.joint import choose_tau, mean_squared_distance
+from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 
 
 def make_task(seed, n_classes=4, shots=(2, 1, 3, 2), n_query=40, dim=6, spread=0.6):
@@ -199,6 +199,12 @@ def test_few_queries_weaken_the_graph():
     assert DefaultConstants.for_task(5, 0, 5).lam == 0
 
 
+def test_few_queries_are_no_evidence_against_balance():
+    assert DefaultConstants.for_task(5, 5, 5).fade == pytest.approx(0.15 * 4 / 5)
+    assert DefaultConstants.for_task(5, 30, 5).fade == pytest.approx(0.02)
+    assert DefaultConstants.for_task(5, 75, 5).fade == 0.02
+
+
 def test_balanced_never_fades():
     c = DefaultConstants.for_task(5, 75, 5, balanced=True)
     assert (c.balance, c.fade) == (3.0, np.inf)
@@ -213,9 +219,9 @@ def test_mean_squared_distance_is_over_pairs_of_different_rows():
 
 def test_tau_reaches_the_least_confidence():
     rng = np.random.default_rng(0)
-    query, support = rng.standard_normal((50, 4)), rng.standard_normal((3, 4))
+    query = rng.standard_normal((50, 4))
     unary = 0.01 * rng.random((50, 3))
-    tau = choose_tau(support, query, unary, 15.0)
+    tau = choose_tau(unary, mean_squared_distance(query), 15.0)
     probabilities = np.exp(-tau * unary)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(probabilities.max(axis=1).mean(), 1 / 3 + 0.6 * 2 / 3, rtol=1e-8)
@@ -223,16 +229,19 @@ def test_tau_reaches_the_least_confidence():
 
 def test_tau_is_the_pair_spread_where_that_is_sure_enough():
     rng = np.random.default_rng(0)
-    query, support = rng.standard_normal((50, 4)), rng.standard_normal((3, 4))
+    query = rng.standard_normal((50, 4))
     unary = 1e4 * rng.random((50, 3))
-    np.testing.assert_allclose(choose_tau(support, query, unary, 15.0), 15 / mean_squared_distance(query), rtol=1e-12)
+    np.testing.assert_allclose(
+        choose_tau(unary, mean_squared_distance(query), 15.0), 15 / mean_squared_distance(query), rtol=1e-12
+    )
 
 
 def test_tau_of_rows_that_are_all_equal_is_defined():
-    ones = np.ones((5, 4))
-    assert choose_tau(ones[:2], ones, np.zeros((5, 2)), 15.0) == 1.0
-    # Queries equal to one another, equally far from both prototypes: never sure.
-    assert np.isfinite(choose_tau(np.eye(4)[:2], np.ones((5, 4)), np.ones((5, 2)), 15.0))
+    assert choose_tau(np.zeros((5, 2)), 0.0, 15.0) == 1.0
+
+
+def test_tau_of_queries_as_near_to_one_prototype_as_to_another_is_that_of_the_spread():
+    assert choose_tau(np.ones((5, 2)), 3.0, 15.0) == 5.0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
+from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, RecipeName
 from laplacianshot.inference.solve import Solution, Task, solve_default, solve_paper, solve_reference
@@ -54,7 +55,9 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Centre and L2-normalise the rows, only L2-normalise them, or leave them.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
-        (``"pooled"``, also for None) or of the labelled rows (``"support"``) of X.
+        (``"pooled"``) or of the labelled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
+        for default between the two, by the class shares at first look
+        (:func:`~laplacianshot.inference.center.blended_center`).
     lam : float, optional
         Weight of the graph. None: the recipe's own (0.7 for paper and reference, by the size of the task for default).
     n_neighbors : int, optional
@@ -234,7 +237,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         labelled = np.flatnonzero(encoded.codes >= 0)
         unlabelled = np.flatnonzero(encoded.codes < 0)
-        self.center_ = self._center(features, labelled)
+        self.center_ = self._center(features, encoded.codes, len(encoded.classes))
         solution = self._solve(features, encoded.codes, labelled, unlabelled, len(encoded.classes))
 
         self.classes_: Labels = encoded.classes
@@ -296,11 +299,13 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return features
 
-    def _center(self, features: Floats, labelled: Ints) -> Floats | None:
+    def _center(self, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
         if self._transform != "cl2":
             return None
+        if self.base_mean is None and self.recipe == "default":
+            return blended_center(features, codes, n_classes, balanced=self.balanced)
         if self.base_mean is None or isinstance(self.base_mean, str):
-            return mean_of_rows(features[labelled] if self.base_mean == "support" else features)
+            return mean_of_rows(features[codes >= 0] if self.base_mean == "support" else features)
         center = np.asarray(self.base_mean)
         if center.dtype.kind not in "fiu":
             raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")

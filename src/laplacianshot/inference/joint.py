@@ -20,22 +20,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import brentq
 
-from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
+from laplacianshot.inference._threads import Workers, even_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._update_kernels import confidence_rows, joint_rows
+from laplacianshot.inference._update_kernels import joint_rows
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import LEAST_CONFIDENCE, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
+from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 
 # Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
 # partial sums of their own.
 _VISIT_ROWS = 1024
 _BLOCK_ROWS = 1024
 _MOST_BLOCKS = 32
-# Relative width at which the search for the temperature stops, and the most doublings it starts with.
-_TAU_TOLERANCE = 1e-8
-_TAU_DOUBLINGS = 60
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,66 +71,6 @@ class JointResult:
         state = "converged" if self.converged else "stopped"
         last = f", objective={self.objective[-1]:.6g}" if self.n_iter else ""
         return f"JointResult({n} rows x {c} classes, {state} after {self.n_iter} rounds{last})"
-
-
-def mean_squared_distance(X: Floats) -> float:
-    """Mean of ``|x_q - x_p|^2`` over pairs of different rows, 0 for fewer than two rows."""
-    n = X.shape[0]
-    if n < 2:
-        return 0.0
-    center: Floats = X.mean(axis=0, dtype=np.float64)
-    total = 0.0
-    for start, stop in row_blocks(n, 8192):
-        rows = X[start:stop] - center
-        total += float(np.einsum("nd,nd->", rows, rows))
-    return float(2 * total / (n - 1))
-
-
-def choose_tau(support: Floats, query: Floats, unary: Floats, pair_spread: float) -> float:
-    """Temperature of the unary terms.
-
-    ``tau = max(pair_spread / mean_pairs |x_q - x_p|^2, tau_conf)``, where at ``tau_conf`` the nearest prototype is as
-    sure as ``mean_q max_c softmax(-tau a_q) = 1/C + 0.6 (1 - 1/C)``. With one query the pairs are of all rows; where
-    all rows are equal any temperature will do, and it is 1.
-
-    Parameters
-    ----------
-    support, query : arrays of shape (n_s, D) and (N, D)
-    unary : array of shape (N, C)
-        Squared distances of the queries to the first prototypes.
-    pair_spread : float
-    """
-    spread = mean_squared_distance(query)
-    if spread <= 0:
-        spread = mean_squared_distance(np.concatenate([support, query]))
-    if spread <= 0:
-        return 1.0
-    low = pair_spread / spread
-    n, n_classes = len(unary), unary.shape[1]
-    if n == 0 or n_classes < 2:
-        return low
-    target = 1 / n_classes + LEAST_CONFIDENCE * (1 - 1 / n_classes)
-    blocks = even_blocks(n, _VISIT_ROWS, _MOST_BLOCKS)
-    partial = np.zeros((len(blocks), 1))
-    rtol = max(_TAU_TOLERANCE, 10 * float(np.finfo(unary.dtype).eps))
-    with Workers(10 * unary.size) as workers:
-
-        def confidence(tau: float) -> float:
-            scale: Any = unary.dtype.type(tau)
-            workers.run(lambda i, start, stop: confidence_rows(unary, scale, partial[i], start, stop), blocks)
-            return float(partial.sum()) / n
-
-        if confidence(low) >= target:
-            return low
-        high = 2 * low
-        for _ in range(_TAU_DOUBLINGS):
-            if confidence(high) >= target:
-                break
-            low, high = high, 2 * high
-        else:
-            # Queries as near to one prototype as to another never become sure.
-            return pair_spread / spread
-        return float(brentq(lambda tau: confidence(tau) - target, low, high, rtol=rtol, xtol=rtol * low))
 
 
 def joint_optimize(
@@ -180,7 +117,9 @@ def joint_optimize(
     prior = _Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(dtype)
     unary = squared_distances(query, prototypes)
-    tau = choose_tau(support, query, unary, constants.pair_spread)
+    # With one query there is no pair of queries: take all rows.
+    spread = mean_squared_distance(query) or mean_squared_distance(np.concatenate([support, query]))
+    tau = choose_tau(unary, spread, constants.pair_spread)
     if n == 0:
         # Only the prototypes are free, and one M step is exact.
         bias = np.zeros(n_classes, dtype)
@@ -357,23 +296,17 @@ def _log(share: Floats) -> Floats:
     return logs
 
 
-def _divergence(share: Floats) -> float:
-    """``KL(p|u) = sum_c p_c log(C p_c)``, with ``0 log 0 = 0``."""
-    present = share[share > 0]
-    return max(0.0, float(present @ np.log(present * len(share))))
-
-
 def _balance_pull(share: Floats, constants: DefaultConstants) -> float:
     """``g = gamma exp(-KL(p|u) / delta)``."""
-    return constants.balance * math.exp(-_divergence(share) / constants.fade)
+    return constants.balance * math.exp(-divergence(share) / constants.fade)
 
 
 def _balance_cost(share: Floats, n: int, constants: DefaultConstants) -> float:
     """``gamma N delta (1 - exp(-KL(p|u) / delta))``, and its limit ``gamma N KL(p|u)`` for infinite delta."""
-    divergence = _divergence(share)
+    found = divergence(share)
     if math.isinf(constants.fade):
-        return constants.balance * n * divergence
-    return -constants.balance * n * constants.fade * math.expm1(-divergence / constants.fade)
+        return constants.balance * n * found
+    return -constants.balance * n * constants.fade * math.expm1(-found / constants.fade)
 
 
 def _log_softmax(unary: Floats, tau: float) -> Floats:

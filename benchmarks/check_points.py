@@ -1,0 +1,102 @@
+"""The check points of the default recipe on real features, and whether any objective rose.
+
+For each set and setting: mean accuracy of the nearest prototype and of the default recipe on the same tasks, their paired
+difference with its 95% interval, and the number of tasks on which an objective rose (R of *paper*, F of *default*), in
+float64. Tasks run one estimator at a time.
+
+    python benchmarks/check_points.py --data ../shared/data --tasks 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from recipe_study.common import FeatureSet, episodes, large_task, load
+
+from laplacianshot import LaplacianShot
+from laplacianshot.episodes import mean_interval, paired_difference
+
+# A relative rise below this is rounding.
+ROUNDING = 1e-12
+
+
+@dataclass
+class Tally:
+    """What one setting gave, task by task."""
+
+    prototype: list[float] = field(default_factory=list)
+    default: list[float] = field(default_factory=list)
+    rises: dict[str, int] = field(default_factory=lambda: {"paper": 0, "default": 0})
+    largest_rise: float = 0.0
+    converged: int = 0
+
+    def add(self, X: Any, y: Any, truth: Any, base_mean: Any, *, paper: bool = True) -> None:
+        """Fit the three methods on one task."""
+        queries = y == -1
+        prototype = LaplacianShot.paper(lam=0, rectify=False, base_mean=base_mean).fit(X, y)
+        self.prototype.append(100 * float(np.mean(prototype.transduction_[queries] == truth[queries])))
+        clf = LaplacianShot(base_mean=base_mean).fit(X, y)
+        self.default.append(100 * float(np.mean(clf.transduction_[queries] == truth[queries])))
+        self.converged += clf.converged_
+        for fitted in [clf, LaplacianShot.paper(base_mean=base_mean).fit(X, y)] if paper else [clf]:
+            rise = float(np.max(np.diff(fitted.objective_), initial=0.0) / np.abs(fitted.objective_).max())
+            self.largest_rise = max(self.largest_rise, rise)
+            self.rises[fitted.recipe] += rise > ROUNDING
+
+    def line(self, name: str, setting: str, expected: str) -> str:
+        """A row of the table."""
+        difference = paired_difference(self.default, self.prototype)
+        n = len(self.default)
+        return (
+            f"{name:<12} {setting:<22} {mean_interval(self.prototype).mean:6.2f} -> {mean_interval(self.default).mean:6.2f}"
+            f"   {difference.mean:+6.2f} ± {difference.ci95:4.2f}   {expected:<14} {n:5d} tasks,"
+            f" {self.rises['paper']} R and {self.rises['default']} F rose (most {self.largest_rise:.0e}),"
+            f" {self.converged} converged"
+        )
+
+
+def tasks(fs: FeatureSet, ways: int, shots: int, n: int, seed: int, dirichlet: float | None) -> Iterator[tuple[Any, Any, Any]]:
+    for rows, support, query in episodes(fs, ways, shots, n, seed, dirichlet):
+        truth = np.concatenate([support, query])
+        yield fs.x[rows].astype(np.float64), np.concatenate([support, np.full(len(query), -1)]), truth
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
+    parser.add_argument("--tasks", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=20, help="draws of the labels for one large task")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    cub, bank, digits = (load(name, options.data) for name in ("cub-novel", "bank", "digits"))
+    bank_mean = bank.x.mean(axis=0, dtype=np.float64)
+    few = [
+        (cub, cub.base_mean, 1, None, "85.5 -> 94.9"),
+        (cub, cub.base_mean, 5, None, "95.2 -> 96.9"),
+        (cub, cub.base_mean, 1, 2.0, "84.8 -> 91.9"),
+        (cub, cub.base_mean, 5, 2.0, "95.2 -> 96.5"),
+        (bank, bank_mean, 1, None, "87.7 -> 94.1"),
+    ]
+    for fs, base_mean, shots, dirichlet, expected in few:
+        tally = Tally()
+        for X, y, truth in tasks(fs, 5, shots, options.tasks, options.seed, dirichlet):
+            tally.add(X, y, truth, base_mean)
+        setting = f"5-way {shots}-shot {'Dirichlet(2)' if dirichlet else 'balanced'}"
+        print(tally.line(fs.name, setting, expected), flush=True)
+    for fs, expected in ((digits, "84.5 -> 93.1"), (bank, "76.3 -> 80.4")):
+        tally = Tally()
+        for draw in range(options.draws if fs is digits else max(1, options.draws // 4)):
+            rows, support, query = large_task(fs, 5, options.seed + draw)
+            truth = np.concatenate([support, query])
+            y = np.concatenate([support, np.full(len(query), -1)])
+            tally.add(fs.x[rows].astype(np.float64), y, truth, None, paper=fs is digits)
+        print(tally.line(fs.name, "all rows, 5 a class", expected), flush=True)
+
+
+if __name__ == "__main__":
+    main()

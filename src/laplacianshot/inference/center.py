@@ -1,0 +1,81 @@
+"""The centre of CL2 when no base mean is given.
+
+The mean of all rows is the best centre while classes are about equally frequent. When few of them are present it lies
+inside one of them, and what tells that class apart is centred away; there the mean of the support is better. Which of
+the two it is can be seen from a first look at the queries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laplacianshot.inference._threads import row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.prototypes import class_means, squared_distances
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.temperature import choose_tau, divergence
+from laplacianshot.inference.transforms import base_mean, transform_features
+
+# Divergence of the class shares at first look at which the centre has moved by 1 - 1/e from all rows to the support.
+CENTER_FADE = 0.2
+
+_BLOCK_ROWS = 16_384
+
+
+def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False) -> Floats:
+    """A centre between the mean of all rows and that of the support.
+
+    With b the mean of all rows, s the mean of the support's class means, and p the class shares that the first
+    prototypes find about s::
+
+        center = s + w (b - s),    w = exp(-KL(p|u) / 0.2),    w = 1 if balanced
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        Rows as they are given.
+    codes : int array of shape (n,)
+        Classes in ``0..C-1``, each at least once, -1 for queries.
+    n_classes : int
+    balanced : bool
+        The queries are known to hold as many of each class.
+
+    Returns
+    -------
+    array of shape (D,), float64
+    """
+    pooled = base_mean(X)
+    labelled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+    if balanced or len(queries) == 0:
+        return pooled
+    labels = codes[labelled]
+    support_center = class_means(X[labelled].astype(np.float64), labels, n_classes).mean(axis=0)
+    weight = np.exp(-divergence(_first_shares(X, labelled, labels, queries, support_center, n_classes)) / CENTER_FADE)
+    center: Floats = support_center + weight * (pooled - support_center)
+    return center
+
+
+def _first_shares(X: Floats, labelled: Ints, labels: Ints, queries: Ints, center: Floats, n_classes: int) -> Floats:
+    """Class shares (C,) of ``softmax(-tau a)`` at the default recipe's first prototypes, rows centred on ``center``."""
+    constants = DefaultConstants.for_task(len(labelled), len(queries), n_classes)
+    support = transform_features(X, "cl2", center, rows=labelled)
+    counts = np.bincount(labels, minlength=n_classes)[:, None]
+    shrink = constants.support_weight * counts / (constants.support_weight * counts + constants.origin_weight)
+    prototypes = (class_means(support, labels, n_classes) * shrink).astype(support.dtype)
+    unary = np.empty((len(queries), n_classes), dtype=support.dtype)
+    total = np.zeros(X.shape[1])
+    squares = 0.0
+    for start, stop in row_blocks(len(queries), _BLOCK_ROWS):
+        rows = transform_features(X, "cl2", center, rows=queries[start:stop])
+        unary[start:stop] = squared_distances(rows, prototypes)
+        total += rows.sum(axis=0, dtype=np.float64)
+        squares += float(np.einsum("nd,nd->", rows, rows, dtype=np.float64))
+    n = len(queries)
+    spread = 2 * max(0.0, squares - float(total @ total) / n) / (n - 1) if n > 1 else 0.0
+    tau = choose_tau(unary, spread, constants.pair_spread)
+    logits = unary * -unary.dtype.type(tau)
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=1, keepdims=True)
+    shares: Floats = logits.mean(axis=0, dtype=np.float64)
+    return shares

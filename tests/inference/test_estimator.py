@@ -196,6 +196,24 @@ def test_a_fitted_estimator_survives_a_trip_through_a_file(make, clusters, tmp_p
     np.testing.assert_array_equal(again.predict(X), clf.predict(X))
 
 
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(clusters):
+    X, _, y = clusters()
+    clf = LaplacianShot().fit(X, y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match="graph has shape"):
+        clf.set_params(graph=sp.eye_array(3)).fit(X + 5, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
+def test_a_refit_with_another_recipe_leaves_nothing_of_the_last(clusters):
+    X, _, y = clusters()
+    clf = LaplacianShot.paper().fit(X, y)
+    assert hasattr(clf, "bound_")
+    clf.set_params(recipe="default", rectify=None).fit(X, y)
+    assert not hasattr(clf, "bound_")
+    assert not hasattr(clf, "unary_")
+
+
 # --- kinds of input that work -----------------------------------------------------------------------------------------
 
 

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,3 +60,9 @@ def test_the_string_minus_one_is_a_class_with_a_warning():
     with pytest.warns(UserWarning, match="'-1'"):
         encoded = encode_labels(["-1", "a", ""])
     assert encoded.classes.tolist() == ["-1", "a"]
+
+
+def test_one_label_a_class_is_nothing_to_warn_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(encode_labels([*range(40), -1, -1]).classes) == 40

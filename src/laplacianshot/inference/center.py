@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.inference.temperature import choose_tau, divergence
+from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean, transform_features
 
-# Divergence of the class shares at first look at which the centre has moved by 1 - 1/e from all rows to the support.
-CENTER_FADE = 0.2
+# Divergence of the class shares at first look at which the centre has moved by 1 - 1/e from all rows to the support: at
+# least, and as a multiple of (C - 1) / N.
+LEAST_FADE = 0.2
+CHANCE_FADE = 3.75
 
-_BLOCK_ROWS = 16_384
+# Queries looked at, evenly spaced among all of them.
+_FIRST_LOOK = 4096
 
 
 def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False) -> Floats:
@@ -28,7 +30,9 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     With b the mean of all rows, s the mean of the support's class means, and p the class shares that the first
     prototypes find about s::
 
-        center = s + w (b - s),    w = exp(-KL(p|u) / 0.2),    w = 1 if balanced
+        center = s + w (b - s),    w = exp(-KL(p|u) / max(0.2, 3.75 (C - 1) / N)),    w = 1 if balanced
+
+    The first look is at 4,096 queries, or at all if there are fewer.
 
     Parameters
     ----------
@@ -50,7 +54,8 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
         return pooled
     labels = codes[labelled]
     support_center = class_means(X[labelled].astype(np.float64), labels, n_classes).mean(axis=0)
-    weight = np.exp(-divergence(_first_shares(X, labelled, labels, queries, support_center, n_classes)) / CENTER_FADE)
+    shares = _first_shares(X, labelled, labels, queries, support_center, n_classes)
+    weight = np.exp(-divergence(shares) / max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / len(queries)))
     center: Floats = support_center + weight * (pooled - support_center)
     return center
 
@@ -62,17 +67,10 @@ def _first_shares(X: Floats, labelled: Ints, labels: Ints, queries: Ints, center
     counts = np.bincount(labels, minlength=n_classes)[:, None]
     shrink = constants.support_weight * counts / (constants.support_weight * counts + constants.origin_weight)
     prototypes = (class_means(support, labels, n_classes) * shrink).astype(support.dtype)
-    unary = np.empty((len(queries), n_classes), dtype=support.dtype)
-    total = np.zeros(X.shape[1])
-    squares = 0.0
-    for start, stop in row_blocks(len(queries), _BLOCK_ROWS):
-        rows = transform_features(X, "cl2", center, rows=queries[start:stop])
-        unary[start:stop] = squared_distances(rows, prototypes)
-        total += rows.sum(axis=0, dtype=np.float64)
-        squares += float(np.einsum("nd,nd->", rows, rows, dtype=np.float64))
-    n = len(queries)
-    spread = 2 * max(0.0, squares - float(total @ total) / n) / (n - 1) if n > 1 else 0.0
-    tau = choose_tau(unary, spread, constants.pair_spread)
+    seen = queries[:: -(-len(queries) // _FIRST_LOOK)]
+    rows = transform_features(X, "cl2", center, rows=seen)
+    unary = squared_distances(rows, prototypes)
+    tau = choose_tau(unary, mean_squared_distance(rows), constants.pair_spread)
     logits = unary * -unary.dtype.type(tau)
     logits -= logits.max(axis=1, keepdims=True)
     np.exp(logits, out=logits)

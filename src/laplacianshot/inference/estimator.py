@@ -237,9 +237,11 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         labelled = np.flatnonzero(encoded.codes >= 0)
         unlabelled = np.flatnonzero(encoded.codes < 0)
-        self.center_ = self._center(features, encoded.codes, len(encoded.classes))
-        solution = self._solve(features, encoded.codes, labelled, unlabelled, len(encoded.classes))
+        center = self._center(features, encoded.codes, len(encoded.classes))
+        solution = self._solve(features, center, encoded.codes, labelled, unlabelled, len(encoded.classes))
 
+        # Only now is anything stored: a fit that fails leaves the estimator as it was.
+        self.center_ = center
         self.classes_: Labels = encoded.classes
         self.label_distributions_: Floats = np.zeros((len(features), len(self.classes_)), solution.assignments.dtype)
         self.label_distributions_[labelled, encoded.codes[labelled]] = 1
@@ -251,9 +253,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.converged_ = solution.converged
         self.lam_ = solution.lam
         self.affinity_ = solution.affinity
-        if solution.bound is not None:
-            self.bound_ = solution.bound
-            self.unary_ = solution.unary
+        for name, value in (("bound_", solution.bound), ("unary_", solution.unary)):
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
         self._rule = solution.rule
         return self
 
@@ -319,9 +322,17 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("base_mean has NaN or infinite entries.")
         return center.astype(np.float64)
 
-    def _solve(self, features: Floats, codes: Ints, labelled: Ints, unlabelled: Ints, n_classes: int) -> Solution:
+    def _solve(
+        self,
+        features: Floats,
+        center: Floats | None,
+        codes: Ints,
+        labelled: Ints,
+        unlabelled: Ints,
+        n_classes: int,
+    ) -> Solution:
         order = np.concatenate([labelled, unlabelled])
-        nodes = transform_features(features, self._transform, self.center_, rows=order)
+        nodes = transform_features(features, self._transform, center, rows=order)
         graph = None
         if sp.issparse(self.graph):
             graph = check_affinity(self.graph, len(features), dtype=nodes.dtype)[order][:, order]

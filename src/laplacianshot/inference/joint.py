@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._threads import Workers, even_blocks
+from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._update_kernels import joint_rows
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
+from laplacianshot.inference.transforms import base_mean
 
 # Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
 # partial sums of their own.
-_VISIT_ROWS = 1024
+_VISIT_ROWS = 1536
 _BLOCK_ROWS = 1024
 _MOST_BLOCKS = 32
 
@@ -157,9 +158,10 @@ def _far_center(query: Floats) -> Floats | None:
     """The mean of the queries where they lie so far from zero that ``|x|^2 - 2 x.m + |m|^2`` would lose its digits."""
     if len(query) < 2:
         return None
-    center: Floats = query.mean(axis=0, dtype=np.float64).astype(query.dtype)
-    far = float(center @ center) > 2 * mean_squared_distance(query)
-    return center if far else None
+    center = base_mean(query).astype(query.dtype)
+    distance = float(center @ center)
+    # Rows of length one are never far.
+    return center if distance > 1 and distance > 2 * mean_squared_distance(query) else None
 
 
 @dataclass(frozen=True)
@@ -186,12 +188,15 @@ class _Prior:
 
     def posterior_means(self, sums: Floats, counts: Floats) -> Floats:
         """The M step: prototypes (C, D) from the queries' sums (C, D) and counts (C,) by class."""
-        means: Floats = (self.mass[:, None] * self.means + sums) / (self.mass + counts)[:, None]
+        means: Floats = self.mass[:, None] * self.means
+        means += sums
+        means /= (self.mass + counts)[:, None]
         return means
 
     def cost(self, prototypes: Floats) -> float:
         """Their part of F, over tau."""
-        return self.least_cost + float(self.mass @ np.square(prototypes - self.means).sum(axis=1))
+        gaps = prototypes - self.means
+        return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
 
 
 @dataclass(frozen=True)
@@ -224,7 +229,7 @@ class _Rounds:
         self._query = query
         self._graph = (support_pull, W.indptr, W.indices, W.data)
         self._tau = tau
-        self._query_cost = tau * float(np.einsum("nd,nd->", query, query, dtype=np.float64))
+        self._query_cost = tau * sum(float(part @ part) for part in np.array_split(query.ravel(), -(-n // _VISIT_ROWS)))
         self._logs = log_assignments
         self.current: Floats = np.exp(log_assignments)
         self._updated = np.empty_like(self.current)
@@ -270,7 +275,7 @@ class _Rounds:
 
     def _gather(self) -> None:
         self.share: Floats = self._shares.sum(axis=0) / len(self.current)
-        self.class_features: Floats = self._features.sum(axis=0).astype(np.float64)
+        self.class_features: Floats = self._features.sum(axis=0)
 
     def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
         """Update every block, then sum its queries by the class they are assigned to."""
@@ -280,14 +285,19 @@ class _Rounds:
             features, more, share = self._features[number], self._more_features[number], self._shares[number]
             features[:] = 0
             share[:] = 0
-            for first in range(start, stop, _VISIT_ROWS):
-                last = min(first + _VISIT_ROWS, stop)
+            for first, last in _visits(start, stop):
                 update(number, first, last)
                 np.matmul(assignments[first:last].T, self._query[first:last], out=more)
                 features += more
                 share += ones[: last - first] @ assignments[first:last]
 
         self._workers.run(visit, self._blocks)
+
+
+def _visits(start: int, stop: int) -> list[tuple[int, int]]:
+    """``[start, stop)`` in equal parts of at most _VISIT_ROWS rows."""
+    count = -(-(stop - start) // _VISIT_ROWS)
+    return [(start + a, start + b) for a, b in row_blocks(stop - start, -(-(stop - start) // count))]
 
 
 def _log(share: Floats) -> Floats:

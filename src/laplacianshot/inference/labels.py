@@ -75,7 +75,10 @@ def encode_labels(y: Any) -> EncodedLabels:
             f"y has no labelled row among {len(values)}; label at least one row of each class. "
             "(-1, NaN, None and '' mean unlabelled.)"
         )
-    check_classification_targets(labelled)
+    with warnings.catch_warnings():
+        # One label a class is no sign of a regression problem here.
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        check_classification_targets(labelled)
     classes, numbers = np.unique(labelled, return_inverse=True)
     codes = np.full(len(values), UNLABELLED, dtype=np.int64)
     codes[~missing] = numbers

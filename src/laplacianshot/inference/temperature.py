@@ -11,12 +11,13 @@ from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats
 from laplacianshot.inference._update_kernels import confidence_rows
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE
+from laplacianshot.inference.transforms import base_mean
 
 # Relative width at which the search for the temperature stops, and the most doublings it starts with.
 _TAU_TOLERANCE = 1e-8
 _TAU_DOUBLINGS = 60
-_BLOCK_ROWS = 512
-_MOST_BLOCKS = 64
+_BLOCK_ROWS = 1024
+_MOST_BLOCKS = 32
 
 
 def mean_squared_distance(X: Floats) -> float:
@@ -24,12 +25,17 @@ def mean_squared_distance(X: Floats) -> float:
     n = X.shape[0]
     if n < 2:
         return 0.0
-    center: Floats = X.mean(axis=0, dtype=np.float64)
-    total = 0.0
-    for start, stop in row_blocks(n, 8192):
-        rows = X[start:stop] - center
-        total += float(np.einsum("nd,nd->", rows, rows))
-    return float(2 * total / (n - 1))
+    center = base_mean(X).astype(X.dtype)
+    blocks = row_blocks(n, _BLOCK_ROWS)
+    totals = np.zeros(len(blocks))
+
+    def add(number: int, start: int, stop: int) -> None:
+        rows = (X[start:stop] - center).ravel()
+        totals[number] = rows @ rows
+
+    with Workers(X.size) as workers:
+        workers.run(add, blocks)
+    return float(2 * totals.sum() / (n - 1))
 
 
 def choose_tau(unary: Floats, spread: float, pair_spread: float) -> float:

@@ -7,12 +7,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 
 Transform: TypeAlias = Literal["none", "l2", "cl2"]
 
-# Rows converted at a time, so that a memory-mapped or float16 source is never copied whole in a wider type.
-_BLOCK_ROWS = 16_384
+# Rows converted at a time, in cache, so that a memory-mapped or float16 source is never copied whole in a wider type.
+_BLOCK_ROWS = 1024
+_MOST_BLOCKS = 64
 
 
 def working_dtype(X: Floats) -> np.dtype[Any]:
@@ -36,10 +38,16 @@ def base_mean(features: ArrayLike) -> Floats:
     rows = np.asanyarray(features)
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
-    total = np.zeros(rows.shape[1], dtype=np.float64)
-    for start in range(0, rows.shape[0], _BLOCK_ROWS):
-        total += rows[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
-    mean: Floats = total / rows.shape[0]
+    blocks = even_blocks(len(rows), _BLOCK_ROWS, _MOST_BLOCKS)
+    sums = np.zeros((len(blocks), rows.shape[1]), dtype=np.float64)
+
+    def add(number: int, start: int, stop: int) -> None:
+        for first in range(start, stop, _BLOCK_ROWS):
+            sums[number] += rows[first : min(first + _BLOCK_ROWS, stop)].sum(axis=0, dtype=np.float64)
+
+    with Workers(rows.size) as workers:
+        workers.run(add, blocks)
+    mean: Floats = sums.sum(axis=0) / len(rows)
     return mean
 
 
@@ -73,19 +81,35 @@ def transform_features(
     dtype = working_dtype(X)
     n = X.shape[0] if rows is None else len(rows)
     out = np.empty((n, X.shape[1]), dtype=dtype)
-    negligible = 8 * np.finfo(dtype).eps * np.abs(center).max(initial=0.0) if center is not None else 0.0
-    for start in range(0, n, _BLOCK_ROWS):
-        chosen = slice(start, start + _BLOCK_ROWS)
-        block = X[chosen if rows is None else rows[chosen]].astype(dtype)
-        if transform == "cl2" and center is not None:
-            block -= center.astype(dtype)
+    origin = center.astype(dtype) if transform == "cl2" and center is not None else None
+    # What is left of a row equal to the centre is rounding, not a direction.
+    negligible = 0.0 if origin is None else 8 * np.finfo(dtype).eps * float(np.linalg.norm(origin))
+
+    def fill(_: int, start: int, stop: int) -> None:
+        block = out[start:stop]
+        np.copyto(block, X[start:stop] if rows is None else X[rows[start:stop]], casting="unsafe")
+        if origin is not None:
+            block -= origin
         if transform != "none":
-            # Scaling by the largest entry first keeps the squares of huge and of tiny rows in range.
-            largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
-            # What is left of a row equal to the centre is rounding, not a direction.
-            block[largest[:, 0] <= negligible] = 0
-            block /= np.where(largest > 0, largest, 1)
-            norms = np.sqrt(np.einsum("nd,nd->n", block, block))[:, None]
-            block /= np.where(norms > 0, norms, 1)
-        out[chosen] = block
+            _normalize(block, negligible)
+
+    with Workers(out.size) as workers:
+        workers.run(fill, row_blocks(n, _BLOCK_ROWS))
     return out
+
+
+def _normalize(rows: Floats, negligible: float) -> None:
+    """Divide each row by its norm, in place; rows of a norm up to ``negligible`` become zero."""
+    squares = np.einsum("nd,nd->n", rows, rows)
+    info = np.finfo(rows.dtype)
+    extreme = (squares < info.tiny / info.eps) | ~np.isfinite(squares)
+    if extreme.any():
+        # Squares of huge and of tiny rows leave the range of the type: scale those rows by their largest entry first.
+        scaled = rows[extreme]
+        largest = np.abs(scaled).max(axis=1, initial=0.0)
+        scaled /= np.where(largest > negligible, largest, np.inf)[:, None]
+        rows[extreme] = scaled
+        squares[extreme] = np.einsum("nd,nd->n", scaled, scaled)
+    norms = np.sqrt(squares)
+    rows[~extreme & (norms <= negligible)] = 0
+    rows /= np.where(norms > 0, norms, 1)[:, None]

@@ -1,8 +1,8 @@
 """The check points of the default recipe on real features, and whether any objective rose.
 
-For each set and setting: mean accuracy of the nearest prototype and of the default recipe on the same tasks, their paired
-difference with its 95% interval, and the number of tasks on which an objective rose (R of *paper*, F of *default*), in
-float64. Tasks run one estimator at a time.
+For each set and setting: mean accuracy of the nearest prototype and of the default recipe on the same tasks, their
+paired difference with its 95% interval, and the number of tasks on which an objective rose (R of *paper*, F of
+*default*), in float64. Tasks run one estimator at a time.
 
     python benchmarks/check_points.py --data ../shared/data --tasks 1000
 """
@@ -51,17 +51,19 @@ class Tally:
     def line(self, name: str, setting: str, expected: str) -> str:
         """A row of the table."""
         difference = paired_difference(self.default, self.prototype)
+        before, after = mean_interval(self.prototype).mean, mean_interval(self.default).mean
         n = len(self.default)
         return (
-            f"{name:<12} {setting:<22} {mean_interval(self.prototype).mean:6.2f} -> {mean_interval(self.default).mean:6.2f}"
+            f"{name:<12} {setting:<22} {before:6.2f} -> {after:6.2f}"
             f"   {difference.mean:+6.2f} ± {difference.ci95:4.2f}   {expected:<14} {n:5d} tasks,"
             f" {self.rises['paper']} R and {self.rises['default']} F rose (most {self.largest_rise:.0e}),"
             f" {self.converged} converged"
         )
 
 
-def tasks(fs: FeatureSet, ways: int, shots: int, n: int, seed: int, dirichlet: float | None) -> Iterator[tuple[Any, Any, Any]]:
-    for rows, support, query in episodes(fs, ways, shots, n, seed, dirichlet):
+def tasks(fs: FeatureSet, shots: int, n: int, seed: int, dirichlet: float | None) -> Iterator[tuple[Any, Any, Any]]:
+    """5-way tasks: rows, their labels with -1 for a query, and the truth."""
+    for rows, support, query in episodes(fs, 5, shots, n, seed, dirichlet):
         truth = np.concatenate([support, query])
         yield fs.x[rows].astype(np.float64), np.concatenate([support, np.full(len(query), -1)]), truth
 
@@ -84,7 +86,7 @@ def main() -> None:
     ]
     for fs, base_mean, shots, dirichlet, expected in few:
         tally = Tally()
-        for X, y, truth in tasks(fs, 5, shots, options.tasks, options.seed, dirichlet):
+        for X, y, truth in tasks(fs, shots, options.tasks, options.seed, dirichlet):
             tally.add(X, y, truth, base_mean)
         setting = f"5-way {shots}-shot {'Dirichlet(2)' if dirichlet else 'balanced'}"
         print(tally.line(fs.name, setting, expected), flush=True)

@@ -1,4 +1,4 @@
-"""Docstrings keep the reStructuredText habits that ``help()`` readers know; here their few marks are taken off the page."""
+"""Docstrings keep the reStructuredText marks that ``help()`` readers know; here they are taken off the page."""
 
 from __future__ import annotations
 

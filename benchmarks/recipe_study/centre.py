@@ -169,7 +169,7 @@ def big(
 
 
 def report(title: str, res: dict[str, dict[str, Array]]) -> None:
-    """Mean over sets of NP and default; paired difference of the default to pooled,0: mean, worst set."""
+    """Mean over sets of NP and default; paired difference of the default to pooled,0, with 95% half width: mean, worst."""
     print(
         f"\n## {title}\ncentre,o | nearest prototype | default | default - (pooled,0): mean, worst set | per set: "
         + " ".join(res)
@@ -182,8 +182,11 @@ def report(title: str, res: dict[str, dict[str, Array]]) -> None:
         d = {s: interval(res[s][k][:, 1] - res[s]["pooled,0"][:, 1]) for s in have}
         worst = min(d, key=lambda s: d[s][0])
         mean = np.mean([v[0] for v in d.values()])
+        half = np.sqrt(sum(v[1] ** 2 for v in d.values())) / len(d)
         row = " ".join(f"{d[s][0]:+.2f}({d[s][1]:.2f})" if s in d else "-" for s in res)
-        print(f"{k:9s} | {np_:.2f} | {de:.2f} | {mean:+.2f}, {d[worst][0]:+.2f} {worst} | {row}", flush=True)
+        print(
+            f"{k:9s} | {np_:.2f} | {de:.2f} | {mean:+.2f}({half:.2f}), {d[worst][0]:+.2f} {worst} | {row}", flush=True
+        )
 
 
 def main() -> None:

@@ -162,7 +162,7 @@ def big(
 
 
 def report(title: str, res: dict[str, dict[str, Array]]) -> None:
-    """Mean over sets of both methods; paired difference of the default to pooled,0 with its 95% half width, worst set."""
+    """Means over sets of both methods; paired difference of the default to pooled,0 (95% half width), and worst set."""
     print(
         f"\n## {title}\ncentre,o | nearest prototype | default | default - (pooled,0): mean, worst set | per set: "
         + " ".join(res)

@@ -161,25 +161,14 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lam: float = PUBLISHED_LAM,
         n_neighbors: int = PUBLISHED_NEIGHBORS,
         *,
-        transform: Transform = "cl2",
-        base_mean: BaseMean = None,
         rectify: bool = True,
-        graph: Any = "auto",
-        max_iter: int | None = None,
-        tol: float = TOLERANCE,
+        **parameters: Any,
     ) -> Self:
-        """The paper as written, on a graph made symmetric and positive semi-definite so that its proof holds."""
-        return cls(
-            "paper",
-            transform=transform,
-            base_mean=base_mean,
-            lam=lam,
-            n_neighbors=n_neighbors,
-            rectify=rectify,
-            graph=graph,
-            max_iter=max_iter,
-            tol=tol,
-        )
+        """The paper as written, on a graph made symmetric and positive semi-definite so that its proof holds.
+
+        Other parameters are those of the class: ``transform``, ``base_mean``, ``graph``, ``max_iter`` and ``tol``.
+        """
+        return cls("paper", lam=lam, n_neighbors=n_neighbors, rectify=rectify, **parameters)
 
     @classmethod
     def reference(
@@ -187,25 +176,14 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lam: float = PUBLISHED_LAM,
         n_neighbors: int = PUBLISHED_NEIGHBORS,
         *,
-        transform: Transform = "cl2",
-        base_mean: BaseMean = None,
         rectify: bool = True,
-        graph: Any = "auto",
-        max_iter: int | None = None,
-        tol: float = TOLERANCE,
+        **parameters: Any,
     ) -> Self:
-        """What the authors' public code does; ``n_neighbors`` counts the row itself."""
-        return cls(
-            "reference",
-            transform=transform,
-            base_mean=base_mean,
-            lam=lam,
-            n_neighbors=n_neighbors,
-            rectify=rectify,
-            graph=graph,
-            max_iter=max_iter,
-            tol=tol,
-        )
+        """What the authors' public code does; ``n_neighbors`` counts the row itself.
+
+        Other parameters are those of the class: ``transform``, ``base_mean``, ``graph``, ``max_iter`` and ``tol``.
+        """
+        return cls("reference", lam=lam, n_neighbors=n_neighbors, rectify=rectify, **parameters)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Label every row of ``X`` from the few that have a label.

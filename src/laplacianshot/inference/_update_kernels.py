@@ -25,7 +25,7 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 @kernel
 def _exp_single(x: Any) -> Any:
-    """``e^x`` of a float32 ``x <= 0``, to float32 rounding."""
+    """``e^x`` of a float32 ``x <= 0``, to 3e-7."""
     x = max(x, _LEAST_32)
     k = np.floor(x * _LOG2_E_32 + _HALF_32)
     r = (x - k * _LN2_HIGH_32) - k * _LN2_LOW_32

@@ -31,7 +31,7 @@ METHODS = {
     "lam=0": LaplacianShot(lam=0),
     "balanced": LaplacianShot(balanced=True),
 }
-WHY = {"study": Options(delta_few=0.15), "unfading": Options(delta=100.0), "fixed": Options(beta_min=1e6, tol=0.0)}
+WHY = {"study": Options(), "unfading": Options(delta=100.0), "fixed": Options(beta_min=1e6, tol=0.0)}
 
 
 def main() -> None:

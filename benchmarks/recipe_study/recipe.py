@@ -1,7 +1,6 @@
 """The recipe *default* of docs/method/recipes.md, written apart from the package, with switches for what was tried.
 
-``Options()`` is the recipe as it was first written: delta = 0.02 whatever the number of queries, k rounded half up. The
-package's own has ``delta_few=0.15`` (docs/method/experiments.md says why).
+``Options()`` is the recipe itself, but that k is rounded half up.
 
 One solver serves a batch of small tasks (Gram matrices, dense graphs) and one large task (features, sparse graph).
 All that the recipe needs of the features is ``G @ coef`` with G the Gram matrix of the rows [support; query; o]; the

@@ -199,12 +199,6 @@ def test_few_queries_weaken_the_graph():
     assert DefaultConstants.for_task(5, 0, 5).lam == 0
 
 
-def test_few_queries_are_no_evidence_against_balance():
-    assert DefaultConstants.for_task(5, 5, 5).fade == pytest.approx(0.15 * 4 / 5)
-    assert DefaultConstants.for_task(5, 30, 5).fade == pytest.approx(0.02)
-    assert DefaultConstants.for_task(5, 75, 5).fade == 0.02
-
-
 def test_balanced_never_fades():
     c = DefaultConstants.for_task(5, 75, 5, balanced=True)
     assert (c.balance, c.fade) == (3.0, np.inf)

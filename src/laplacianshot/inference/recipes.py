@@ -29,10 +29,6 @@ TOLERANCE = 1e-6
 PAIR_SPREAD = 15.0
 LEAST_CONFIDENCE = 0.6
 
-# Balance: the divergence at which it fades, at least, and as a multiple of (C - 1) / N.
-LEAST_FADE = 0.02
-CHANCE_FADE = 0.15
-
 
 @dataclass(frozen=True)
 class DefaultConstants:
@@ -85,10 +81,7 @@ class DefaultConstants:
             k = max(1, round(sqrt((n_support + n_query) / n_classes - 1)))
             lambda0 = 2 min(1, x / 3);  lambda1 = lambda0 rho;  e = max(1, ln C / ln 5) sqrt(rho)
             beta = max(3, x sqrt(n_support / n_classes) / 10);  kappa = beta / 2
-            gamma = 2, delta = max(0.02, 0.15 (C - 1) / n_query);  balanced: gamma = 3, delta = infinity
-
-        Drawn from equal shares, the shares of n_query rows diverge from them by about ``(C - 1) / (2 n_query)`` by
-        chance: with few queries the balance must not take that for evidence.
+            gamma = 2, delta = 0.02;  balanced: gamma = 3, delta = infinity
         """
         per_class = n_query / n_classes
         rho = max(1.0, math.sqrt(per_class / 15))
@@ -104,7 +97,7 @@ class DefaultConstants:
             support_weight=beta,
             origin_weight=beta / 2,
             balance=3.0 if balanced else 2.0,
-            fade=math.inf if balanced else max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / max(1, n_query)),
+            fade=math.inf if balanced else 0.02,
             pair_spread=PAIR_SPREAD / rho,
         )
         return constants.with_choices(lam=constants.lam)

@@ -45,7 +45,7 @@ format: $(VENV)/.installed-test ## let ruff mend and format the code
 	@$(PY) -m ruff format
 
 docs: $(VENV)/.installed-docs ## build the documentation into site/
-	@$(PY) -m mkdocs --quiet build --strict
+	@$(PY) -m mkdocs build --strict
 	@echo "site/index.html is ready"
 
 docs-serve: $(VENV)/.installed-docs ## show the documentation at http://127.0.0.1:8000

@@ -1,3 +1,4 @@
+import pickle
 import threading
 
 import joblib
@@ -201,8 +202,25 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(clusters):
     clf = LaplacianShot().fit(X, y)
     before = clf.predict_proba(X)
     with pytest.raises(ValueError, match="graph has shape"):
-        clf.set_params(graph=sp.eye_array(3)).fit(X + 5, y)
+        clf.set_params(graph=sp.eye_array(3)).fit(X[:, :3] + 5, y)
+    with pytest.raises(ValueError, match="no labelled row"):
+        clf.fit(X[:, :3], np.full_like(y, -1))
     np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
+def test_predict_uses_the_parameters_of_the_fit_and_not_later_ones(clusters):
+    X, _, y = clusters()
+    clf = LaplacianShot().fit(X, y)
+    before = clf.predict_proba(X)
+    np.testing.assert_array_equal(clf.set_params(transform="none").predict_proba(X), before)
+
+
+def test_predicting_does_not_make_the_pickle_grow(clusters):
+    X, _, y = clusters()
+    clf = LaplacianShot().fit(X, y)
+    before = len(pickle.dumps(clf))
+    clf.predict(X)
+    assert len(pickle.dumps(clf)) == before
 
 
 def test_a_refit_with_another_recipe_leaves_nothing_of_the_last(clusters):
@@ -495,6 +513,8 @@ def test_a_base_mean_of_another_dimension_is_refused(base_mean, clusters):
 
 def test_a_base_mean_that_is_no_number_is_refused(clusters):
     X, _, y = clusters()
+    bad(X, y, "base_mean must be an array of shape", base_mean=[[1.0, 2.0], [3.0]])
+    bad(X, y, r"base_mean has shape \(0, 8\)", base_mean=np.zeros((0, 8)))
     bad(X, y, "base_mean has NaN", base_mean=np.full(8, np.nan))
     bad(X, y, "base_mean must hold numbers", error=TypeError, base_mean=["a"] * 8)
 

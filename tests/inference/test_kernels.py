@@ -7,7 +7,7 @@ from laplacianshot.inference import _update_kernels as kernels
 
 
 @pytest.mark.parametrize(
-    ("exp", "dtype", "rtol"), [(kernels._exp_single, np.float32, 4e-7), (kernels._exp_double, np.float64, 2e-13)]
+    ("exp", "dtype", "rtol"), [(kernels._exp_single, np.float32, 1.2e-7), (kernels._exp_double, np.float64, 1e-14)]
 )
 def test_the_exponential_is_that_of_numpy(exp, dtype, rtol):
     x = -np.concatenate([np.linspace(0, 80, 4001), np.geomspace(1e-12, 1, 50)]).astype(dtype)

@@ -23,6 +23,11 @@ from laplacianshot.inference.labels import encode_labels
         (pd.Series(["x", "y", None], dtype="category"), ["x", "y"], [0, 1, -1]),
         (np.array([1, -1, 0], dtype=np.int8), [0, 1], [1, -1, 0]),
         (np.array([1, 0], dtype=np.uint8), [0, 1], [1, 0]),
+        (["cat", -1, "ant"], ["ant", "cat"], [1, -1, 0]),
+        ([True, np.nan, False], [False, True], [1, -1, 0]),
+        (pd.Series([True, None, False], dtype="boolean"), [False, True], [1, -1, 0]),
+        (pd.Series([2**60 + 1, None, 2**60], dtype="Int64"), [2**60, 2**60 + 1], [1, -1, 0]),
+        (np.ma.array([1, 2, 0], mask=[False, True, False]), [0, 1], [1, -1, 0]),
     ],
     ids=str,
 )
@@ -56,10 +61,21 @@ def test_measurements_are_no_labels():
         encode_labels([0.5, 1.25, 2.75])
 
 
-def test_the_string_minus_one_is_a_class_with_a_warning():
-    with pytest.warns(UserWarning, match="'-1'"):
-        encoded = encode_labels(["-1", "a", ""])
-    assert encoded.classes.tolist() == ["-1", "a"]
+@pytest.mark.parametrize("word", ["-1", "nan", "None", "<NA>", " "])
+def test_a_word_for_nothing_is_a_class_with_a_warning(word):
+    with pytest.warns(UserWarning, match="use None, NaN or ''"):
+        encoded = encode_labels(np.array([word, "a", ""]))
+    assert encoded.classes.tolist() == sorted([word, "a"])
+
+
+def test_nullable_columns_keep_the_type_of_their_labels():
+    assert encode_labels(pd.Series([1, None, 2], dtype="Int64")).classes.dtype.kind == "i"
+    assert encode_labels(pd.Series([True, None, False], dtype="boolean")).classes.dtype == bool
+
+
+def test_dates_are_no_labels():
+    with pytest.raises(TypeError, match="dtype datetime64"):
+        encode_labels(np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"))
 
 
 def test_one_label_a_class_is_nothing_to_warn_of():

@@ -57,13 +57,17 @@ def demo(
     path = check_output(output, FORMATS)
     result = _run(digits, repeats, labels_per_class, seed)
     console = Console()
-    if not as_json:
-        _print_table(console, result)
+    failure = None
     if not result.interrupted:
+        # Before the table: whoever reads that through a pipe may leave after a line.
         try:
             save_demo_figure(result, digits, path)
         except OSError as error:
-            raise CommandError(f"--output {output}: could not write the picture ({error.strerror}).", 1) from error
+            failure = CommandError(f"--output {output}: could not write the picture ({error.strerror}).", 1)
+    if not as_json:
+        _print_table(console, result)
+    if failure is not None:
+        raise failure
     if as_json:
         picture = None if result.interrupted else str(path)
         print(json.dumps(result.to_dict() | {"picture": picture}, indent=2, allow_nan=False))

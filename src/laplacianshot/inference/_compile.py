@@ -32,9 +32,22 @@ class _ForgivingCache(FunctionCache):
             return None
 
 
+# Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning.
+_SUMS_IN_ANY_ORDER = {"contract", "reassoc", "nsz", "arcp"}
+
+
 def kernel(function: Function) -> Function:
-    """Compile ``function`` without the GIL, cached on disk where that is possible."""
-    dispatcher: Any = njit(nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy")(function)
+    """Compile ``function`` without the GIL, cached on disk where that is possible. Sums are taken in any order."""
+    return _compiled(function, _SUMS_IN_ANY_ORDER)
+
+
+def ordered_kernel(function: Function) -> Function:
+    """The same for arithmetic whose order matters."""
+    return _compiled(function, {"contract"})
+
+
+def _compiled(function: Function, fastmath: set[str]) -> Function:
+    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):
         dispatcher._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]

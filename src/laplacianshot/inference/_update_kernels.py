@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._compile import kernel, ordered_kernel
 from laplacianshot.inference._types import Floats, Ints
 
 # e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
@@ -23,9 +23,9 @@ _LOG2_E, _LEAST = 1.4426950408889634, -708.0
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
-@kernel
+@ordered_kernel
 def _exp_single(x: Any) -> Any:
-    """``e^x`` of a float32 ``x <= 0``, to 3e-7."""
+    """``e^x`` of a float32 ``x <= 0``, to float32 rounding."""
     x = max(x, _LEAST_32)
     k = np.floor(x * _LOG2_E_32 + _HALF_32)
     r = (x - k * _LN2_HIGH_32) - k * _LN2_LOW_32
@@ -40,7 +40,7 @@ def _exp_single(x: Any) -> Any:
     return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@kernel
+@ordered_kernel
 def _exp_double(x: float) -> float:
     """``e^x`` of a float64 ``x <= 0``, to 1e-14."""
     x = max(x, _LEAST)

@@ -130,7 +130,10 @@ def make_psd(W: sp.csr_array) -> sp.csr_array:
 def check_affinity(graph: Any, n: int, *, name: str = "graph", nodes: str = "rows of X", dtype: Any) -> sp.csr_array:
     """A user's graph as CSR of shape (n, n), or an error that says what is wrong with it."""
     if not sp.issparse(graph):
-        raise TypeError(f"{name} must be a scipy sparse matrix of shape ({n}, {n}), got {type(graph).__name__}.")
+        raise TypeError(
+            f"{name} must be a scipy sparse matrix of shape ({n}, {n}), got {type(graph).__name__}; "
+            "wrap a dense one in scipy.sparse.csr_array."
+        )
     if graph.shape != (n, n):
         raise ValueError(
             f"{name} has shape {graph.shape}, expected ({n}, {n}): one row and one column for each of the {n} {nodes}."

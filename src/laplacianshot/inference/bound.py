@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._threads import Workers, even_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._update_kernels import bound_rows
@@ -126,7 +127,7 @@ def bound_optimize(
 
     blocks = even_blocks(a.shape[0], _BLOCK_ROWS, _MOST_BLOCKS)
     partial = np.zeros((max(1, len(blocks)), 3))
-    current, updated = _softmax(-a), np.empty_like(a)
+    current, updated = softmax(-a), np.empty_like(a)
     objective: list[float] = []
     bound: list[float] = []
     converged = False
@@ -172,11 +173,3 @@ def _check_unary(unary: ArrayLike) -> Floats:
     if not np.all(np.isfinite(a)):
         raise ValueError("unary has NaN or infinite entries; every cost must be finite.")
     return a
-
-
-def _softmax(logits: Floats) -> Floats:
-    if logits.size == 0:
-        return logits.copy()
-    exps = np.exp(logits - logits.max(axis=1, keepdims=True))
-    result: Floats = exps / exps.sum(axis=1, keepdims=True)
-    return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
@@ -71,9 +72,5 @@ def _first_shares(X: Floats, labelled: Ints, labels: Ints, queries: Ints, center
     rows = transform_features(X, "cl2", center, rows=seen)
     unary = squared_distances(rows, prototypes)
     tau = choose_tau(unary, mean_squared_distance(rows), constants.pair_spread)
-    logits = unary * -unary.dtype.type(tau)
-    logits -= logits.max(axis=1, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(axis=1, keepdims=True)
-    shares: Floats = logits.mean(axis=0, dtype=np.float64)
+    shares: Floats = softmax(unary * -unary.dtype.type(tau)).mean(axis=0, dtype=np.float64)
     return shares

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.affinity import check_affinity
@@ -24,6 +24,9 @@ from laplacianshot.inference.transforms import Transform, transform_features, wo
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 
 BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
+
+
+_DTYPES = [np.float64, np.float32, np.float16]
 
 
 class _HiddenParameter:
@@ -201,11 +204,13 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._validate_params()
         self._check_choices()
-        features = self._check_features(X, reset=True)
         if y is None:
             raise ValueError(
                 "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
             )
+        # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
+        features: Floats = check_array(X, dtype=_DTYPES, estimator=self, input_name="X")
+        _check_size(features)
         check_consistent_length(features, y)
         encoded = encode_labels(y)
         if len(encoded.classes) < 2:
@@ -218,8 +223,9 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         center = self._center(features, encoded.codes, len(encoded.classes))
         solution = self._solve(features, center, encoded.codes, labelled, unlabelled, len(encoded.classes))
 
-        # Only now is anything stored: a fit that fails leaves the estimator as it was.
+        validate_data(self, X, skip_check_array=True)
         self.center_ = center
+        self._fitted_transform = self._transform
         self.classes_: Labels = encoded.classes
         self.label_distributions_: Floats = np.zeros((len(features), len(self.classes_)), solution.assignments.dtype)
         self.label_distributions_[labelled, encoded.codes[labelled]] = 1
@@ -239,14 +245,17 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Class probabilities (m, C) of rows (m, D) that ``fit`` need not have seen.
+        """How much each class claims each of the rows (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
+
+        For ranking: like ``label_distributions_`` they are not calibrated.
 
         A row takes part in one update of the fitted graph: its distances to the prototypes and the assignments of the
         fitted rows nearest to it. Nothing is fitted again.
         """
         check_is_fitted(self)
-        features = self._check_features(X, reset=False)
-        return self._rule(transform_features(features, self._transform, self.center_))
+        features: Floats = validate_data(self, X, reset=False, dtype=_DTYPES)
+        _check_size(features)
+        return self._rule(transform_features(features, self._fitted_transform, self.center_))
 
     def predict(self, X: ArrayLike) -> Labels:
         """The most probable class of each row, (m,)."""
@@ -270,16 +279,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._transform != "cl2" and self.base_mean is not None:
             raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={self._transform!r}.")
 
-    def _check_features(self, X: ArrayLike, *, reset: bool) -> Floats:
-        features: Floats = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32, np.float16])
-        largest = max(float(features.max()), -float(features.min()))
-        limit = float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3
-        if largest > limit:
-            raise ValueError(
-                f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant first."
-            )
-        return features
-
     def _center(self, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
         if self._transform != "cl2":
             return None
@@ -287,14 +286,18 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return blended_center(features, codes, n_classes, balanced=self.balanced)
         if self.base_mean is None or isinstance(self.base_mean, str):
             return mean_of_rows(features[codes >= 0] if self.base_mean == "support" else features)
-        center = np.asarray(self.base_mean)
+        try:
+            center = np.asarray(self.base_mean)
+        except ValueError as error:
+            raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
         if center.dtype.kind not in "fiu":
             raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
-        if center.ndim == 2:
+        if center.ndim == 2 and len(center) > 0:
             center = mean_of_rows(center)
         if center.shape != (features.shape[1],):
             raise ValueError(
-                f"base_mean has shape {np.shape(self.base_mean)}, expected ({features.shape[1]},), a value a feature."
+                f"base_mean has shape {np.shape(self.base_mean)}, expected ({features.shape[1]},), or (n_base, "
+                f"{features.shape[1]}) for a base set: a value for each feature of X."
             )
         if not np.all(np.isfinite(center)):
             raise ValueError("base_mean has NaN or infinite entries.")
@@ -331,3 +334,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rectify=True if self.rectify is None else self.rectify,
             **limits,
         )
+
+
+def _check_size(features: Floats) -> None:
+    """Refuse entries whose squares are no numbers any more."""
+    largest = max(float(features.max()), -float(features.min()))
+    if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
+        raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")

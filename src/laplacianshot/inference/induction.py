@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats
 from laplacianshot.inference.neighbors import PointIndex
@@ -44,6 +46,10 @@ class InductiveRule:
     bias: Floats
     shift: Floats
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: the index is made again when it is wanted."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @cached_property
     def _index(self) -> PointIndex:
         return PointIndex(self.points)
@@ -60,7 +66,5 @@ class InductiveRule:
                 neighbors = self._index.neighbors_of(rows, self.n_neighbors)
                 for slot in range(neighbors.indices.shape[1]):
                     logits += self.lam * self.votes[neighbors.indices[:, slot]]
-            logits -= logits.max(axis=1, keepdims=True)
-            np.exp(logits, out=logits)
-            out[start:stop] = logits / logits.sum(axis=1, keepdims=True)
+            out[start:stop] = softmax(logits)
         return out

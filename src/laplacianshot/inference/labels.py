@@ -16,6 +16,9 @@ from laplacianshot.inference._types import Ints, Labels
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
 UNLABELLED = -1
 
+# Strings that look like a missing value written out.
+_WORDS_FOR_NOTHING = {"", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat"}
+
 
 @dataclass(frozen=True)
 class EncodedLabels:
@@ -36,8 +39,8 @@ class EncodedLabels:
 def encode_labels(y: Any) -> EncodedLabels:
     """Encode labels, telling labelled rows from unlabelled ones.
 
-    Unlabelled is -1 or NaN among numbers, and None, NaN or the empty string among anything else. Every other value is a
-    class: numbers (other negative ones too), strings or bools, but not a mixture of them.
+    Unlabelled is -1 or NaN as a number, None, the empty string, and what pandas or a mask calls missing. Every other
+    value is a class: numbers (other negative ones too), strings or bools, but not a mixture of them.
 
     Parameters
     ----------
@@ -48,28 +51,19 @@ def encode_labels(y: Any) -> EncodedLabels:
     EncodedLabels
     """
     values = column_or_1d(_as_array(y), warn=True)
-    if values.dtype.kind == "O":
+    kind = values.dtype.kind
+    if kind == "O":
         missing = np.fromiter((_is_missing(value) for value in values), dtype=bool, count=len(values))
         labelled = _one_kind(values[~missing])
-    elif values.dtype.kind in "fc":
-        missing = np.isnan(values)
+    elif kind in "fiu":
+        missing = np.isnan(values) | (values == UNLABELLED)
         labelled = values[~missing]
-    elif values.dtype.kind == "U":
-        missing = values == ""
+    elif kind in "bU":
+        missing = values == "" if kind == "U" else np.zeros(len(values), dtype=bool)
         labelled = values[~missing]
     else:
-        missing = np.zeros(len(values), dtype=bool)
-        labelled = values
-    if labelled.dtype.kind in "iuf":
-        unlabelled = labelled == UNLABELLED
-        missing[np.flatnonzero(~missing)[unlabelled]] = True
-        labelled = labelled[~unlabelled]
-    if labelled.dtype.kind in "SUO" and "-1" in set(labelled.tolist()):
-        warnings.warn(
-            "y holds the string '-1', which is a class like any other; use None, NaN or '' for unlabelled rows.",
-            UserWarning,
-            stacklevel=3,
-        )
+        raise TypeError(f"y has dtype {values.dtype}; labels are strings, numbers or bools.")
+    _warn_of_words_for_nothing(labelled)
     if labelled.size == 0:
         raise ValueError(
             f"y has no labelled row among {len(values)}; label at least one row of each class. "
@@ -86,8 +80,14 @@ def encode_labels(y: Any) -> EncodedLabels:
 
 
 def _as_array(y: Any) -> Any:
-    """``y`` as an array; a plain list that numpy would turn into strings ([1, "a", None]) stays a list of objects."""
-    if isinstance(y, list | tuple) and any(isinstance(value, str) or value is None for value in y):
+    """``y`` with its missing values still told apart: objects where numpy would make strings or floats of them."""
+    if isinstance(y, np.ma.MaskedArray):
+        objects = np.array(y.tolist(), dtype=object)
+        objects[np.ma.getmaskarray(y)] = None
+        return objects
+    if hasattr(y, "to_numpy") and not isinstance(getattr(y, "dtype", None), np.dtype | type(None)):
+        return y.to_numpy(dtype=object)  # pandas' nullable and categorical columns
+    if isinstance(y, list | tuple) and any(isinstance(value, str | bool) or value is None for value in y):
         return np.array([*y, None], dtype=object)[:-1]
     return y
 
@@ -95,10 +95,23 @@ def _as_array(y: Any) -> Any:
 def _is_missing(value: Any) -> bool:
     if value is None or (isinstance(value, str) and value == ""):
         return True
-    if isinstance(value, float | np.floating):
-        return bool(np.isnan(value))
-    # pandas.NA and NaT without importing pandas: neither equals itself.
+    if isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_):
+        return bool(value != value or value == UNLABELLED)
+    # pandas.NA and NaT, without importing pandas.
     return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _warn_of_words_for_nothing(labelled: Labels) -> None:
+    """Warn of strings that were probably meant as no label, as ``str(nan)`` makes them."""
+    if labelled.dtype.kind not in "UO":
+        return
+    found = sorted(value for value in set(labelled.tolist()) if value.strip().lower() in _WORDS_FOR_NOTHING)
+    if found:
+        warnings.warn(
+            f"y holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabelled rows.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _one_kind(values: Labels) -> Labels:

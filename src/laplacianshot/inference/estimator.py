@@ -245,7 +245,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """How much each class claims each of the rows (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
+        """How much each class claims each row of X (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
 
         For ranking: like ``label_distributions_`` they are not calibrated.
 

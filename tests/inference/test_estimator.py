@@ -1,3 +1,4 @@
+import multiprocessing
 import pickle
 import threading
 
@@ -170,6 +171,22 @@ def test_works_in_parallel_processes_and_threads(clusters):
     for backend in ("loky", "threading"):
         for clf in joblib.Parallel(n_jobs=2, backend=backend)(fits):
             np.testing.assert_array_equal(clf.transduction_, alone)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+def test_a_child_forked_in_the_middle_of_a_fit_can_fit(clusters):
+    X, _, y = clusters(4, 500, 2, spread=1.0)
+    alone = LaplacianShot().fit(X, y).transduction_
+    busy = threading.Thread(target=lambda: [LaplacianShot().fit(X, y) for _ in range(10)])
+    busy.start()
+    context = multiprocessing.get_context("fork")
+    found = context.SimpleQueue()
+    child = context.Process(target=lambda: found.put(LaplacianShot().fit(X, y).transduction_))
+    child.start()
+    child.join(60)
+    busy.join()
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(found.get(), alone)
 
 
 def test_overlapping_fits_leave_blas_as_it_was(clusters):

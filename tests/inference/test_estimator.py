@@ -469,7 +469,7 @@ def test_isolated_nodes_fall_back_on_their_prototypes(make, clusters):
 # --- bad input: one line that names the argument ----------------------------------------------------------------------
 
 
-def bad(X, y, match, error=ValueError, make=LaplacianShot, **parameters):
+def check_refused(X, y, match, error=ValueError, make=LaplacianShot, **parameters):
     with pytest.raises(error, match=match) as caught:
         make(**parameters).fit(X, y)
     assert "\n" not in str(caught.value)
@@ -489,58 +489,58 @@ def test_nan_and_infinity_in_the_vectors_are_refused(make, value, clusters):
 
 def test_entries_whose_squares_overflow_are_refused(clusters):
     X, _, y = clusters()
-    bad(X * 1e200, y, "X has entries as large as .*divide X by a constant")
+    check_refused(X * 1e200, y, "X has entries as large as .*divide X by a constant")
 
 
 def test_a_sparse_matrix_of_vectors_is_refused(clusters):
     X, _, y = clusters()
-    bad(sp.csr_array(X), y, "[Ss]parse", error=TypeError)
+    check_refused(sp.csr_array(X), y, "[Ss]parse", error=TypeError)
 
 
 def test_one_class_is_refused(clusters):
     X, _, y = clusters()
-    bad(X, np.where(y == 0, 0, -1), r"one class only \(0\); label at least one row of a second class")
+    check_refused(X, np.where(y == 0, 0, -1), r"one class only \(0\); label at least one row of a second class")
 
 
 def test_no_label_is_refused(clusters):
     X, _, y = clusters()
-    bad(X, np.full_like(y, -1), "y has no labelled row among 60")
+    check_refused(X, np.full_like(y, -1), "y has no labelled row among 60")
 
 
 def test_labels_of_another_length_are_refused(clusters):
     X, _, y = clusters()
-    bad(X, y[:-1], "inconsistent numbers of samples")
+    check_refused(X, y[:-1], "inconsistent numbers of samples")
 
 
 def test_no_y_is_refused(clusters):
     X, _, _ = clusters()
-    bad(X, None, "requires y to be passed")
+    check_refused(X, None, "requires y to be passed")
 
 
 def test_mixed_labels_are_refused(clusters):
     X, _, y = clusters()
-    bad(X, ["a" if c == 0 else 1 if c == 1 else None for c in y], "y mixes labels", error=TypeError)
+    check_refused(X, ["a" if c == 0 else 1 if c == 1 else None for c in y], "y mixes labels", error=TypeError)
 
 
 @pytest.mark.parametrize("base_mean", [np.zeros(3), np.zeros((5, 3)), np.zeros((2, 2, 2))])
 def test_a_base_mean_of_another_dimension_is_refused(base_mean, clusters):
     X, _, y = clusters()
-    bad(X, y, r"base_mean has shape .* expected \(8,\)", base_mean=base_mean)
+    check_refused(X, y, r"base_mean has shape .* expected \(8,\)", base_mean=base_mean)
 
 
 def test_a_base_mean_that_is_no_number_is_refused(clusters):
     X, _, y = clusters()
-    bad(X, y, "base_mean must be an array of shape", base_mean=[[1.0, 2.0], [3.0]])
-    bad(X, y, r"base_mean has shape \(0, 8\)", base_mean=np.zeros((0, 8)))
-    bad(X, y, "base_mean has NaN", base_mean=np.full(8, np.nan))
-    bad(X, y, "base_mean must hold numbers", error=TypeError, base_mean=["a"] * 8)
+    check_refused(X, y, "base_mean must be an array of shape", base_mean=[[1.0, 2.0], [3.0]])
+    check_refused(X, y, r"base_mean has shape \(0, 8\)", base_mean=np.zeros((0, 8)))
+    check_refused(X, y, "base_mean has NaN", base_mean=np.full(8, np.nan))
+    check_refused(X, y, "base_mean must hold numbers", error=TypeError, base_mean=["a"] * 8)
 
 
 @every_recipe
 @pytest.mark.parametrize("lam", [-0.5, np.nan, np.inf, 1e9, "big"])
 def test_a_lambda_out_of_range_is_refused(make, lam, clusters):
     X, _, y = clusters()
-    bad(X, y, "'lam' parameter of LaplacianShot must be", make=make, lam=lam)
+    check_refused(X, y, "'lam' parameter of LaplacianShot must be", make=make, lam=lam)
 
 
 @every_recipe
@@ -571,7 +571,7 @@ def test_a_huge_lambda_within_range_gives_numbers(make, clusters):
 )
 def test_parameters_out_of_range_or_of_another_recipe_are_refused(parameters, match, clusters):
     X, _, y = clusters()
-    bad(X, y, match, **parameters)
+    check_refused(X, y, match, **parameters)
 
 
 @every_recipe
@@ -586,7 +586,7 @@ def test_parameters_out_of_range_or_of_another_recipe_are_refused(parameters, ma
 )
 def test_a_graph_that_cannot_be_used_is_refused(make, graph, match, clusters):
     X, _, y = clusters()
-    bad(X, y, match, make=make, graph=graph)
+    check_refused(X, y, match, make=make, graph=graph)
 
 
 def test_predict_before_fit_and_with_other_features_is_refused(clusters):

@@ -152,7 +152,7 @@ def test_ctrl_c_prints_the_finished_repeats_and_leaves_with_130(tmp_path):
 
 
 def test_the_installed_command_labels_all_digits(tmp_path):
-    command = [sys.executable, "-m", "laplacianshot.cli", "demo", "--repeats", "1", "--json", "-o", "demo.png"]
+    command = [sys.executable, "-m", "laplacianshot", "demo", "--repeats", "1", "--json", "-o", "demo.png"]
     script = Path(sys.executable).with_name("laplacianshot")
     if script.exists():
         command[:3] = [str(script)]

@@ -1,5 +1,0 @@
-"""``python -m laplacianshot.cli``: the command where no script was installed."""
-
-from laplacianshot.cli import main
-
-main()

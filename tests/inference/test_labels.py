@@ -73,6 +73,13 @@ def test_nullable_columns_keep_the_type_of_their_labels():
     assert encode_labels(pd.Series([True, None, False], dtype="boolean")).classes.dtype == bool
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 1 has no strings of variable length")
+def test_numpys_own_strings_are_labels():
+    encoded = encode_labels(np.array(["b", "", "a"], dtype=np.dtypes.StringDType()))
+    assert encoded.classes.tolist() == ["a", "b"]
+    assert encoded.codes.tolist() == [1, -1, 0]
+
+
 def test_dates_are_no_labels():
     with pytest.raises(TypeError, match="dtype datetime64"):
         encode_labels(np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"))

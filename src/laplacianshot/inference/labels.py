@@ -87,6 +87,8 @@ def _as_array(y: Any) -> Any:
         return objects
     if hasattr(y, "to_numpy") and not isinstance(getattr(y, "dtype", None), np.dtype | type(None)):
         return y.to_numpy(dtype=object)  # pandas' nullable and categorical columns
+    if isinstance(y, np.ndarray) and y.dtype.kind == "T":
+        return y.astype(object)  # numpy's strings of any length
     if isinstance(y, list | tuple) and any(isinstance(value, str | bool) or value is None for value in y):
         return np.array([*y, None], dtype=object)[:-1]
     return y

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from laplacianshot.baselines.batch import TaskBatch, gram_of
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.labels import encode_labels
+from laplacianshot.inference.transforms import Transform, base_mean, transform_features
+
+Space: TypeAlias = Transform | Literal["power"]
+Center: TypeAlias = Literal["pooled", "support"]
 
 
 @runtime_checkable
@@ -70,3 +75,55 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         What is returned for labelled rows is not looked at.
         """
+
+
+class BatchedBaseline(Baseline):
+    """A baseline that scores many tasks at once, each known by the inner products of its rows.
+
+    A subclass has parameters ``space`` and ``center`` beside its own, and implements :meth:`scores`. That is all it
+    needs both to be fitted as an estimator and to run over thousands of tasks.
+
+    Attributes
+    ----------
+    space : {"cl2", "l2", "none", "power"}
+        Where inner products are taken: see :func:`place_rows`.
+    center : {"pooled", "support"} or array of shape (D,)
+        What ``cl2`` takes away: the mean of the task's rows, of its labelled rows, or a base mean.
+    slow : bool
+        Whether a task costs so much more than others that fewer of them are run in our tables.
+    """
+
+    space: Space
+    center: Center | Floats
+    slow: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores(self, batch: TaskBatch) -> Floats:
+        """How much each class claims each query, (B, N, C): the largest entry of a row is its label."""
+
+    def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
+        labelled = codes >= 0
+        order = np.concatenate([np.flatnonzero(labelled), np.flatnonzero(~labelled)])
+        assigned = codes.copy()
+        if labelled.all():
+            return assigned
+        if isinstance(self.center, str):
+            center = base_mean(X if self.center == "pooled" else X[labelled])
+        else:
+            center = np.asarray(self.center)
+        rows = place_rows(X[order], self.space, center)
+        batch = TaskBatch(gram_of(rows[None]), codes[labelled][None], n_classes)
+        assigned[~labelled] = self.scores(batch)[0].argmax(axis=1)
+        return assigned
+
+
+def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:
+    """Rows X (n, D) in a method's space, (n, D).
+
+    ``none``, ``l2`` and ``cl2`` are those of :func:`~laplacianshot.inference.transforms.transform_features`; ``power``
+    is ``z / |z|`` with ``z_d = sign(x_d) sqrt(|x_d| + 1e-6)``, the power transform of PT-MAP, which its paper states for
+    non-negative features.
+    """
+    if space != "power":
+        return transform_features(X, space, center if space == "cl2" else None)
+    return transform_features(np.copysign(np.sqrt(np.abs(X) + X.dtype.type(1e-6)), X), "l2")

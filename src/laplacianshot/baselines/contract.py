@@ -121,7 +121,7 @@ def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:
     """Rows X (n, D) in a method's space, (n, D).
 
     ``none``, ``l2`` and ``cl2`` are those of :func:`~laplacianshot.inference.transforms.transform_features`; ``power``
-    is ``z / |z|`` with ``z_d = sign(x_d) sqrt(|x_d| + 1e-6)``, the power transform of PT-MAP, which its paper states for
+    is ``z / |z|`` with ``z_d = sign(x_d) sqrt(|x_d| + 1e-6)``, the power transform of PT-MAP, which its paper gives for
     non-negative features.
     """
     if space != "power":

@@ -1,0 +1,316 @@
+"""What a run over many tasks found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
+from laplacianshot.inference._types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which tasks a method saw.
+
+    Attributes
+    ----------
+    protocol : str
+        One of :data:`~laplacianshot.episodes.PROTOCOLS`.
+    way, query, tasks, seed : int
+    shot : int or (int, int)
+        A pair: each class has its own number of labels, drawn between the two.
+    split : str or None
+        Classes of this split only.
+    alpha : float
+        Of the Dirichlet distribution of the class shares (protocol ``dirichlet``).
+    center : str
+        Where CL2's centre came from: ``base mean`` or ``task``.
+    """
+
+    protocol: str = "balanced"
+    way: int = 5
+    shot: int | tuple[int, int] = 1
+    query: int = 15
+    tasks: int = 10_000
+    seed: int = 0
+    split: str | None = None
+    alpha: float = 2.0
+    center: str = "task"
+
+    def __str__(self) -> str:
+        shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
+        return f"{self.way}-way {shot}-shot, {self.protocol}"
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """One method over many tasks.
+
+    Attributes
+    ----------
+    method : str
+        Its name.
+    setting : Setting
+    accuracies : array of shape (T,)
+        Share of right labels among the queries, task by task. Fewer than ``setting.tasks`` after an interruption or for a
+        method that was given fewer.
+    class_accuracies : array of shape (n_classes,)
+        Share of right labels among the queries of each class of the set, NaN for a class that no query was of.
+    class_names : tuple of str
+    iterations : int array of shape (T,) or None
+        Updates that each task took, for methods that count them.
+    seconds : float
+        Wall time from row numbers to accuracies, as if the method had run alone.
+    interrupted : bool
+    """
+
+    method: str
+    setting: Setting
+    accuracies: Floats
+    class_accuracies: Floats = field(default_factory=lambda: np.empty(0))
+    class_names: tuple[str, ...] = ()
+    iterations: Ints | None = None
+    seconds: float = math.nan
+    interrupted: bool = False
+
+    @property
+    def interval(self) -> MeanInterval:
+        """Mean accuracy with its 95% interval."""
+        return mean_interval(self.accuracies)
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy over tasks."""
+        return self.interval.mean
+
+    @property
+    def ci95(self) -> float:
+        """Half-width of the 95% interval of the mean."""
+        return self.interval.ci95
+
+    @property
+    def n_tasks(self) -> int:
+        """Tasks that were run."""
+        return len(self.accuracies)
+
+    @property
+    def mean_class_accuracy(self) -> float:
+        """Mean over classes of each class's accuracy; the iNat protocol's figure."""
+        return float(np.nanmean(self.class_accuracies))
+
+    def difference(self, other: Evaluation) -> PairedDifference:
+        """Accuracy minus that of another method on the same tasks; those that both have run."""
+        if self.setting != other.setting:
+            raise ValueError(f"{self.method} and {other.method} saw different tasks: {self.setting}, {other.setting}.")
+        n = min(self.n_tasks, other.n_tasks)
+        return paired_difference(self.accuracies[:n], other.accuracies[:n])
+
+    def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
+        """Plain numbers and strings for JSON; NaN and infinity become None."""
+        classes = zip(self.class_names, self.class_accuracies.tolist(), strict=True)
+        result: dict[str, Any] = {
+            "method": self.method,
+            "setting": asdict(self.setting),
+            "tasks": self.n_tasks,
+            "mean": self.mean,
+            "ci95": _finite(self.ci95),
+            "mean_class_accuracy": _finite(self.mean_class_accuracy) if len(self.class_accuracies) else None,
+            "class_accuracies": {name: _finite(value) for name, value in classes},
+            "mean_iterations": None if self.iterations is None else float(self.iterations.mean()),
+            "seconds": _finite(self.seconds),
+            "interrupted": self.interrupted,
+        }
+        if per_task:
+            result["accuracies"] = self.accuracies.tolist()
+        return result
+
+    def __repr__(self) -> str:
+        return (
+            f"Evaluation({self.method}: {100 * self.mean:.2f} ± {100 * self.ci95:.2f}, {self.setting}, "
+            f"{self.n_tasks} tasks in {self.seconds:.2g} s)"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluations(Sequence[Evaluation]):
+    """Several methods on the same tasks, by number or by name.
+
+    Attributes
+    ----------
+    evaluations : tuple of Evaluation
+        In the order in which they were asked for.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+
+    def __len__(self) -> int:
+        return len(self.evaluations)
+
+    def __iter__(self) -> Iterator[Evaluation]:
+        return iter(self.evaluations)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self.evaluations[key]
+        for evaluation in self.evaluations:
+            if evaluation.method == key:
+                return evaluation
+        raise KeyError(f"there is no method {key!r}; there are: {', '.join(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Methods in the order in which they were asked for."""
+        return tuple(evaluation.method for evaluation in self.evaluations)
+
+    @property
+    def best(self) -> Evaluation:
+        """The method with the highest mean accuracy."""
+        return max(self.evaluations, key=lambda evaluation: evaluation.mean)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was stopped before its end."""
+        return any(evaluation.interrupted for evaluation in self.evaluations)
+
+    def difference(self, method: str, other: str) -> PairedDifference:
+        """Accuracy of ``method`` minus that of ``other`` on the tasks that both have run."""
+        one, two = self[method], self[other]
+        result: PairedDifference = one.difference(two)
+        return result
+
+    def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
+        """All of them, and each one's paired difference to the best, for JSON."""
+        best = self.best
+        rows = []
+        for evaluation in self.evaluations:
+            gap = evaluation.difference(best)
+            rows.append(
+                evaluation.to_dict(per_task=per_task)
+                | {"difference_to_best": {"mean": gap.mean, "ci95": _finite(gap.ci95), "tasks": gap.n}}
+            )
+        return {"best": best.method, "evaluations": rows}
+
+    def __repr__(self) -> str:
+        best = self.best
+        return f"Evaluations({len(self)} methods, best {best.method} at {100 * best.mean:.2f} ± {100 * best.ci95:.2f})"
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """Accuracies over a grid of lambda, and of k, on paired tasks.
+
+    Attributes
+    ----------
+    lam : float
+        The best of ``lams`` on ``lam_split``, at ``n_neighbors``.
+    n_neighbors : int
+        The best of ``neighbors`` on ``neighbor_split``, each at its own best lambda.
+    lams : array of shape (L,)
+    neighbors : int array of shape (K,)
+    lam_accuracies : array of shape (L, T)
+        Task by task on ``lam_split``, at ``n_neighbors``.
+    neighbor_accuracies : array of shape (K, L, T)
+        Task by task on ``neighbor_split``.
+    setting : Setting
+        Of the tasks that chose lambda.
+    lam_split, neighbor_split : str or None
+    seconds : float
+    """
+
+    lam: float
+    n_neighbors: int
+    lams: Floats
+    neighbors: Ints
+    lam_accuracies: Floats
+    neighbor_accuracies: Floats
+    setting: Setting
+    lam_split: str | None
+    neighbor_split: str | None
+    seconds: float
+
+    @property
+    def lam_curve(self) -> tuple[MeanInterval, ...]:
+        """Mean accuracy at each lambda."""
+        return tuple(mean_interval(row) for row in self.lam_accuracies)
+
+    @property
+    def neighbor_curve(self) -> tuple[MeanInterval, ...]:
+        """Mean accuracy at each k, at its best lambda."""
+        best = self.neighbor_accuracies.mean(axis=2).argmax(axis=1)
+        return tuple(mean_interval(rows[i]) for rows, i in zip(self.neighbor_accuracies, best, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON."""
+        return {
+            "lam": self.lam,
+            "n_neighbors": self.n_neighbors,
+            "setting": asdict(self.setting),
+            "lam_split": self.lam_split,
+            "neighbor_split": self.neighbor_split,
+            "lams": [
+                {"lam": float(lam), "mean": point.mean, "ci95": _finite(point.ci95)}
+                for lam, point in zip(self.lams, self.lam_curve, strict=True)
+            ],
+            "neighbors": [
+                {"n_neighbors": int(k), "mean": point.mean, "ci95": _finite(point.ci95)}
+                for k, point in zip(self.neighbors, self.neighbor_curve, strict=True)
+            ],
+            "seconds": self.seconds,
+        }
+
+    def __repr__(self) -> str:
+        return f"Tuning(lam={self.lam:g}, n_neighbors={self.n_neighbors}, {self.setting}, {self.setting.tasks} tasks)"
+
+
+@dataclass(frozen=True, repr=False)
+class Convergence:
+    """The objective of a recipe after each update, task by task.
+
+    Attributes
+    ----------
+    method : str
+    setting : Setting
+    objective : array of shape (T, most updates)
+        NaN after a task's last update.
+    converged : bool array of shape (T,)
+    """
+
+    method: str
+    setting: Setting
+    objective: Floats
+    converged: NDArray[np.bool_]
+
+    @property
+    def iterations(self) -> Ints:
+        """Updates of each task, (T,)."""
+        counts: Ints = np.isfinite(self.objective).sum(axis=1)
+        return counts
+
+    @property
+    def filled(self) -> Floats:
+        """The objective with its last value kept after the last update, so that tasks can be averaged."""
+        last = self.objective[np.arange(len(self.objective)), self.iterations - 1]
+        return np.where(np.isnan(self.objective), last[:, None], self.objective)
+
+    @property
+    def rises(self) -> NDArray[np.bool_]:
+        """Whether the objective of a task rose at any update by more than rounding (1e-5 of its size), (T,)."""
+        steps = np.diff(self.filled, axis=1)
+        scale = np.abs(self.filled[:, :1])
+        return np.asarray((steps > 1e-5 * scale).any(axis=1))
+
+    def __repr__(self) -> str:
+        return (
+            f"Convergence({self.method}: {len(self.objective)} tasks, {self.iterations.mean():.1f} updates on average, "
+            f"{int(self.rises.sum())} with a rise)"
+        )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laplacianshot.inference import _update_kernels as kernels
+from laplacianshot.inference import _kernel_parts as kernels
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_largest_entry_is_found_wherever_it_is(n):
     for place in range(n):
         x = -np.arange(1.0, n + 1)
         x[place] = 0.5
-        assert kernels._largest(x) == 0.5
+        assert kernels.largest(x) == 0.5
 
 
 @pytest.mark.parametrize("n_neighbors", [0, 1, 3, 4, 7, 8])
@@ -38,5 +38,5 @@ def test_the_field_is_the_weighted_sum_of_the_neighbours(n_neighbors):
     Y, weights = rng.random((20, 6)), rng.random(n_neighbors)
     neighbors = rng.integers(0, 20, n_neighbors)
     field = np.empty(6)
-    kernels._gather(Y, neighbors, weights, field)
+    kernels.gather_rows(Y, neighbors, weights, field)
     np.testing.assert_allclose(field, weights @ Y[neighbors] if n_neighbors else np.zeros(6), atol=1e-14)

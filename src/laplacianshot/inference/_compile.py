@@ -3,13 +3,15 @@
 A kernel is compiled at its first call, released from the GIL, and kept on disk for the next process. Where no cache
 folder is writable, or the disk is full, the kernel is compiled again in each process instead of failing.
 
-Numba keys a cached kernel on the file that defines it: a helper that a kernel calls must live in the same file.
+Numba keys a cached kernel on the file that defines it; here also on ``_kernel_parts.py``. A helper that a kernel calls
+must live in the same file or in that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -21,6 +23,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class _ForgivingCache(FunctionCache):
     """A cache that is a convenience only: what cannot be read or written is compiled anew."""
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        file = self._cache_file
+        file._source_stamp = (file._source_stamp, _parts_stamp())
+
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
@@ -30,6 +37,15 @@ class _ForgivingCache(FunctionCache):
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except (OSError, EOFError):
             return None
+
+
+def _parts_stamp() -> tuple[float, int]:
+    """When the shared helpers were last changed; zeros where they are no file (in an archive)."""
+    try:
+        state = Path(__file__).with_name("_kernel_parts.py").stat()
+    except OSError:
+        return 0.0, 0
+    return state.st_mtime, state.st_size
 
 
 # Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning.
@@ -50,5 +66,5 @@ def _compiled(function: Function, fastmath: set[str]) -> Function:
     dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):
-        dispatcher._cache = _ForgivingCache(function)  # type: ignore[no-untyped-call]
+        dispatcher._cache = _ForgivingCache(function)
     return cast(Function, dispatcher)

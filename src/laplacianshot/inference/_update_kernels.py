@@ -2,107 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from laplacianshot.inference._compile import kernel, ordered_kernel
+from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, largest
 from laplacianshot.inference._types import Floats, Ints
-
-# e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
-# which the compiler vectorises where it cannot vectorise a call of libm. ln 2 is split in two, the first part ending in
-# zeros, so that k ln 2 is taken away without rounding. Constants have the type of x: one float64 would widen all lanes.
-_F = np.float32
-_LOG2_E_32, _HALF_32, _LEAST_32 = _F(1.4426950408889634), _F(0.5), _F(-87.0)
-_LN2_HIGH_32, _LN2_LOW_32 = _F(0.693359375), _F(-2.12194440e-4)
-_C32 = tuple(_F(1 / factorial) for factorial in (1, 1, 2, 6, 24, 120, 720, 5040))
-_LOG2_E, _LEAST = 1.4426950408889634, -708.0
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-
-
-@ordered_kernel
-def _exp_single(x: Any) -> Any:
-    """``e^x`` of a float32 ``x <= 0``, to float32 rounding."""
-    x = max(x, _LEAST_32)
-    k = np.floor(x * _LOG2_E_32 + _HALF_32)
-    r = (x - k * _LN2_HIGH_32) - k * _LN2_LOW_32
-    p = _C32[7]
-    p = p * r + _C32[6]
-    p = p * r + _C32[5]
-    p = p * r + _C32[4]
-    p = p * r + _C32[3]
-    p = p * r + _C32[2]
-    p = p * r + _C32[1]
-    p = p * r + _C32[0]
-    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-@ordered_kernel
-def _exp_double(x: float) -> float:
-    """``e^x`` of a float64 ``x <= 0``, to 1e-14."""
-    x = max(x, _LEAST)
-    k = np.floor(x * _LOG2_E + 0.5)
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * np.int64((np.int64(k) + 1023) << 52).view(np.float64)  # type: ignore[no-any-return]
-
-
-def _exp(x: float) -> float:
-    """``e^x`` for ``x <= 0``, in the type of x."""
-    return math.exp(x)
-
-
-@overload(_exp)
-def _exp_of_type(x):  # type: ignore[no-untyped-def]  # numba compares this signature with the lambdas'
-    return (lambda x: _exp_single(x)) if x == types.float32 else (lambda x: _exp_double(x))
-
-
-@kernel
-def _largest(x: Floats) -> Any:
-    """The largest entry, by four running maxima: a single one would wait for itself at every step."""
-    m0 = m1 = m2 = m3 = x[0]
-    whole = len(x) // 4
-    for i in range(whole):
-        m0 = max(m0, x[4 * i])
-        m1 = max(m1, x[4 * i + 1])
-        m2 = max(m2, x[4 * i + 2])
-        m3 = max(m3, x[4 * i + 3])
-    for c in range(4 * whole, len(x)):
-        m0 = max(m0, x[c])
-    return max(max(m0, m1), max(m2, m3))
-
-
-@kernel
-def _gather(assignments: Floats, neighbors: Ints, weights: Floats, field: Floats) -> None:
-    """``field <- sum_e weights_e assignments[neighbors_e]``, four neighbours to each pass over the field."""
-    field[:] = 0
-    n = len(neighbors)
-    whole = n - n % 4
-    for e in range(0, whole, 4):
-        w0, w1, w2, w3 = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
-        y0, y1 = assignments[neighbors[e]], assignments[neighbors[e + 1]]
-        y2, y3 = assignments[neighbors[e + 2]], assignments[neighbors[e + 3]]
-        for c in range(len(field)):
-            field[c] += (w0 * y0[c] + w1 * y1[c]) + (w2 * y2[c] + w3 * y3[c])
-    for e in range(whole, n):
-        w0 = weights[e]
-        y0 = assignments[neighbors[e]]
-        for c in range(len(field)):
-            field[c] += w0 * y0[c]
 
 
 @kernel
@@ -130,7 +36,7 @@ def bound_rows(
     smooth = 0.0
     surrogate = 0.0
     for q in range(start, stop):
-        _gather(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
+        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
         row = current[q]
         target = updated[q]
         a = unary[q]
@@ -138,17 +44,17 @@ def bound_rows(
             pairwise += row[c] * field[c]
             field[c] *= lam
             logits[c] = field[c] - a[c]
-        largest = _largest(logits)
+        top = largest(logits)
         total = 0.0
         pull = 0.0
         for c in range(n_classes):
-            logits[c] = _exp(logits[c] - largest)
+            logits[c] = exp_nonpositive(logits[c] - top)
             total += logits[c]
             pull += logits[c] * field[c]
         inverse = 1.0 / total
         for c in range(n_classes):
             target[c] = logits[c] * inverse
-        log_partition = largest + np.log(total)
+        log_partition = top + np.log(total)
         smooth += pull * inverse - log_partition
         surrogate -= log_partition
     sums[0] = pairwise
@@ -194,7 +100,7 @@ def joint_rows(
     pairwise = 0.0
     smooth = 0.0
     for q in range(start, stop):
-        _gather(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
+        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
         row = current[q]
         target = updated[q]
         logs = log_assignments[q]
@@ -206,13 +112,13 @@ def joint_rows(
             cost[c] = prototype_cost[c] - twice_tau * product[c] - lam * pull[c]
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
         pairwise += inner
-        largest = _largest(logs)
+        top = largest(logs)
         total = zero
         for c in range(n_classes):
-            value = _exp(logs[c] - largest)
+            value = exp_nonpositive(logs[c] - top)
             target[c] = value
             total += value
-        log_total = largest + np.log(total)
+        log_total = top + np.log(total)
         inverse = one / total
         inner = zero
         for c in range(n_classes):
@@ -235,9 +141,9 @@ def confidence_rows(unary: Floats, tau: float, sums: Floats, start: int, stop: i
         a = unary[q]
         for c in range(n_classes):
             logits[c] = -tau * a[c]
-        largest = _largest(logits)
+        top = largest(logits)
         partition = zero
         for c in range(n_classes):
-            partition += _exp(logits[c] - largest)
+            partition += exp_nonpositive(logits[c] - top)
         total += 1.0 / partition
     sums[0] = total

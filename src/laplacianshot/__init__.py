@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laplacianshot.episodes import FeatureSet
     from laplacianshot.inference import BoundResult, LaplacianShot, bound_optimize
 
 __version__ = "0.1.0"
 
-__all__ = ["BoundResult", "LaplacianShot", "__version__", "bound_optimize"]
+__all__ = ["BoundResult", "FeatureSet", "LaplacianShot", "__version__", "bound_optimize"]
 
 _HOMES = {
     "BoundResult": "laplacianshot.inference.bound",
+    "FeatureSet": "laplacianshot.episodes.feature_set",
     "LaplacianShot": "laplacianshot.inference.estimator",
     "bound_optimize": "laplacianshot.inference.bound",
 }

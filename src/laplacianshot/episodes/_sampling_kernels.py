@@ -1,0 +1,223 @@
+"""Kernels that draw tasks: a counter-based generator, subsets without replacement, Dirichlet counts.
+
+Each task has its own stream of random numbers (SplitMix64), started from a hash of the seed and the task's number and
+kept in ``states`` (T,) between kernels. What a task holds thus depends on neither the other tasks nor their number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laplacianshot.inference._compile import kernel, ordered_kernel
+from laplacianshot.inference._types import Floats, Ints
+
+# Constants of SplitMix64 (Steele, Lea and Flood, 2014). All are uint64: with a signed one numba would compute in float.
+_U = np.uint64
+_GOLDEN = _U(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
+_S11, _S27, _S30, _S31, _S32 = _U(11), _U(27), _U(30), _U(31), _U(32)
+_LOW = _U(0xFFFFFFFF)
+_TWO32 = _U(1 << 32)
+
+
+@kernel
+def _mix(z: Any) -> Any:
+    """A bijection of 64 bits that spreads each bit of its argument over all bits."""
+    z = (z ^ (z >> _S30)) * _FIRST
+    z = (z ^ (z >> _S27)) * _SECOND
+    return z ^ (z >> _S31)
+
+
+@kernel
+def _next(states: NDArray[np.uint64], t: int) -> Any:
+    """The next 64 random bits of stream t."""
+    states[t] += _GOLDEN
+    return _mix(states[t])
+
+
+@kernel
+def _below(states: NDArray[np.uint64], t: int, n: int) -> Any:
+    """A uniform integer of [0, n), ``n < 2^32``, by multiplication; the few draws that would be biased are repeated."""
+    size = np.uint64(n)
+    product = (_next(states, t) >> _S32) * size
+    if (product & _LOW) < size:
+        least = (_TWO32 - size) % size
+        while (product & _LOW) < least:
+            product = (_next(states, t) >> _S32) * size
+    return np.int64(product >> _S32)
+
+
+@ordered_kernel
+def _uniform(states: NDArray[np.uint64], t: int) -> float:
+    """A uniform number of (0, 1): the middles of 2^53 equal steps."""
+    return (np.float64(np.int64(_next(states, t) >> _S11)) + 0.5) * 2.0**-53
+
+
+@ordered_kernel
+def _log_gamma_variate(states: NDArray[np.uint64], t: int, alpha: float) -> float:
+    """Logarithm of a Gamma(alpha, 1) number (Marsaglia and Tsang, 2000); as such it cannot underflow at small alpha.
+
+    For alpha < 1, ``Gamma(alpha) = Gamma(alpha + 1) U^(1/alpha)``.
+    """
+    boost = 0.0
+    if alpha < 1:
+        boost = math.log(_uniform(states, t)) / alpha
+        alpha += 1
+    d = alpha - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        normal = math.sqrt(-2 * math.log(_uniform(states, t))) * math.cos(2 * math.pi * _uniform(states, t))
+        root = 1 + c * normal
+        if root <= 0:
+            continue
+        log_v = 3 * math.log(root)
+        if math.log(_uniform(states, t)) < 0.5 * normal * normal + d - d * math.exp(log_v) + d * log_v:
+            return math.log(d) + log_v + boost
+
+
+@kernel
+def start_streams(seed: Any, states: NDArray[np.uint64]) -> None:
+    """Start the stream of each task from the seed (uint64) and the task's number."""
+    key = _mix(seed + _GOLDEN)
+    for t in range(states.shape[0]):
+        states[t] = _mix(_mix(np.uint64(t) + key) + _GOLDEN)
+
+
+@kernel
+def draw_classes(states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> None:
+    """Draw the classes ``chosen`` (T, m) of each task out of ``n_classes``, without replacement, in random order."""
+    m = chosen.shape[1]
+    pool = np.arange(n_classes)
+    swaps = np.empty(m, dtype=np.int64)
+    for t in range(chosen.shape[0]):
+        for i in range(m):
+            j = i + _below(states, t, n_classes - i)
+            pool[i], pool[j] = pool[j], pool[i]
+            swaps[i] = j
+            chosen[t, i] = pool[i]
+        # Undone, so that the next task starts from the same pool.
+        for i in range(m - 1, -1, -1):
+            j = swaps[i]
+            pool[i], pool[j] = pool[j], pool[i]
+
+
+@kernel
+def draw_shots(states: NDArray[np.uint64], low: int, high: int, shots: Ints) -> None:
+    """Draw each of ``shots`` (T, way) uniformly from low..high."""
+    for t in range(shots.shape[0]):
+        for c in range(shots.shape[1]):
+            shots[t, c] = low + _below(states, t, high - low + 1)
+
+
+@ordered_kernel
+def _share_out(log_shares: Floats, caps: Ints, total: int, quotas: Floats, counts: Ints) -> None:
+    """Split ``total <= sum caps`` in proportion to ``exp(log_shares)``, no count above its cap.
+
+    Classes whose share exceeds their cap get the cap and the others share the rest; then largest remainders.
+    """
+    way = log_shares.shape[0]
+    counts[:] = -1  # not yet at its cap
+    rest = total
+    full = True
+    while full:
+        full = False
+        largest = -np.inf
+        for c in range(way):
+            if counts[c] < 0 and log_shares[c] > largest:
+                largest = log_shares[c]
+        mass = 0.0
+        for c in range(way):
+            if counts[c] < 0:
+                quotas[c] = math.exp(log_shares[c] - largest)
+                mass += quotas[c]
+        scale = rest / mass if mass > 0 else 0.0
+        for c in range(way):
+            if counts[c] < 0:
+                quotas[c] *= scale
+                if quotas[c] >= caps[c]:
+                    counts[c] = caps[c]
+                    rest -= caps[c]
+                    full = True
+    for c in range(way):
+        if counts[c] < 0:
+            counts[c] = np.int64(quotas[c])
+            quotas[c] -= counts[c]
+            rest -= counts[c]
+        else:
+            quotas[c] = -1.0
+    for _ in range(rest):
+        best = 0
+        for c in range(1, way):
+            if quotas[c] > quotas[best]:
+                best = c
+        counts[best] += 1
+        quotas[best] = -1.0
+
+
+@ordered_kernel
+def draw_query_counts(states: NDArray[np.uint64], alpha: float, total: int, caps: Ints, counts: Ints) -> None:
+    """Queries of each class, ``counts`` (T, way): ``total`` shared out in proportions of Dirichlet(alpha).
+
+    caps (T, way) are the rows that a class can give.
+    """
+    way = counts.shape[1]
+    log_shares = np.empty(way)
+    quotas = np.empty(way)
+    for t in range(counts.shape[0]):
+        for c in range(way):
+            log_shares[c] = _log_gamma_variate(states, t, alpha)
+        _share_out(log_shares, caps[t], total, quotas, counts[t])
+
+
+@kernel
+def draw_rows(
+    states: NDArray[np.uint64],
+    order: Ints,
+    starts: Ints,
+    chosen: Ints,
+    shots: Ints,
+    queries: Ints,
+    offsets: Ints,
+    n_support: Ints,
+    rows: Ints,
+    labels: Ints,
+) -> None:
+    """Draw the rows of each task: all support rows class by class, then all queries class by class.
+
+    Rows of class c are ``order[starts[c]:starts[c + 1]]``. chosen and queries are (T, m), shots (T, way) with
+    ``way <= m``: the classes after the first ``way`` are outside the task, their queries are labelled -1. Task t fills
+    ``rows[offsets[t]:offsets[t + 1]]`` and the same part of ``labels``, support first.
+    """
+    way = shots.shape[1]
+    pool = order.copy()
+    swaps = np.empty(order.shape[0], dtype=np.int64)
+    for t in range(chosen.shape[0]):
+        support = offsets[t]
+        query = support + n_support[t]
+        for c in range(chosen.shape[1]):
+            shot = shots[t, c] if c < way else 0
+            label = c if c < way else -1
+            first = starts[chosen[t, c]]
+            end = starts[chosen[t, c] + 1]
+            drawn = shot + queries[t, c]
+            for i in range(drawn):
+                at = first + i
+                j = at + _below(states, t, end - at)
+                pool[at], pool[j] = pool[j], pool[at]
+                swaps[i] = j
+                if i < shot:
+                    rows[support] = pool[at]
+                    labels[support] = label
+                    support += 1
+                else:
+                    rows[query] = pool[at]
+                    labels[query] = label
+                    query += 1
+            for i in range(drawn - 1, -1, -1):
+                at = first + i
+                j = swaps[i]
+                pool[at], pool[j] = pool[j], pool[at]

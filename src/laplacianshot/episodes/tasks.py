@@ -1,0 +1,353 @@
+"""Few-shot tasks drawn from a feature set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from laplacianshot.episodes import _sampling_kernels as kernels
+from laplacianshot.episodes.feature_set import ClassRows, FeatureSet
+from laplacianshot.inference._types import Ints
+from laplacianshot.inference.labels import UNLABELLED
+
+INAT_LEAKING = "inat-leaking-labels"
+
+PROTOCOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "balanced": "the same number of labelled rows and of queries in every class",
+        "dirichlet": "way x query queries in all, shared out among the classes by Dirichlet(alpha)",
+        "unequal": "1 to 2 x shot - 1 labelled rows a class, drawn for each class; the same number of queries",
+        "inat": "one task of all classes: the first fifth of each class is labelled, all other rows are queries",
+        INAT_LEAKING: "the inat task with a graph that looks at the query labels; shows what the leak is worth",
+        "open-set": "balanced, with further queries from classes outside the task",
+    }
+)
+
+# Of the iNat task: a class gives one row in so many, rounded down, as support.
+_INAT_SHARE = 5
+
+
+class TaskRows(NamedTuple):
+    """One task, as row numbers of its feature set.
+
+    Attributes
+    ----------
+    support : int array of shape (n_support,)
+    support_labels : int array of shape (n_support,)
+        Class within the task, 0 to way - 1.
+    query : int array of shape (n_query,)
+    query_labels : int array of shape (n_query,)
+        The same; -1 for a query of a class outside the task.
+    classes : int array of shape (way,)
+        The set's class code of each class of the task.
+    """
+
+    support: Ints
+    support_labels: Ints
+    query: Ints
+    query_labels: Ints
+    classes: Ints
+
+
+class TaskShape(NamedTuple):
+    """Tasks of the same size.
+
+    Attributes
+    ----------
+    n_support, n_query : int
+    numbers : int array
+        Which tasks, ascending.
+    """
+
+    n_support: int
+    n_query: int
+    numbers: Ints
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Tasks:
+    """Many tasks of the same number of classes, as row numbers of one feature set.
+
+    Task t is ``rows[offsets[t]:offsets[t + 1]]``: ``n_support[t]`` support rows, class by class, then its queries.
+
+    Attributes
+    ----------
+    rows : int64 array of shape (total,)
+    labels : int32 array of shape (total,)
+        Class within the task, 0 to way - 1; -1 for a query of a class outside the task.
+    offsets : int64 array of shape (T + 1,)
+    n_support : int64 array of shape (T,)
+    classes : int64 array of shape (T, way)
+        The set's class code of each class of a task.
+    protocol : str
+        The name under which the tasks were drawn.
+    """
+
+    rows: Ints
+    labels: Ints
+    offsets: Ints
+    n_support: Ints
+    classes: Ints
+    protocol: str
+
+    @property
+    def way(self) -> int:
+        """Classes of a task."""
+        return int(self.classes.shape[1])
+
+    @property
+    def n_query(self) -> Ints:
+        """Queries of each task, (T,)."""
+        return np.diff(self.offsets) - self.n_support
+
+    def __len__(self) -> int:
+        return len(self.n_support)
+
+    @overload
+    def __getitem__(self, number: int) -> TaskRows: ...
+    @overload
+    def __getitem__(self, number: slice) -> Tasks: ...
+    def __getitem__(self, number: int | slice) -> TaskRows | Tasks:
+        if isinstance(number, slice):
+            return self._part(*number.indices(len(self)))
+        t = range(len(self))[number]
+        rows, labels = self._of(t)
+        n = self.n_support[t]
+        return TaskRows(rows[:n], labels[:n], rows[n:], labels[n:], self.classes[t])
+
+    def __iter__(self) -> Iterator[TaskRows]:
+        return (self[t] for t in range(len(self)))
+
+    def shapes(self) -> list[TaskShape]:
+        """The tasks grouped by (n_support, n_query), so that those of a group can be run together."""
+        sizes = np.column_stack([self.n_support, self.n_query])
+        found, group = np.unique(sizes, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        numbers = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+        return [TaskShape(int(s), int(q), ts) for (s, q), ts in zip(found, numbers, strict=True)]
+
+    def block(self, numbers: ArrayLike) -> tuple[Ints, Ints]:
+        """Rows and labels (B, n_support + n_query) of B tasks of one shape, support first.
+
+        Adjacent tasks are not copied.
+        """
+        ts = np.asarray(numbers, dtype=np.int64)
+        starts, sizes, shots = self.offsets[ts], np.diff(self.offsets)[ts], self.n_support[ts]
+        if ts.ndim != 1 or ts.size == 0 or (sizes != sizes[0]).any() or (shots != shots[0]).any():
+            raise ValueError("numbers must be tasks of one shape, as shapes() groups them.")
+        n = int(sizes[0])
+        if (np.diff(ts) == 1).all():
+            part = slice(int(starts[0]), int(starts[0]) + n * len(ts))
+            return self.rows[part].reshape(-1, n), self.labels[part].reshape(-1, n)
+        places = starts[:, None] + np.arange(n)
+        return self.rows[places], self.labels[places]
+
+    def _of(self, t: int) -> tuple[Ints, Ints]:
+        part = slice(self.offsets[t], self.offsets[t + 1])
+        return self.rows[part], self.labels[part]
+
+    def _part(self, start: int, stop: int, step: int) -> Tasks:
+        if step != 1:
+            raise ValueError(f"tasks can be cut into runs of adjacent tasks only, got a step of {step}.")
+        stop = max(start, stop)
+        offsets = self.offsets[start : stop + 1]
+        return replace(
+            self,
+            rows=self.rows[offsets[0] : offsets[-1]],
+            labels=self.labels[offsets[0] : offsets[-1]],
+            offsets=offsets - offsets[0],
+            n_support=self.n_support[start:stop],
+            classes=self.classes[start:stop],
+        )
+
+    def __repr__(self) -> str:
+        support, query = _span(self.n_support), _span(self.n_query)
+        return f"Tasks({len(self)} {self.protocol}, {self.way}-way, {support} support and {query} query rows)"
+
+
+def draw_tasks(
+    feature_set: FeatureSet,
+    protocol: str = "balanced",
+    *,
+    way: int = 5,
+    shot: int | tuple[int, int] = 1,
+    query: int = 15,
+    tasks: int = 10_000,
+    seed: int = 0,
+    split: str | None = None,
+    alpha: float = 2.0,
+    outside: int | None = None,
+) -> Tasks:
+    """Draw few-shot tasks: classes without replacement, then different rows of each class as support and queries.
+
+    Task t depends on the seed, the settings and t alone: 500 tasks are the first 500 of 10,000.
+
+    =======================  ==========================================================================================
+    ``balanced``             ``shot`` support rows and ``query`` queries of each class
+    ``dirichlet``            ``way * query`` queries in all, ``p ~ Dirichlet(alpha)``, rounded by largest remainder; a
+                             class that has too few rows gives all, the others share the rest
+    ``unequal``              shots of each class uniform in ``1..2 * shot - 1``, of mean ``shot``
+    ``inat``                 one task of all classes with five rows or more: of a class with n rows the first ``n // 5``
+                             in file order are support and the rest queries; smaller classes are left out, and way,
+                             shot, query, tasks and seed are not used
+    ``inat-leaking-labels``  the same rows; the name tells the runner to build each class's graph from its own queries
+    ``open-set``             balanced, and ``query`` queries of each of ``outside`` further classes, labelled -1
+    =======================  ==========================================================================================
+
+    Every class of a task is one with at least ``query`` rows besides its largest possible support.
+
+    Parameters
+    ----------
+    feature_set : FeatureSet
+    protocol : str
+        One of :data:`PROTOCOLS`.
+    way : int
+        Classes of a task.
+    shot : int or (int, int)
+        Support rows of a class. With a pair ``(low, high)`` those of each class are drawn uniformly from low..high.
+    query : int
+        Queries of a class.
+    tasks : int
+    seed : int
+    split : str, optional
+        Draw from this split only. Row numbers are those of the whole set all the same.
+    alpha : float
+        Concentration of ``dirichlet``: 1 is uniform over all proportions, larger is closer to balanced.
+    outside : int, optional
+        Classes outside the task for ``open-set``; as many as ``way`` if not given, or as the set has.
+
+    Returns
+    -------
+    Tasks
+
+    Examples
+    --------
+    >>> digits = FeatureSet(np.arange(60.0).reshape(60, 1), np.repeat(np.arange(6), 10))
+    >>> draw_tasks(digits, way=3, shot=2, query=4, tasks=100)
+    Tasks(100 balanced, 3-way, 6 support and 12 query rows)
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol={protocol!r} is unknown; choose one of {', '.join(PROTOCOLS)}.")
+    grouped = _rows_by_class(feature_set, split)
+    if protocol in ("inat", INAT_LEAKING):
+        return _inat_task(grouped, protocol, split)
+
+    n_tasks, n_way, n_query = _count("tasks", tasks), _count("way", way), _count("query", query)
+    low, high = _shot_range(shot, protocol)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.")
+    if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
+        raise ValueError(f"alpha must be a number above 0, got {alpha!r}.")
+
+    sizes = np.diff(grouped.starts)
+    eligible = np.flatnonzero(sizes >= high + n_query)
+    _check_enough_classes(n_way, len(eligible), sizes, f"{high} support + {n_query} query rows", split)
+    n_outside = _outside(outside, protocol, n_way, len(eligible))
+
+    states = np.empty(n_tasks, dtype=np.uint64)
+    kernels.start_streams(np.uint64(seed), states)
+    chosen = np.empty((n_tasks, n_way + n_outside), dtype=np.int64)
+    kernels.draw_classes(states, len(eligible), chosen)
+    chosen = eligible[chosen]
+    shots = np.full((n_tasks, n_way), low, dtype=np.int64)
+    if high > low:
+        kernels.draw_shots(states, low, high, shots)
+    queries = np.full((n_tasks, n_way + n_outside), n_query, dtype=np.int64)
+    if protocol == "dirichlet":
+        kernels.draw_query_counts(states, float(alpha), n_way * n_query, sizes[chosen] - shots, queries)
+
+    n_support = shots.sum(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(n_support + queries.sum(axis=1))])
+    rows = np.empty(offsets[-1], dtype=np.int64)
+    labels = np.empty(offsets[-1], dtype=np.int32)
+    kernels.draw_rows(states, grouped.order, grouped.starts, chosen, shots, queries, offsets, n_support, rows, labels)
+    return Tasks(rows, labels, offsets, n_support, np.ascontiguousarray(chosen[:, :n_way]), protocol)
+
+
+def _rows_by_class(feature_set: FeatureSet, split: str | None) -> ClassRows:
+    """Rows of a split grouped by the classes of the whole set, some of them empty."""
+    order, starts = feature_set.class_rows
+    if split is None:
+        return ClassRows(order.copy(), starts.copy())
+    inside = np.zeros(feature_set.n_rows, dtype=bool)
+    inside[feature_set.rows(split)] = True
+    kept = inside[order]
+    return ClassRows(order[kept], np.concatenate([[0], np.cumsum(kept)])[starts])
+
+
+def _inat_task(grouped: ClassRows, protocol: str, split: str | None) -> Tasks:
+    sizes = np.diff(grouped.starts)
+    eligible = np.flatnonzero(sizes >= _INAT_SHARE)
+    _check_enough_classes(1, len(eligible), sizes, f"the first fifth of {_INAT_SHARE} rows or more", split)
+    within = np.arange(len(grouped.order)) - np.repeat(grouped.starts[:-1], sizes)
+    number = np.full(len(sizes), UNLABELLED, dtype=np.int32)
+    number[eligible] = np.arange(len(eligible))
+    labels = np.repeat(number, sizes)
+    support = within < np.repeat(sizes // _INAT_SHARE, sizes)
+    query = ~support & (labels != UNLABELLED)
+    order = np.concatenate([np.flatnonzero(support), np.flatnonzero(query)])
+    return Tasks(
+        rows=grouped.order[order],
+        labels=labels[order],
+        offsets=np.array([0, len(order)]),
+        n_support=np.array([np.count_nonzero(support)]),
+        classes=eligible[None],
+        protocol=protocol,
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+    return int(value)
+
+
+def _shot_range(shot: Any, protocol: str) -> tuple[int, int]:
+    """The least and the largest number of support rows of a class."""
+    if isinstance(shot, tuple | list):
+        if len(shot) != 2 or _count("shot", shot[0]) > _count("shot", shot[1]):
+            raise ValueError(f"shot must be a number or a pair (low, high) with low <= high, got {shot!r}.")
+        return int(shot[0]), int(shot[1])
+    number = _count("shot", shot)
+    return (1, 2 * number - 1) if protocol == "unequal" else (number, number)
+
+
+def _outside(outside: Any, protocol: str, way: int, n_eligible: int) -> int:
+    """Number of classes outside a task."""
+    if protocol != "open-set":
+        if outside is not None:
+            raise ValueError(f"outside={outside!r} is for protocol='open-set'; leave it out with {protocol!r}.")
+        return 0
+    left = n_eligible - way
+    if left < 1 or (outside is not None and _count("outside", outside) > left):
+        wanted = "at least 1 class" if outside is None else f"outside={outside} classes"
+        raise ValueError(
+            f"protocol='open-set' needs {wanted} besides the way={way} of a task, and {left} are left of the "
+            f"{n_eligible} classes with enough rows; lower way or outside."
+        )
+    return min(way, left) if outside is None else int(outside)
+
+
+def _check_enough_classes(way: int, n_eligible: int, sizes: Ints, needs: str, split: str | None) -> None:
+    if way <= n_eligible:
+        return
+    where = "the set" if split is None else f"split {split!r}"
+    present = np.count_nonzero(sizes)
+    raise ValueError(
+        f"way={way} needs as many classes with {needs} each; {where} has {n_eligible} such classes of {present}, "
+        f"and its largest class has {sizes.max()} rows: lower way, shot or query."
+    )
+
+
+def _span(counts: Ints) -> str:
+    if len(counts) == 0:
+        return "0"
+    low, high = counts.min(), counts.max()
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from laplacianshot.datasets import Digits
-    from laplacianshot.episodes import MeanInterval
     from laplacianshot.reports.demo import DemoResult
 
 NEXT = """\
@@ -109,15 +107,16 @@ def _print_table(console: Console, result: DemoResult) -> None:
     from rich.table import Table
 
     from laplacianshot.reports.demo import DEFAULT
+    from laplacianshot.reports.text import counted, percent
 
     if result.comparison is None:
         return
     finished = len(result.comparison.repeats)
-    choices = _count(finished, "random choice")
+    choices = counted(finished, "random choice")
     if finished < result.repeats:
         choices = f"Partial result, interrupted after {finished} of {result.repeats} random choices"
     console.print(
-        f"\nscikit-learn's digits, {_count(result.labels_per_class, 'label')} a class: {result.n_unlabelled:,} digits "
+        f"\nscikit-learn's digits, {counted(result.labels_per_class, 'label')} a class: {result.n_unlabelled:,} digits "
         f"are left to label.\n{choices} of the labels, the same for every method.\n",
         highlight=False,
     )
@@ -131,8 +130,8 @@ def _print_table(console: Console, result: DemoResult) -> None:
         table.add_row(
             str(standing.place),
             result.method(standing.name).title,
-            _points(standing.accuracy),
-            "best" if standing.behind_best is None else _points(standing.behind_best, sign=True),
+            percent(standing.accuracy),
+            "best" if standing.behind_best is None else percent(standing.behind_best, sign=True),
             f"{standing.seconds:.3f}",
             style="bold" if standing.name == DEFAULT else None,
         )
@@ -158,12 +157,3 @@ def _print_end(console: Console, output: Path) -> None:
     console.print("\nNext, on your own data:\n", highlight=False)
     for line in NEXT.splitlines():
         console.print(Text(f"    {line}".rstrip()), soft_wrap=True, highlight=False)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _points(interval: MeanInterval, *, sign: bool = False) -> str:
-    mean = f"{100 * interval.mean:+.1f}" if sign else f"{100 * interval.mean:.1f}"
-    return f"{mean} ± {100 * interval.ci95:.1f}" if math.isfinite(interval.ci95) else mean

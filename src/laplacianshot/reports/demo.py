@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +11,11 @@ from threadpoolctl import threadpool_limits
 from laplacianshot import __version__
 from laplacianshot.baselines import BASELINES, TransductiveClassifier, baseline
 from laplacianshot.datasets import Digits
-from laplacianshot.episodes import Comparison, MeanInterval, Repeat, Standing, draw_labelled, keep_labels, run_repeats
+from laplacianshot.episodes import Comparison, Repeat, Standing, draw_labelled, keep_labels, run_repeats
 from laplacianshot.inference import DefaultConstants, LaplacianShot
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
+from laplacianshot.reports.text import counted, interval_dict, points, side
 
 # Labels a class of the accuracy curve, and how many choices of them at most.
 CURVE_LABELS = (1, 2, 5, 10, 20)
@@ -180,18 +180,18 @@ class DemoResult:
         default = next(standing for standing in standings if standing.name == DEFAULT)
         title = self.method(DEFAULT).title
         over_prototype = self.comparison.difference(DEFAULT, NEAREST_PROTOTYPE)
-        prototype = f"{_points(over_prototype)} {_side(over_prototype.mean)} the nearest prototype"
+        prototype = f"{points(over_prototype)} {side(over_prototype.mean)} the nearest prototype"
         if best.name == DEFAULT:
             lead = self.comparison.difference(DEFAULT, second.name)
             return (
-                f"{title} is best with {_percent(best.accuracy)}: {_points(lead)} ahead of "
+                f"{title} is best with {100 * best.accuracy.mean:.1f}%: {points(lead)} ahead of "
                 f"{self.method(second.name).title}, {prototype}."
             )
         behind = self.comparison.difference(DEFAULT, best.name)
-        place = f"{title} takes place {default.place} of {len(standings)} with {_percent(default.accuracy)}"
+        place = f"{title} takes place {default.place} of {len(standings)} with {100 * default.accuracy.mean:.1f}%"
         return (
-            f"{self.method(best.name).title} is best with {_percent(best.accuracy)}. {place}: "
-            f"{_points(behind)} behind the best, {prototype}."
+            f"{self.method(best.name).title} is best with {100 * best.accuracy.mean:.1f}%. {place}: "
+            f"{points(behind)} behind the best, {prototype}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,8 +211,8 @@ class DemoResult:
                     "name": standing.name,
                     "title": self.method(standing.name).title,
                     "settings": self.method(standing.name).settings,
-                    "accuracy": _interval(standing.accuracy),
-                    "behind_best": None if standing.behind_best is None else _interval(standing.behind_best),
+                    "accuracy": interval_dict(standing.accuracy),
+                    "behind_best": None if standing.behind_best is None else interval_dict(standing.behind_best),
                     "seconds": standing.seconds,
                 }
                 for standing in self.standings()
@@ -220,7 +220,7 @@ class DemoResult:
             "curve": [
                 {
                     "labels_per_class": point.per_class,
-                    "accuracy": {name: _interval(point.accuracy(name)) for name in point.names},
+                    "accuracy": {name: interval_dict(point.accuracy(name)) for name in point.names},
                 }
                 for point in self.curve
             ],
@@ -335,22 +335,4 @@ def _example(digits: Digits, rows: Ints) -> Example:
 
 
 def _choices(labels_per_class: int) -> str:
-    return f"{labels_per_class} label{'s' if labels_per_class > 1 else ''} a class"
-
-
-def _percent(interval: MeanInterval) -> str:
-    return f"{100 * interval.mean:.1f}%"
-
-
-def _points(difference: MeanInterval) -> str:
-    margin = f" ± {100 * difference.ci95:.1f}" if math.isfinite(difference.ci95) else ""
-    return f"{100 * abs(difference.mean):.1f}{margin} points"
-
-
-def _side(difference: float) -> str:
-    return "ahead of" if difference >= 0 else "behind"
-
-
-def _interval(interval: MeanInterval) -> dict[str, float | int | None]:
-    ci95 = interval.ci95 if math.isfinite(interval.ci95) else None
-    return {"mean": interval.mean, "ci95": ci95, "n": interval.n}
+    return f"{counted(labels_per_class, 'label')} a class"

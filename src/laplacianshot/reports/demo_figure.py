@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from laplacianshot.datasets import Digits
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.reports.demo import DEFAULT, DemoResult, Example, Trace
+from laplacianshot.reports.files import write_whole
+from laplacianshot.reports.style import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, spread_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,27 +21,20 @@ if TYPE_CHECKING:
 # Formats by the end of the file's name.
 FORMATS = (".png", ".svg", ".pdf")
 
-# Okabe and Ito's palette: told apart by every kind of colour vision. Our recipes are blue and green.
-_INK = "#1F2933"
-_QUIET = "#7B8794"
-_FAINT = "#E4E7EB"
-_MISTAKE = "#D55E00"
+_MISTAKE = VERMILION
 _COLOURS: Mapping[str, str] = {
-    "default": "#0072B2",
-    "paper": "#56B4E9",
-    "reference": "#009E73",
-    "nearest-prototype": "#7B8794",
+    **RECIPES,
+    "nearest-prototype": QUIET,
     "1-nearest-neighbour": "#9AA5B1",
     "logistic-regression": "#52606D",
-    "label-spreading-rbf": "#D55E00",
-    "label-spreading-knn": "#E69F00",
+    "label-spreading-rbf": VERMILION,
+    "label-spreading-knn": ORANGE,
 }
 _DASHES: Mapping[str, str] = {
     "nearest-prototype": "--",
     "1-nearest-neighbour": ":",
     "logistic-regression": "-.",
 }
-_OBJECTIVES: Mapping[str, str] = {"default": "F", "paper": "R", "reference": "E"}
 
 # Found examples shown for each class, from the surest to the least sure.
 _SHOWN = 7
@@ -60,18 +52,7 @@ def save_demo_figure(result: DemoResult, digits: Digits, path: Path) -> None:
         Its ending, one of :data:`FORMATS`, gives the format.
     """
     figure = draw_demo(result, digits)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            figure.savefig(file, format=path.suffix[1:].lower(), dpi=130)
-        # mkstemp makes files for their owner's eyes only.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
 
 
 def draw_demo(result: DemoResult, digits: Digits) -> Figure:
@@ -90,7 +71,7 @@ def draw_demo(result: DemoResult, digits: Digits) -> Figure:
         f"{result.labels_per_class} {labels} a class, {result.n_unlabelled:,} digits labelled by the graph",
         fontsize=19,
         fontweight="bold",
-        color=_INK,
+        color=INK,
     )
     mean = result.comparison.accuracy(DEFAULT)
     repeats = len(result.comparison.repeats)
@@ -100,7 +81,7 @@ def draw_demo(result: DemoResult, digits: Digits) -> Figure:
         f"LaplacianShot default: {100 * mean.mean:.1f}% right on average over {repeats} random "
         f"choice{'s' if repeats > 1 else ''} of the labelled digits (scikit-learn's bundled set)",
         fontsize=11.5,
-        color=_QUIET,
+        color=QUIET,
     )
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[1.08, 1.0])[0]
     left.set_facecolor("none")
@@ -121,13 +102,13 @@ def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
     n_classes = len(digits.class_names)
     left, top, width, height = 0.155, 0.80, 0.825, 0.76
     step_x, step_y = width / n_classes, height / (_SHOWN + 1.35)
-    part.text(0.056, 0.862, "Given and found", fontsize=12, fontweight="bold", color=_INK)
+    part.text(0.056, 0.862, "Given and found", fontsize=12, fontweight="bold", color=INK)
     part.text(
         0.056,
         0.838,
         f"First choice: {100 * share:.1f}% right. A column holds what was labelled alike, surest first.",
         fontsize=9.5,
-        color=_QUIET,
+        color=QUIET,
     )
     for column in range(n_classes):
         found = shown_rows(example, hidden, column, _SHOWN)
@@ -163,9 +144,9 @@ def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
         )
     part.text(left - 0.014, top - 0.5 * step_y, "given", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
     part.text(left - 0.014, top - 1.19 * step_y, "label", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
-    part.text(left - 0.014, top - 1.85 * step_y, "surest\nfound", ha="right", va="center", fontsize=10, color=_INK)
+    part.text(left - 0.014, top - 1.85 * step_y, "surest\nfound", ha="right", va="center", fontsize=10, color=INK)
     last = top - (_SHOWN + 0.85) * step_y
-    part.text(left - 0.014, last, "least\nsure", ha="right", va="center", fontsize=10, color=_INK)
+    part.text(left - 0.014, last, "least\nsure", ha="right", va="center", fontsize=10, color=INK)
     part.text(
         left + width,
         0.012,
@@ -199,21 +180,21 @@ def _tile(
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
-        spine.set_color(frame or _FAINT)
+        spine.set_color(frame or FAINT)
         spine.set_linewidth(2.2 if frame else 0.8)
 
 
 def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
     """Each objective from 1, after its first update, to 0, where it ended."""
-    _bare(axes)
-    axes.set_title("Convergence", loc="left", fontsize=12, fontweight="bold", color=_INK, pad=20)
+    bare(axes)
+    axes.set_title("Convergence", loc="left", fontsize=12, fontweight="bold", color=INK, pad=20)
     axes.text(
         0,
         1.045,
         "What each recipe minimises, from its first value (1) to its last (0)",
         transform=axes.transAxes,
         fontsize=9.5,
-        color=_QUIET,
+        color=QUIET,
     )
     longest = max(len(trace.objective) for trace in traces)
     # The default last: it runs over the others.
@@ -230,7 +211,7 @@ def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
     heights = iter((0.86, 0.66, 0.46))
     for trace in traces:
         state = "settled" if trace.converged else "at its limit"
-        symbol = _OBJECTIVES[trace.name] + (", bound ▾" if trace.bound is not None else "")
+        symbol = OBJECTIVES[trace.name] + (", bound ▾" if trace.bound is not None else "")
         axes.text(
             1.03,
             next(heights),
@@ -244,20 +225,20 @@ def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
     axes.set_xlim(0.5, longest + 0.5)
     axes.set_ylim(-0.04, 1.05)
     axes.set_yticks([0, 0.5, 1], ["0", "½", "1"])
-    axes.set_xlabel("update", fontsize=9.5, color=_QUIET, loc="right", labelpad=1)
+    axes.set_xlabel("update", fontsize=9.5, color=QUIET, loc="right", labelpad=1)
 
 
 def _draw_curve(axes: Axes, result: DemoResult) -> None:
     """Mean accuracy against labels a class, each line named at its end."""
-    _bare(axes)
-    axes.set_title("Accuracy against number of labels", loc="left", fontsize=12, fontweight="bold", color=_INK, pad=20)
+    bare(axes)
+    axes.set_title("Accuracy against number of labels", loc="left", fontsize=12, fontweight="bold", color=INK, pad=20)
     axes.text(
         0,
         1.035,
         "Unlabelled digits labelled right, %. Shaded: 95% interval of the default and the best other",
         transform=axes.transAxes,
         fontsize=9.5,
-        color=_QUIET,
+        color=QUIET,
     )
     counts = [point.per_class for point in result.curve]
     best_other = next(standing.name for standing in result.standings() if standing.name != DEFAULT)
@@ -289,7 +270,7 @@ def _draw_curve(axes: Axes, result: DemoResult) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(low, min(100.0, high))
     low, high = axes.get_ylim()
-    axes.set_xlabel("labels a class", fontsize=9.5, color=_QUIET, loc="right", labelpad=1)
+    axes.set_xlabel("labels a class", fontsize=9.5, color=QUIET, loc="right", labelpad=1)
     beside = axes.get_yaxis_transform()  # x in parts of the axes, y in points
     for name, y in spread_out(ends, 0.074 * (high - low), high - 0.04 * (high - low)).items():
         colour = _COLOURS[name]
@@ -304,22 +285,3 @@ def _draw_curve(axes: Axes, result: DemoResult) -> None:
             fontweight="bold" if name == DEFAULT else "normal",
             va="center",
         )
-
-
-def spread_out(heights: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
-    """Heights for labels: near the given ones, at least ``gap`` apart, in the same order, none above ``top``."""
-    names = sorted(heights, key=lambda name: -heights[name])
-    steps = gap * np.arange(len(names))
-    # At least gap apart, from the top down, is non-increasing once the steps are added.
-    wanted = np.array([heights[name] for name in names]) + steps
-    placed = isotonic_regression(wanted, increasing=False, y_max=top) - steps
-    return dict(zip(names, placed.tolist(), strict=True))
-
-
-def _bare(axes: Axes) -> None:
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_QUIET)
-    axes.grid(axis="y", color=_FAINT, lw=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=_QUIET, labelsize=9.5, length=0, pad=5)

@@ -1,0 +1,56 @@
+"""How numbers are written: one place for every table, page and sentence."""
+
+from __future__ import annotations
+
+import math
+
+from laplacianshot.episodes.statistics import MeanInterval
+
+
+def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> str:
+    """A share in percent with its interval, ``94.9 ± 0.1``; the margin of a single value is left out.
+
+    Examples
+    --------
+    >>> percent(MeanInterval(0.949, 0.001, 100))
+    '94.9 ± 0.1'
+    >>> percent(MeanInterval(-0.02, 0.001, 100), digits=2, sign=True)
+    '-2.00 ± 0.10'
+    """
+    mean = f"{100 * interval.mean:{'+' if sign else ''}.{digits}f}"
+    return f"{mean} ± {100 * interval.ci95:.{digits}f}" if math.isfinite(interval.ci95) else mean
+
+
+def points(difference: MeanInterval, *, digits: int = 1) -> str:
+    """The size of a difference in words: ``2.0 ± 0.1 points``."""
+    size = MeanInterval(abs(difference.mean), difference.ci95, difference.n)
+    return f"{percent(size, digits=digits)} points"
+
+
+def side(difference: float) -> str:
+    """Whether a difference puts one ahead of the other."""
+    return "ahead of" if difference >= 0 else "behind"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: ``1 task``, ``10,000 tasks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds with about three figures.
+
+    Examples
+    --------
+    >>> milliseconds(4.51e-05), milliseconds(0.01234), milliseconds(1.5)
+    ('0.045', '12.3', '1,500')
+    """
+    value = 1000 * seconds
+    digits = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
+def interval_dict(interval: MeanInterval) -> dict[str, float | int | None]:
+    """An interval for JSON; that of one value is None."""
+    ci95 = interval.ci95 if math.isfinite(interval.ci95) else None
+    return {"mean": interval.mean, "ci95": ci95, "n": interval.n}

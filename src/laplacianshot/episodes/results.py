@@ -58,7 +58,7 @@ class Evaluation:
         Its name.
     setting : Setting
     accuracies : array of shape (T,)
-        Share of right labels among the queries, task by task. Fewer than ``setting.tasks`` after an interruption or for a
+        Share of right labels among the queries, task by task. Fewer than ``setting.tasks`` when interrupted or for a
         method that was given fewer.
     class_accuracies : array of shape (n_classes,)
         Share of right labels among the queries of each class of the set, NaN for a class that no query was of.

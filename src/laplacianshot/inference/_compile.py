@@ -3,14 +3,15 @@
 A kernel is compiled at its first call, released from the GIL, and kept on disk for the next process. Where no cache
 folder is writable, or the disk is full, the kernel is compiled again in each process instead of failing.
 
-Numba keys a cached kernel on the file that defines it; here also on ``_kernel_parts.py``. A helper that a kernel calls
-must live in the same file or in that one.
+Numba keys a cached kernel on the file that defines it; here also on the files of ``_PARTS``. A helper that a kernel
+calls must live in the same file or in one of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -39,13 +40,19 @@ class _ForgivingCache(FunctionCache):
             return None
 
 
-def _parts_stamp() -> tuple[float, int]:
-    """When the shared helpers were last changed; zeros where they are no file (in an archive)."""
+# Files of helpers that kernels of other files call.
+_PACKAGE = Path(__file__).parent.parent
+_PARTS = (_PACKAGE / "inference" / "_kernel_parts.py", _PACKAGE / "episodes" / "batch" / "_gram_kernels.py")
+
+
+@cache
+def _parts_stamp() -> tuple[tuple[float, int], ...]:
+    """When the shared helpers were last changed; nothing where they are no files (in an archive)."""
     try:
-        state = Path(__file__).with_name("_kernel_parts.py").stat()
+        states = [part.stat() for part in _PARTS]
     except OSError:
-        return 0.0, 0
-    return state.st_mtime, state.st_size
+        return ()
+    return tuple((state.st_mtime, state.st_size) for state in states)
 
 
 # Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning.

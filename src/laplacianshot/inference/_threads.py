@@ -9,8 +9,9 @@ number of rows alone and partial sums are added in order, so a result does not d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from types import TracebackType
@@ -81,6 +82,16 @@ _blas = _SingleThreadedBlas()
 if hasattr(os, "register_at_fork"):
     # A child forked in the middle of a fit must not inherit a lock that nobody will release.
     os.register_at_fork(after_in_child=lambda: _blas.__init__())  # type: ignore[misc]
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold every BLAS of the process to one thread, for code that has threads of its own."""
+    _blas.acquire()
+    try:
+        yield
+    finally:
+        _blas.release()
 
 
 class Workers:

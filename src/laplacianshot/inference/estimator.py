@@ -286,22 +286,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return blended_center(features, codes, n_classes, balanced=self.balanced)
         if self.base_mean is None or isinstance(self.base_mean, str):
             return mean_of_rows(features[codes >= 0] if self.base_mean == "support" else features)
-        try:
-            center = np.asarray(self.base_mean)
-        except ValueError as error:
-            raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
-        if center.dtype.kind not in "fiu":
-            raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
-        if center.ndim == 2 and len(center) > 0:
-            center = mean_of_rows(center)
-        if center.shape != (features.shape[1],):
-            raise ValueError(
-                f"base_mean has shape {np.shape(self.base_mean)}, expected ({features.shape[1]},), or (n_base, "
-                f"{features.shape[1]}) for a base set: a value for each feature of X."
-            )
-        if not np.all(np.isfinite(center)):
-            raise ValueError("base_mean has NaN or infinite entries.")
-        return center.astype(np.float64)
+        return given_center(self.base_mean, features.shape[1])
 
     def _solve(
         self,
@@ -334,6 +319,27 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rectify=True if self.rectify is None else self.rectify,
             **limits,
         )
+
+
+def given_center(base_mean: ArrayLike, n_features: int) -> Floats:
+    """A base mean, or the mean of a base set, as (D,) float64, or an error that says what is wrong with it."""
+    try:
+        center = np.asarray(base_mean)
+    except ValueError as error:
+        raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
+    if center.dtype.kind not in "fiu":
+        raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
+    shape = center.shape
+    if center.ndim == 2 and len(center) > 0:
+        center = mean_of_rows(center)
+    if center.shape != (n_features,):
+        raise ValueError(
+            f"base_mean has shape {shape}, expected ({n_features},), or (n_base, {n_features}) for a base set: a value "
+            "for each feature of X."
+        )
+    if not np.all(np.isfinite(center)):
+        raise ValueError("base_mean has NaN or infinite entries.")
+    return center.astype(np.float64)
 
 
 def _check_size(features: Floats) -> None:

@@ -1,0 +1,282 @@
+"""Kernels on the inner products of tasks: gathering, centring, neighbours, prototypes.
+
+``gram`` (n, n) holds ``x_i.x_j`` of one task, the support first. Everything that a recipe needs of the features is in
+it: a centre or a prototype is a combination of rows, and distances to it are combinations of inner products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._kernel_parts import exp_nonpositive
+from laplacianshot.inference._types import Floats, Ints
+
+# Inner products of unit rows are known to a few units in the last place of float32: distances closer than this, against
+# the squared norms, are compared exactly.
+_CLOSE: Any = np.float32(2e-6)
+# A row this near to the centre, against what cancels, has no direction.
+_NO_DIRECTION: Any = np.float32(1e-6)
+
+_ZERO: Any = np.float32(0)
+_HALF: Any = np.float32(0.5)
+_TWO: Any = np.float32(2)
+
+
+@kernel
+def gather_grams(whole: Floats, rows: Ints, grams: Floats) -> None:
+    """``grams_bij <- whole[rows_bi, rows_bj]`` from the inner products of a whole set."""
+    for b in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            source = whole[rows[b, i]]
+            target = grams[b, i]
+            for j in range(rows.shape[1]):
+                target[j] = source[rows[b, j]]
+
+
+@kernel
+def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) -> None:
+    """Inner products of ``(x_i - o) / |x_i - o|`` with ``o = sum_j weights_j x_j``; rows at the centre become zero.
+
+    products (n,) is scratch.
+    """
+    n = gram.shape[0]
+    products[:] = _ZERO
+    for j in range(n):
+        weight = weights[j]
+        if weight != 0:
+            row = gram[j]
+            for i in range(n):
+                products[i] += weight * row[i]
+    square = _ZERO
+    for j in range(n):
+        square += weights[j] * products[j]
+    for i in range(n):
+        row = gram[i]
+        target = out[i]
+        shift = square - products[i]
+        for j in range(n):
+            target[j] = row[j] - products[j] + shift
+    for i in range(n):
+        left = out[i, i]
+        cancelled = gram[i, i] + square
+        products[i] = np.float32(1) / np.sqrt(left) if left > _NO_DIRECTION * cancelled else _ZERO
+    for i in range(n):
+        target = out[i]
+        scale = products[i]
+        for j in range(n):
+            target[j] *= scale * products[j]
+
+
+@kernel
+def _exact_distance(features: Floats, one: int, two: int) -> float:
+    """``|x - y|^2`` of two rows of the set, in float64."""
+    total = 0.0
+    for d in range(features.shape[1]):
+        gap = np.float64(features[one, d]) - np.float64(features[two, d])
+        total += gap * gap
+    return total
+
+
+@kernel
+def gram_neighbors(gram: Floats, first: int, k: int, rows: Ints, features: Floats, keys: Floats, ids: Ints) -> None:
+    """The k nearest other nodes of each node from ``first`` on, among those nodes; numbers count from ``first``.
+
+    Distances closer than rounding are compared exactly on ``features[rows]``, then by number; without features
+    (0 columns) as they are. keys (n,) is scratch; ids (n - first, k) receives the result.
+    """
+    n = gram.shape[0]
+    m = n - first
+    best = np.empty(k + 1, dtype=np.float32)
+    for i in range(m):
+        row = gram[first + i]
+        for j in range(m):
+            keys[j] = _HALF * gram[first + j, first + j] - row[first + j]
+        keys[i] = np.inf
+        # The k + 1 smallest keys, ascending, by insertion.
+        found = ids[i]
+        best[:] = np.inf
+        for j in range(m):
+            key = keys[j]
+            if key < best[k]:
+                slot = k
+                while slot > 0 and best[slot - 1] > key:
+                    best[slot] = best[slot - 1]
+                    if slot < k:
+                        found[slot] = found[slot - 1]
+                    slot -= 1
+                best[slot] = key
+                if slot < k:
+                    found[slot] = j
+        tolerance = _CLOSE * (abs(best[k - 1]) + row[first + i])
+        if features.shape[1] > 0 and k < m - 1 and best[k] - best[k - 1] <= tolerance:
+            _settle(keys[:m], best[k - 1], tolerance, i, k, rows[first:], features, found)
+
+
+@kernel
+def _settle(
+    keys: Floats, limit: float, tolerance: float, node: int, k: int, rows: Ints, features: Floats, found: Ints
+) -> None:
+    """Choose again among the nodes whose keys are within rounding of the k-th smallest, ``limit``."""
+    taken = 0
+    for j in range(keys.shape[0]):
+        if keys[j] < limit - tolerance:
+            found[taken] = j
+            taken += 1
+    floor = -1.0
+    last = -1
+    while taken < k:
+        # The next by exact distance, then by number, after (floor, last).
+        nearest = np.inf
+        chosen = -1
+        for j in range(keys.shape[0]):
+            if abs(keys[j] - limit) <= tolerance:
+                distance = _exact_distance(features, rows[node], rows[j])
+                after = distance > floor or (distance == floor and j > last)
+                if after and distance < nearest:
+                    nearest = distance
+                    chosen = j
+        found[taken] = chosen
+        taken += 1
+        floor = nearest
+        last = chosen
+
+
+@kernel
+def class_products(gram: Floats, owners: Ints, weights: Floats, products: Floats, norms: Floats) -> None:
+    """``products_ci <- x_i.m_c`` and ``norms_c <- |m_c|^2`` of ``m_c = sum_{j: owners_j = c} weights_j x_j``.
+
+    owners and weights (n,), owner -1 for rows in no prototype; products (C, n), norms (C,).
+    """
+    n = gram.shape[0]
+    products[:] = _ZERO
+    norms[:] = _ZERO
+    for j in range(n):
+        if owners[j] >= 0:
+            row = gram[j]
+            target = products[owners[j]]
+            weight = weights[j]
+            for i in range(n):
+                target[i] += weight * row[i]
+    for j in range(n):
+        if owners[j] >= 0:
+            norms[owners[j]] += weights[j] * products[owners[j], j]
+
+
+@kernel
+def plain_weights(labels: Ints, counts: Ints, owners: Ints, weights: Floats) -> None:
+    """Owners and weights (n,) of the plain prototypes: ``1/n_c`` for the support of class c. counts (C,) is scratch."""
+    counts[:] = 0
+    owners[:] = -1
+    for s in range(labels.shape[0]):
+        counts[labels[s]] += 1
+    for s in range(labels.shape[0]):
+        owners[s] = labels[s]
+        weights[s] = np.float32(1) / np.float32(counts[labels[s]])
+
+
+@kernel
+def shift_queries(gram: Floats, n_support: int, products: Floats, out: Floats) -> None:
+    """Inner products after ``q <- q + mean(S) - mean(Q)`` for every query. products (n,) is scratch."""
+    n = gram.shape[0]
+    n_query = n - n_support
+    products[:] = _ZERO
+    for j in range(n):
+        weight = np.float32(1.0 / n_support) if j < n_support else np.float32(-1.0 / n_query)
+        row = gram[j]
+        for i in range(n):
+            products[i] += weight * row[i]
+    square = _ZERO
+    for j in range(n):
+        square += products[j] * (np.float32(1.0 / n_support) if j < n_support else np.float32(-1.0 / n_query))
+    for i in range(n):
+        row = gram[i]
+        target = out[i]
+        if i < n_support:
+            for j in range(n_support):
+                target[j] = row[j]
+            for j in range(n_support, n):
+                target[j] = row[j] + products[i]
+        else:
+            for j in range(n_support):
+                target[j] = row[j] + products[j]
+            shift = products[i] + square
+            for j in range(n_support, n):
+                target[j] = row[j] + products[j] + shift
+
+
+@kernel
+def rectify(
+    gram: Floats,
+    labels: Ints,
+    temperature: float,
+    reassign_support: bool,
+    counts: Ints,
+    owners: Ints,
+    weights: Floats,
+    products: Floats,
+    norms: Floats,
+) -> None:
+    """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``norms`` of the plain ones.
+
+    Row z goes to ``argmax_c cos(z, m_c)`` (support rows to their label unless ``reassign_support``) with weight
+    ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
+    """
+    n = gram.shape[0]
+    n_classes = norms.shape[0]
+    n_support = labels.shape[0]
+    counts[:] = 0
+    scaled: Any = np.float32(temperature)
+    for i in range(n):
+        length = np.sqrt(max(gram[i, i], _ZERO))
+        top = np.float32(-np.inf)
+        choice = 0
+        for c in range(n_classes):
+            scale = length * np.sqrt(max(norms[c], _ZERO))
+            cosine = products[c, i] / scale if scale > 0 else _ZERO
+            if cosine > top:
+                top = cosine
+                choice = c
+        group = labels[i] if i < n_support and not reassign_support else choice
+        total = _ZERO
+        mine = _ZERO
+        for c in range(n_classes):
+            scale = length * np.sqrt(max(norms[c], _ZERO))
+            cosine = products[c, i] / scale if scale > 0 else _ZERO
+            value: Any = exp_nonpositive(scaled * (cosine - top))
+            total += value
+            if c == group:
+                mine = value
+        owners[i] = group
+        weights[i] = mine / total
+        counts[group] += 1
+    for i in range(n):
+        weights[i] /= np.float32(counts[owners[i]])
+
+
+@kernel
+def mean_query_spread(gram: Floats, first: int) -> float:
+    """Mean of ``|x_i - x_j|^2`` over pairs of different nodes from ``first`` on; 0 for fewer than two."""
+    n = gram.shape[0] - first
+    if n < 2:
+        return 0.0
+    trace: Any = 0.0
+    total: Any = 0.0
+    for i in range(first, gram.shape[0]):
+        trace += gram[i, i]
+        inner = _ZERO
+        for j in range(first, gram.shape[0]):
+            inner += gram[i, j]
+        total += inner
+    return float(max(0.0, 2 * (trace - total / n) / (n - 1)))
+
+
+@kernel
+def fill_unary(gram: Floats, n_support: int, products: Floats, norms: Floats, unary: Floats) -> None:
+    """``a_qc = |x_q - m_c|^2`` (N, C) from products (C, n) and norms (C,)."""
+    for q in range(unary.shape[0]):
+        own: Any = gram[n_support + q, n_support + q]
+        for c in range(unary.shape[1]):
+            unary[q, c] = max(own - _TWO * products[c, n_support + q] + norms[c], _ZERO)

@@ -1,0 +1,152 @@
+"""Inner products of the rows of tasks, in the space that a method works in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from laplacianshot.baselines.contract import Space, place_rows
+from laplacianshot.episodes.batch._gram_kernels import gather_grams
+from laplacianshot.episodes.batch._joint_kernels import blended_grams, centered_grams
+from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.center import CHANCE_FADE, LEAST_FADE
+from laplacianshot.inference.recipes import LEAST_CONFIDENCE, DefaultConstants
+from laplacianshot.inference.transforms import base_mean
+
+TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
+
+# The inner products of a whole set are formed once if they fit in this many bytes and take fewer operations than those
+# of its tasks, a scattered read counting for so many multiplications.
+_LARGEST_WHOLE = 2**30
+_SCATTERED_READ = 64
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a method sees the rows.
+
+    Attributes
+    ----------
+    space : {"cl2", "l2", "none", "power"}
+    center : bytes, str or None
+        What ``cl2`` takes away: a vector (its float64 bytes, so that equal ones are equal), or ``pooled``, ``support``
+        or ``blended`` for a centre that each task has of its own.
+    movable : bool
+        Space ``none`` for a method that sees distances only: rows are moved to their mean, which keeps inner products
+        sharp where they lie far from zero.
+    """
+
+    space: Space
+    center: bytes | TaskCenter | None = None
+    movable: bool = False
+
+    @classmethod
+    def about(cls, space: Space, center: Floats | TaskCenter | None, *, movable: bool = False) -> Placement:
+        """The placement about a vector (D,) or a centre of each task's own; only ``cl2`` has a centre."""
+        if space != "cl2":
+            return cls(space, movable=movable and space == "none")
+        if center is None:
+            raise ValueError("space 'cl2' needs a centre.")
+        return cls(space, center if isinstance(center, str) else np.asarray(center, dtype=np.float64).tobytes())
+
+    @property
+    def by_task(self) -> bool:
+        """Whether every task has its own centre."""
+        return isinstance(self.center, str)
+
+
+class GramSource:
+    """Inner products of tasks, from the rows of a set placed once.
+
+    Parameters
+    ----------
+    features : array of shape (n, D)
+        Rows that the tasks refer to.
+    placement : Placement
+    work : int
+        Inner products that all tasks together need.
+    """
+
+    def __init__(self, features: Floats, placement: Placement, work: int) -> None:
+        self._placement = placement
+        if placement.by_task or placement.movable:
+            # CL2, if any, comes later, task by task.
+            placed = features.astype(np.float32) - base_mean(features).astype(np.float32)
+        else:
+            center = np.frombuffer(placement.center) if isinstance(placement.center, bytes) else None
+            placed = place_rows(features, placement.space, center).astype(np.float32, copy=False)
+        self._rows = np.ascontiguousarray(placed)
+        self._whole = self._inner_products() if self._whole_is_cheaper(work) else None
+
+    @property
+    def rows(self) -> Floats:
+        """Rows by which ties between distances are settled: none where tasks have their own centres."""
+        return self._rows[:, :0] if self._placement.by_task else self._rows
+
+    def fill(self, rows: Ints, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
+        """Inner products (B, n, n) of the tasks with these rows (B, n); labels (B, n_s) of their support."""
+        by_task = self._placement.by_task
+        target = buffers.take("raw", grams.shape) if by_task else grams
+        if self._whole is not None:
+            gather_grams(self._whole, rows, target)
+        else:
+            gathered = buffers.take("gathered", (rows.shape[1], self._rows.shape[1]))
+            for b in range(len(rows)):
+                np.take(self._rows, rows[b], axis=0, out=gathered, mode="clip")
+                np.matmul(gathered, gathered.T, out=target[b])
+        if not by_task:
+            return
+        n_support = labels.shape[1]
+        n_query = rows.shape[1] - n_support
+        if self._placement.center != "blended" or n_query == 0:
+            centered_grams(target, n_support, self._placement.center == "support", grams)
+            return
+        constants = DefaultConstants.for_task(n_support, n_query, n_classes)
+        blended_grams(
+            target,
+            labels,
+            n_classes,
+            constants.support_weight,
+            constants.origin_weight,
+            constants.pair_spread,
+            LEAST_CONFIDENCE,
+            max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / n_query),
+            grams,
+        )
+
+    def _whole_is_cheaper(self, work: int) -> bool:
+        n, dim = self._rows.shape
+        # Symmetric both: half the products are formed.
+        whole = n * n * dim / 2 + work * _SCATTERED_READ
+        return bool(4 * n * n <= _LARGEST_WHOLE and whole < work * dim / 2)
+
+    def _inner_products(self) -> Floats:
+        n = len(self._rows)
+        whole = np.empty((n, n), dtype=np.float32)
+
+        def fill(_: int, start: int, stop: int) -> None:
+            np.matmul(self._rows[start:stop], self._rows[start:].T, out=whole[start:stop, start:])
+            whole[stop:, start:stop] = whole[start:stop, stop:].T
+
+        with Workers(n * n) as workers:
+            workers.run(fill, row_blocks(n, _BLOCK_ROWS))
+        return whole
+
+
+class Buffers:
+    """Arrays of one thread that are used again from batch to batch."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+        """An array of that shape, with whatever it held before."""
+        size = int(np.prod(shape))
+        held = self._arrays.get(name)
+        if held is None or held.size < size or held.dtype != dtype:
+            held = self._arrays[name] = np.empty(size, dtype=dtype)
+        return held[:size].reshape(shape)

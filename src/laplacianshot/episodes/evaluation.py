@@ -1,0 +1,218 @@
+"""Any method over many tasks, every method on the same ones."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from laplacianshot.episodes.feature_set import FeatureSet
+from laplacianshot.episodes.methods import Runnable, runnables
+from laplacianshot.episodes.results import Evaluation, Evaluations, Setting
+from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.tasks import Tasks, draw_tasks
+from laplacianshot.inference._threads import available_threads
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.estimator import given_center
+from laplacianshot.inference.transforms import base_mean as mean_of_rows
+
+BaseMean: TypeAlias = Any
+
+# The iNat protocol under the name that says what its graph is made of.
+LEAKING_PROTOCOL = "inat-leaking-labels"
+
+
+def evaluate(
+    feature_set: FeatureSet,
+    method: Any,
+    *,
+    way: int = 5,
+    shot: int | tuple[int, int] = 1,
+    query: int = 15,
+    tasks: int = 10_000,
+    seed: int = 0,
+    protocol: str = "balanced",
+    split: str | None = None,
+    alpha: float = 2.0,
+    base_mean: BaseMean = None,
+    slow_tasks: int | None = None,
+    progress: Progress | None = None,
+    partial: bool = False,
+    threads: int | None = None,
+) -> Evaluation | Evaluations:
+    """Accuracy of one or several methods over many few-shot tasks.
+
+    Tasks depend on the seed and the protocol alone, so every method sees the same ones, and results do not depend on
+    the number of threads.
+
+    Parameters
+    ----------
+    feature_set : FeatureSet
+    method : str or estimator, or a list of them, or a dict of names to them
+        A name of :data:`~laplacianshot.baselines.BASELINES`, or anything with ``fit(X, y)`` and ``transduction_``. The
+        recipes and most baselines run in compiled or vectorised batches, other estimators one task at a time.
+    way, shot, query, tasks, seed, protocol, split, alpha
+        See :func:`~laplacianshot.episodes.draw_tasks`.
+    base_mean : array of shape (D,), FeatureSet, "task" or None
+        What CL2 takes away, for every method without a centre of its own: a vector; the mean of another set (its split
+        ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,
+        for None, the mean of the set's own split ``base`` if it has one and tasks come from another.
+    slow_tasks : int, optional
+        Methods marked slow run the first so many tasks only.
+    progress : callable, optional
+        Called with the number of tasks done and of all, over all methods.
+    partial : bool
+        After Ctrl-C return what has been run so far, marked as interrupted, instead of raising KeyboardInterrupt.
+    threads : int, optional
+        As many as there are cores.
+
+    Returns
+    -------
+    Evaluation, or Evaluations for several methods
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from laplacianshot import FeatureSet, evaluate
+    >>> digits = FeatureSet(*load_digits(return_X_y=True))
+    >>> both = evaluate(digits, ["laplacianshot", "simpleshot-cl2"], shot=1, tasks=200)
+    >>> both.best.method
+    'laplacianshot'
+    """
+    drawn = draw_tasks(
+        feature_set,
+        protocol,
+        way=way,
+        shot=shot,
+        query=query,
+        tasks=tasks,
+        seed=seed,
+        split=split,
+        alpha=alpha,
+    )
+    center = center_for(feature_set, base_mean, split)
+    methods, single = runnables(method, center, feature_set.dim, leaking=protocol == LEAKING_PROTOCOL)
+    setting = Setting(
+        protocol,
+        drawn.way,
+        shot,
+        query,
+        len(drawn),
+        seed,
+        split,
+        float(alpha),
+        "task" if center is None else "base mean",
+    )
+    run = _Run(feature_set, drawn, methods, slow_tasks)
+    run.execute(progress, partial, threads)
+    results = tuple(run.evaluation(number, setting) for number in range(len(methods)))
+    return results[0] if single else Evaluations(results)
+
+
+def center_for(feature_set: FeatureSet, base_mean: BaseMean, split: str | None) -> Floats | None:
+    """The vector (D,) that CL2 takes away from the rows of every task, or None."""
+    if isinstance(base_mean, FeatureSet):
+        mean = base_mean.base_mean()
+        return given_center(mean_of_rows(base_mean.features) if mean is None else mean, feature_set.dim)
+    if isinstance(base_mean, str):
+        if base_mean != "task":
+            raise ValueError(f"base_mean must be a vector, a FeatureSet, 'task' or None, got {base_mean!r}.")
+        return None
+    if base_mean is None:
+        return None if split in (None, "base") else feature_set.base_mean()
+    return given_center(base_mean, feature_set.dim)
+
+
+class _Run:
+    """Accuracies as they come in, method by method."""
+
+    def __init__(self, feature_set: FeatureSet, tasks: Tasks, methods: list[Runnable], slow_tasks: int | None) -> None:
+        if slow_tasks is not None and slow_tasks < 1:
+            raise ValueError(f"slow_tasks must be at least 1, got {slow_tasks}.")
+        n_tasks, n_methods = len(tasks), len(methods)
+        self._set = feature_set
+        self._tasks = tasks
+        self._methods = methods
+        self._limits = [min(n_tasks, slow_tasks) if slow_tasks and m.slow else n_tasks for m in methods]
+        self._accuracies = np.full((n_methods, n_tasks), np.nan)
+        self._iterations = np.full((n_methods, n_tasks), -1, dtype=np.int64)
+        self._right = np.zeros((n_methods, feature_set.n_classes), dtype=np.int64)
+        self._asked = np.zeros((n_methods, feature_set.n_classes), dtype=np.int64)
+        self._seconds = np.zeros(n_methods)
+        self._interrupted = False
+
+    def execute(self, progress: Progress | None, partial: bool, threads: int | None) -> None:
+        """Run every method on every task."""
+        total = sum(self._limits)
+        rows = TaskRows(self._set, self._tasks)
+        chunks = rows.chunks()
+        for n_rows in {chunk.n_rows for chunk in chunks}:
+            rows.prepare([method.placement(n_rows) for method in self._methods])
+        for number, method in enumerate(self._methods):
+            self._seconds[number] += rows.seconds_to_place(method.placement(chunks[0].n_rows))
+        share = min(available_threads() if threads is None else threads, len(chunks))
+        done = 0
+        try:
+            for chunk, answers in over_threads(lambda chunk: self._answers(rows, chunk), chunks, threads):
+                for number, numbers, found, iterations, seconds in answers:
+                    self._record(number, numbers, chunk, found, iterations)
+                    self._seconds[number] += seconds / share
+                    done += len(numbers)
+                if progress is not None:
+                    progress(done, total)
+        except KeyboardInterrupt:
+            if not partial or done == 0:
+                raise
+            self._interrupted = True
+
+    def evaluation(self, number: int, setting: Setting) -> Evaluation:
+        """What one method has found so far."""
+        run = ~np.isnan(self._accuracies[number])
+        asked = self._asked[number]
+        shares = np.divide(self._right[number], asked, out=np.full(len(asked), np.nan), where=asked > 0)
+        counted = self._iterations[number][run]
+        return Evaluation(
+            method=self._methods[number].name,
+            setting=setting,
+            accuracies=self._accuracies[number][run],
+            class_accuracies=shares,
+            class_names=self._set.class_names,
+            iterations=counted if len(counted) and counted.min() >= 0 else None,
+            seconds=float(self._seconds[number]),
+            interrupted=self._interrupted,
+        )
+
+    def _answers(self, rows: TaskRows, chunk: Chunk) -> tuple[Chunk, list[tuple[int, Ints, Ints, Ints | None, float]]]:
+        """Every method on the tasks of a chunk; methods at the same placement share the inner products."""
+        answers = []
+        by_placement: dict[Any, list[int]] = {}
+        for number, method in enumerate(self._methods):
+            by_placement.setdefault(method.placement(chunk.n_rows), []).append(number)
+        for placement, numbers in by_placement.items():
+            start = perf_counter()
+            batch = rows.batch(chunk, placement)
+            shared = perf_counter() - start
+            for number in numbers:
+                kept = int(np.searchsorted(chunk.numbers, self._limits[number]))
+                if kept == 0:
+                    continue
+                start = perf_counter()
+                answer = self._methods[number].answer(batch if kept == len(chunk.numbers) else batch.first(kept))
+                seconds = shared + perf_counter() - start
+                answers.append((number, chunk.numbers[:kept], answer.found, answer.iterations, seconds))
+        return chunk, answers
+
+    def _record(self, number: int, numbers: Ints, chunk: Chunk, found: Ints, iterations: Ints | None) -> None:
+        _, labels = self._tasks.block(numbers)
+        wanted = labels[:, chunk.n_support :]
+        known = wanted >= 0
+        right = (found == wanted) & known
+        # A task without a query of its own classes has nothing to be right about.
+        self._accuracies[number, numbers] = right.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        if iterations is not None:
+            self._iterations[number, numbers] = iterations
+        classes = np.take_along_axis(self._tasks.classes[numbers], np.maximum(wanted, 0), axis=1)
+        n_classes = self._set.n_classes
+        self._asked[number] += np.bincount(classes[known], minlength=n_classes)
+        self._right[number] += np.bincount(classes[right], minlength=n_classes)

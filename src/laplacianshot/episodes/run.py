@@ -1,0 +1,136 @@
+"""Batches of tasks over threads: the loop that every evaluation goes through."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from laplacianshot.episodes.batch import GramSource, Placement
+from laplacianshot.episodes.batch.grams import Buffers
+from laplacianshot.episodes.feature_set import FeatureSet
+from laplacianshot.episodes.methods import Batch
+from laplacianshot.episodes.tasks import Tasks
+from laplacianshot.inference._threads import available_threads, row_blocks, single_threaded_blas
+from laplacianshot.inference._types import Floats, Ints
+
+Progress: TypeAlias = Callable[[int, int], object]
+
+# Inner products of a batch stay in cache, and a batch is worth a thread.
+_BATCH_BYTES = 4 * 2**20
+_MOST_TASKS = 64
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tasks of one shape that are run together.
+
+    Attributes
+    ----------
+    numbers : int array of shape (B,)
+        Which tasks.
+    n_support : int
+    n_rows : int
+    """
+
+    numbers: Ints
+    n_support: int
+    n_rows: int
+
+
+class TaskRows:
+    """The rows that tasks use, and their inner products at any placement.
+
+    Parameters
+    ----------
+    feature_set : FeatureSet
+    tasks : Tasks
+    """
+
+    def __init__(self, feature_set: FeatureSet, tasks: Tasks) -> None:
+        self.tasks = tasks
+        used = np.zeros(feature_set.n_rows, dtype=bool)
+        used[tasks.rows] = True
+        self._place = np.cumsum(used) - 1
+        self.features: Floats = np.ascontiguousarray(feature_set.features[used])
+        self._work = int(np.square(np.diff(tasks.offsets).astype(np.float64)).sum())
+        self._sources: dict[Placement, GramSource] = {}
+        self._seconds: dict[Placement, float] = {}
+        self._local = threading.local()
+
+    def prepare(self, placements: Sequence[Placement | None]) -> None:
+        """Place the rows once for each placement."""
+        for placement in placements:
+            if placement is not None and placement not in self._sources:
+                start = perf_counter()
+                self._sources[placement] = GramSource(self.features, placement, self._work)
+                self._seconds[placement] = perf_counter() - start
+
+    def seconds_to_place(self, placement: Placement | None) -> float:
+        """Time that :meth:`prepare` took for a placement."""
+        return 0.0 if placement is None else self._seconds[placement]
+
+    def chunks(self) -> list[Chunk]:
+        """All tasks in batches of one shape."""
+        result: list[Chunk] = []
+        for shape in self.tasks.shapes():
+            n_rows = shape.n_support + shape.n_query
+            size = max(1, min(_MOST_TASKS, _BATCH_BYTES // (4 * n_rows * n_rows)))
+            parts = row_blocks(len(shape.numbers), size)
+            result += [Chunk(shape.numbers[start:stop], shape.n_support, n_rows) for start, stop in parts]
+        # In the order of their first task, so that what has been run is nearly a run of tasks from the first on.
+        return sorted(result, key=lambda chunk: int(chunk.numbers[0]))
+
+    def batch(self, chunk: Chunk, placement: Placement | None) -> Batch:
+        """The tasks of a chunk as a method at this placement sees them; inner products last until the next call."""
+        rows, labels = self.tasks.block(chunk.numbers)
+        rows = self._place[rows]
+        buffers = self._buffers()
+        grams = None
+        placed = self.features[:, :0]
+        if placement is not None:
+            source = self._sources[placement]
+            grams = buffers.take("grams", (len(rows), chunk.n_rows, chunk.n_rows))
+            support = np.ascontiguousarray(labels[:, : chunk.n_support])
+            source.fill(rows, support, self.tasks.way, grams, buffers)
+            placed = source.rows
+        return Batch(rows, labels, chunk.n_support, self.tasks.way, self.features, grams, placed, buffers)
+
+    def _buffers(self) -> Buffers:
+        held: Buffers | None = getattr(self._local, "buffers", None)
+        if held is None:
+            held = self._local.buffers = Buffers()
+        return held
+
+
+def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Any]:
+    """``work(chunk)`` for every chunk on several threads with a single-threaded BLAS, each result as it comes.
+
+    After an exception, KeyboardInterrupt among them, chunks not yet begun are dropped and those begun are waited for.
+    """
+    count = available_threads() if threads is None else threads
+    if count < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}.")
+    with single_threaded_blas():
+        if count == 1 or len(chunks) == 1:
+            yield from map(work, chunks)
+            return
+        pool = ThreadPoolExecutor(count)
+        try:
+            # A few ahead of the threads, not all: results are taken as they come and Ctrl-C drops little.
+            waiting: set[Future[Any]] = set()
+            for chunk in chunks:
+                waiting.add(pool.submit(work, chunk))
+                if len(waiting) >= 2 * count:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

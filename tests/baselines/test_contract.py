@@ -8,6 +8,7 @@ from laplacianshot import LaplacianShot
 from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
 
 NAMES = tuple(BASELINES)
+OURS = tuple(name for name in NAMES if isinstance(baseline(name), LaplacianShot))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,9 +44,9 @@ def test_nothing_left_to_label_is_no_error(name, clusters):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_labels_of_one_class_go_to_every_row_and_logistic_regression_refuses_them(name):
+def test_labels_of_one_class_go_to_every_row_unless_the_method_refuses_them(name):
     X, y = np.arange(8.0).reshape(4, 2), np.array([3, -1, -1, -1])
-    if name == "logistic-regression":
+    if name == "logistic-regression" or name in OURS:
         with pytest.raises(ValueError, match="class"):
             baseline(name).fit(X, y)
     else:
@@ -76,14 +77,30 @@ def test_each_baseline_can_be_cloned_and_keeps_the_contract(name, clusters):
     X, _, y = clusters(2, 10, 1)
     original = baseline(name)
     fitted = clone(original).fit(X, y)
-    assert isinstance(fitted, Baseline)
+    assert isinstance(fitted, LaplacianShot if name in OURS else Baseline)
     assert isinstance(fitted, TransductiveClassifier)
     assert not hasattr(original, "transduction_")
 
 
-def test_our_own_estimator_keeps_the_contract_too(clusters):
-    X, _, y = clusters(2, 10, 1)
-    assert isinstance(LaplacianShot().fit(X, y), TransductiveClassifier)
+def test_every_recipe_of_ours_has_a_name():
+    assert OURS == ("laplacianshot", "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference")
+    assert baseline("laplacianshot").get_params() == LaplacianShot().get_params()
+    assert baseline("laplacianshot-balanced").get_params() == LaplacianShot(balanced=True).get_params()
+    assert baseline("laplacianshot-paper").get_params() == LaplacianShot.paper().get_params()
+    assert baseline("laplacianshot-reference").get_params() == LaplacianShot.reference().get_params()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_says_what_a_table_prints_of_it(name):
+    entry = BASELINES[name]
+    assert entry.title
+    assert "\n" not in entry.title + entry.settings
+    assert len(entry.settings) < 80
+    assert entry.slow in (True, False)
+
+
+def test_no_two_methods_have_the_same_title():
+    assert len({entry.title for entry in BASELINES.values()}) == len(BASELINES)
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

@@ -1,17 +1,33 @@
 """What LaplacianShot is compared with, all under one contract: ``fit(X, y)``, then ``transduction_``."""
 
-from laplacianshot.baselines.contract import Baseline, TransductiveClassifier
+from laplacianshot.baselines.attention import MatchingAttention
+from laplacianshot.baselines.batch import TaskBatch
+from laplacianshot.baselines.contract import Baseline, BatchedBaseline, TransductiveClassifier
+from laplacianshot.baselines.entropy import EntropyTuning
 from laplacianshot.baselines.inductive import Inductive
 from laplacianshot.baselines.label_spreading import PublishedLabelSpreading, tree_bandwidth
-from laplacianshot.baselines.prototype import NearestPrototype
-from laplacianshot.baselines.registry import BASELINES, baseline
+from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
+from laplacianshot.baselines.propagation import LabelPropagation
+from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
+from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.baselines.registry import BASELINES, Entry, baseline
 
 __all__ = [
     "BASELINES",
     "Baseline",
+    "BatchedBaseline",
+    "EntropyTuning",
+    "Entry",
     "Inductive",
+    "LabelPropagation",
+    "LogisticRegression",
+    "MatchingAttention",
     "NearestPrototype",
+    "PseudoLabels",
     "PublishedLabelSpreading",
+    "RectifiedPrototype",
+    "RidgeRegression",
+    "TaskBatch",
     "TransductiveClassifier",
     "baseline",
     "tree_bandwidth",

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -107,14 +107,18 @@ class BatchedBaseline(Baseline):
         assigned = codes.copy()
         if labelled.all():
             return assigned
+        rows = self._place(X, labelled)[order]
+        batch = TaskBatch(gram_of(rows[None]), codes[labelled][None], n_classes)
+        assigned[~labelled] = self.scores(batch)[0].argmax(axis=1)
+        return assigned
+
+    def _place(self, X: Floats, labelled: NDArray[np.bool_]) -> Floats:
+        """The rows of one task in the method's space, (n, D)."""
         if isinstance(self.center, str):
             center = base_mean(X if self.center == "pooled" else X[labelled])
         else:
             center = np.asarray(self.center)
-        rows = place_rows(X[order], self.space, center)
-        batch = TaskBatch(gram_of(rows[None]), codes[labelled][None], n_classes)
-        assigned[~labelled] = self.scores(batch)[0].argmax(axis=1)
-        return assigned
+        return place_rows(X, self.space, center)
 
 
 def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:

@@ -1,17 +1,19 @@
-"""scikit-learn's LabelSpreading with the settings that were published for it."""
+"""scikit-learn's LabelSpreading with the settings that were published for it, and the same rounds over batches."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from laplacianshot.baselines.contract import Baseline
+from laplacianshot.baselines._rows import row_distances
+from laplacianshot.baselines.batch import TaskBatch
+from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
 from laplacianshot.inference._types import Floats, Ints
 
 Kernel: TypeAlias = Literal["rbf", "knn"]
@@ -20,9 +22,11 @@ Kernel: TypeAlias = Literal["rbf", "knn"]
 PUBLISHED_ALPHA = 0.99
 # scikit-learn stops when all changes sum to 1e-3, before labels far from a labelled row have settled.
 _TOLERANCE = 1e-9
+# A labelled row this far from all others is heard by none of them; its own entries stay finite.
+_LARGEST_LOG = 60.0
 
 
-class PublishedLabelSpreading(Baseline):
+class PublishedLabelSpreading(BatchedBaseline):
     """Local and global consistency (Zhou et al., 2004), by :class:`sklearn.semi_supervised.LabelSpreading`.
 
     With ``W`` the kernel, its diagonal zero, ``S = D^-1/2 W D^-1/2`` and ``Y_0`` the given labels as indicators::
@@ -36,9 +40,13 @@ class PublishedLabelSpreading(Baseline):
 
     Both work on the rows as they are: on digits that is better for them than centred L2-normalised rows.
 
+    A fit is scikit-learn's; :meth:`scores` runs the same rounds on a batch, and finds the same labels up to rounding.
+
     Parameters
     ----------
     kernel : {"rbf", "knn"}
+    space, center
+        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
     alpha : float
         Share of the neighbours' say, in (0, 1).
     gamma : float, optional
@@ -49,22 +57,62 @@ class PublishedLabelSpreading(Baseline):
         Most rounds.
     """
 
+    slow: ClassVar[bool] = True
+
     def __init__(
         self,
         kernel: Kernel = "rbf",
         *,
+        space: Space = "none",
+        center: Center | Floats = "pooled",
         alpha: float = PUBLISHED_ALPHA,
         gamma: float | None = None,
         n_neighbors: int = 7,
         max_iter: int = 30,
     ) -> None:
         self.kernel = kernel
+        self.space = space
+        self.center = center
         self.alpha = alpha
         self.gamma = gamma
         self.n_neighbors = n_neighbors
         self.max_iter = max_iter
 
+    def scores(self, batch: TaskBatch) -> Floats:
+        """``y_qc`` after ``max_iter`` rounds, (B, N, C), each row times a factor of its own.
+
+        The rounds are run on ``D^-1/2 Y``, whose rows are those of Y but for a factor: with ``P = D^-1 W`` in the
+        place of S nothing underflows, however far a row is from all others.
+        """
+        distances = row_distances(batch)
+        if self.kernel == "knn":
+            graph, log_degrees = _knn_transitions(distances, self.n_neighbors)
+        else:
+            graph, log_degrees = _rbf_transitions(distances, self._bandwidths(distances, batch.labels))
+        graph *= self.alpha
+        scale = (log_degrees.max(axis=1, keepdims=True) - log_degrees[:, : batch.n_support]) / 2
+        given = np.zeros((*distances.shape[:2], batch.n_classes), dtype=distances.dtype)
+        given[:, : batch.n_support] = batch.one_hot * np.exp(np.minimum(scale, _LARGEST_LOG))[:, :, None]
+        spread, kept = given, (1 - self.alpha) * given
+        for _ in range(self.max_iter):
+            spread = np.matmul(graph, spread)
+            spread += kept
+        return spread[:, batch.n_support :]
+
+    def _bandwidths(self, distances: Floats, labels: Ints) -> Floats:
+        """The bandwidth of each task, (B,), from squared distances (B, n, n)."""
+        if self.gamma is not None:
+            return np.full(len(distances), self.gamma, dtype=distances.dtype)
+        codes = np.full(distances.shape[1], -1)
+        gammas: Floats = np.empty(len(distances), dtype=distances.dtype)
+        for task, lengths in enumerate(np.sqrt(distances)):
+            codes[: labels.shape[1]] = labels[task]
+            gammas[task] = _bandwidth(squareform(lengths, checks=False), codes)
+        return gammas
+
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
+        if self.space != "none":
+            X = self._place(X, codes >= 0)
         gamma = 1.0  # not used by knn
         if self.kernel == "rbf":
             gamma = tree_bandwidth(X, codes) if self.gamma is None else self.gamma
@@ -103,12 +151,15 @@ def tree_bandwidth(X: Floats, codes: Ints) -> float:
     float
         With labels of one class only, from the longest edge of the tree; 1 if all rows are equal.
     """
-    if len(X) < 2:
-        return 1.0
+    return 1.0 if len(X) < 2 else _bandwidth(pdist(X), codes)
+
+
+def _bandwidth(distances: Floats, codes: Ints) -> float:
+    """The same from the distances between pairs of rows, in scipy's condensed form."""
     labels = codes.tolist()
     crossing = 0.0
     # Single linkage is the minimum spanning tree, its edges in order of length.
-    for first, second, length, _ in linkage(pdist(X), method="single").tolist():
+    for first, second, length, _ in linkage(distances, method="single").tolist():
         label, other = labels[int(first)], labels[int(second)]
         crossing = max(crossing, length)
         if label >= 0 and other >= 0 and label != other and length > 0:
@@ -117,3 +168,31 @@ def tree_bandwidth(X: Floats, codes: Ints) -> float:
     with np.errstate(over="ignore"):
         gamma = float(np.square(3.0 / np.float64(crossing))) if crossing > 0 else 1.0
     return gamma if np.isfinite(gamma) else 1.0
+
+
+def _rbf_transitions(distances: Floats, gammas: Floats) -> tuple[Floats, Floats]:
+    """``D^-1 W`` (B, n, n) and ``log D`` (B, n) of the rbf kernel from squared distances, which are overwritten."""
+    np.einsum("bii->bi", distances)[...] = np.inf
+    logits = np.multiply(distances, -gammas[:, None, None], out=distances)
+    largest = np.maximum(logits.max(axis=2, keepdims=True), np.finfo(logits.dtype).min)
+    logits -= largest
+    kernel = np.exp(logits, out=logits)
+    degrees = np.maximum(kernel.sum(axis=2, keepdims=True), np.finfo(kernel.dtype).tiny)
+    kernel /= degrees
+    return kernel, (np.log(degrees) + largest)[:, :, 0]
+
+
+def _knn_transitions(distances: Floats, n_neighbors: int) -> tuple[Floats, Floats]:
+    """The same of the knn kernel as scikit-learn makes it: a row counts among its own neighbours.
+
+    The kernel is directed and ``D`` holds the number of rows that each row is a neighbour of, itself apart.
+    """
+    n = distances.shape[1]
+    np.einsum("bii->bi", distances)[...] = -1
+    near = np.argpartition(distances, min(n_neighbors, n) - 1, axis=2)[:, :, :n_neighbors]
+    kernel = np.zeros_like(distances)
+    np.put_along_axis(kernel, near, 1, axis=2)
+    np.einsum("bii->bi", kernel)[...] = 0
+    degrees = np.maximum(kernel.sum(axis=1), 1)
+    kernel /= degrees[:, :, None]
+    return kernel, np.log(degrees)

@@ -1,44 +1,110 @@
-"""Nearest prototype: our method without its graph."""
+"""Nearest prototypes: our method without its graph, plain (SimpleShot) and rectified (BD-CSPN)."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
-from laplacianshot.baselines.contract import Baseline
+import numpy as np
+
+from laplacianshot.baselines._rows import cosines, softmax
+from laplacianshot.baselines.batch import TaskBatch
+from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.prototypes import class_means, squared_distances
-from laplacianshot.inference.transforms import Transform, base_mean, transform_features
-
-Center: TypeAlias = Literal["pooled", "support"]
+from laplacianshot.inference.prototypes import REFERENCE_TEMPERATURE, class_means, squared_distances
 
 
-class NearestPrototype(Baseline):
-    """Each row takes the class whose mean labelled row is nearest (SimpleShot).
+class NearestPrototype(BatchedBaseline):
+    """Each row takes the class whose mean labelled row is nearest (SimpleShot; Wang et al., 2019).
 
     With ``z`` the transformed rows and ``S_c`` the labelled rows of class c::
 
         m_c = (1/|S_c|) sum_{s in S_c} z_s,    label_q = argmin_c |z_q - m_c|^2
 
+    Fitting one task takes memory linear in its rows.
+
     Parameters
     ----------
-    space : {"cl2", "l2", "none"}
-        Centre and L2-normalise the rows, only L2-normalise them, or leave them.
+    space : {"cl2", "l2", "none", "power"}
+        Centre and L2-normalise the rows, only L2-normalise them, leave them, or take their power transform.
     center : {"pooled", "support"} or array of shape (D,)
         What ``cl2`` takes away: the mean of all rows, as :class:`~laplacianshot.LaplacianShot` does by default, the
         mean of the labelled rows, or a base mean.
     """
 
-    def __init__(self, space: Transform = "cl2", *, center: Center | Floats = "pooled") -> None:
+    def __init__(self, space: Space = "cl2", *, center: Center | Floats = "pooled") -> None:
         self.space = space
         self.center = center
 
+    def scores(self, batch: TaskBatch) -> Floats:
+        """``-|z_q - m_c|^2``, (B, N, C)."""
+        return -batch.squared_distances(batch.class_mean_weights)[:, batch.n_support :]
+
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
         labelled = codes >= 0
-        if isinstance(self.center, str):
-            center = base_mean(X if self.center == "pooled" else X[labelled])
-        else:
-            center = self.center
-        rows = transform_features(X, self.space, center if self.space == "cl2" else None)
+        rows = self._place(X, labelled)
         prototypes = class_means(rows[labelled], codes[labelled], n_classes)
         nearest: Ints = squared_distances(rows, prototypes).argmin(axis=1)
         return nearest
+
+
+class RectifiedPrototype(BatchedBaseline):
+    """Nearest prototype after the rectification of BD-CSPN (Liu et al., 2020), as the code of LaplacianShot has it.
+
+    The queries are moved, ``z_q <- z_q + mean(S) - mean(Q)``. With ``m_c`` the mean labelled row of class c, every row
+    is grouped to ``argmax_c cos(z, m_c)``, labelled rows too, and has the weight
+    ``w_c(z) = softmax_c(temperature cos(z, m_c))``::
+
+        m~_c = (1/n_c) sum_{z grouped to c} w_c(z) z,    label_q = argmin_c |z_q - m~_c|^2
+
+    over the ``n_c`` rows grouped to c; a class without any keeps ``m_c``. The paper of BD-CSPN takes only the queries
+    it is surest of and decides by cosines; here all of them count and the distance is Euclidean, so that this is
+    ``LaplacianShot.reference(lam=0)``.
+
+    Parameters
+    ----------
+    space, center
+        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
+    temperature : float
+    """
+
+    def __init__(
+        self,
+        *,
+        space: Space = "cl2",
+        center: Center | Floats = "pooled",
+        temperature: float = REFERENCE_TEMPERATURE,
+    ) -> None:
+        self.space = space
+        self.center = center
+        self.temperature = temperature
+
+    def scores(self, batch: TaskBatch) -> Floats:
+        """``-|z_q - m~_c|^2``, (B, N, C)."""
+        moved = shift_queries(batch)
+        plain = moved.class_mean_weights
+        similarity = cosines(moved, plain)
+        grouped = similarity.argmax(axis=2)[:, :, None] == np.arange(batch.n_classes)
+        counts = grouped.sum(axis=1)[:, :, None]
+        weights = np.swapaxes(softmax(self.temperature * similarity) * grouped, 1, 2) / np.maximum(counts, 1)
+        rectified = np.where(counts > 0, weights, plain).astype(plain.dtype, copy=False)
+        return -moved.squared_distances(rectified)[:, batch.n_support :]
+
+
+def shift_queries(batch: TaskBatch) -> TaskBatch:
+    """The tasks after ``x_q <- x_q + eta`` with ``eta = mean(S) - mean(Q)``.
+
+    With ``t_i`` 1 for a query and 0 for a support row, and ``h_i = x_i . eta + t_i |eta|^2 / 2``::
+
+        x'_i . x'_j = x_i . x_j + t_i h_j + h_i t_j
+    """
+    n_support = batch.n_support
+    if batch.n_query == 0:
+        return batch
+    eta = np.full(batch.gram.shape[1], -1 / batch.n_query, dtype=batch.gram.dtype)
+    eta[:n_support] = 1 / n_support
+    h = batch.gram @ eta
+    h[:, n_support:] += (h @ eta)[:, None] / 2
+    gram = batch.gram.copy()
+    gram[:, n_support:] += h[:, None, :]
+    gram[:, :, n_support:] += h[:, :, None]
+    return replace(batch, gram=gram)

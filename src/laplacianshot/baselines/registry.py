@@ -1,32 +1,114 @@
-"""Baselines by name."""
+"""Every method by name: what tables print of it, and how to make one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-from sklearn.linear_model import LogisticRegression
+from sklearn import linear_model
 from sklearn.neighbors import KNeighborsClassifier
 
-from laplacianshot.baselines.contract import Baseline
+from laplacianshot.baselines.attention import MatchingAttention
+from laplacianshot.baselines.entropy import EntropyTuning
 from laplacianshot.baselines.inductive import Inductive
 from laplacianshot.baselines.label_spreading import PublishedLabelSpreading
-from laplacianshot.baselines.prototype import NearestPrototype
+from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
+from laplacianshot.baselines.propagation import LabelPropagation
+from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
+from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
 
-BASELINES: Mapping[str, Callable[[], Baseline]] = MappingProxyType(
+_PUBLISHED = f"lam {PUBLISHED_LAM}, n_neighbors {PUBLISHED_NEIGHBORS}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method that can be named.
+
+    Attributes
+    ----------
+    title : str
+        What a table prints.
+    settings : str
+        What it runs with, in one line.
+    make : callable
+        Returns a new estimator under the contract of
+        :class:`~laplacianshot.baselines.contract.TransductiveClassifier`.
+    """
+
+    title: str
+    settings: str
+    make: Callable[[], Any] = field(repr=False)
+
+    @property
+    def slow(self) -> bool:
+        """Whether a task costs so much more than with others that fewer of them are run in our tables."""
+        return bool(getattr(self.make(), "slow", False))
+
+
+BASELINES: Mapping[str, Entry] = MappingProxyType(
     {
-        "nearest-prototype": NearestPrototype,
-        "1-nearest-neighbour": lambda: Inductive(KNeighborsClassifier(n_neighbors=1)),
-        "logistic-regression": lambda: Inductive(LogisticRegression(max_iter=1000), scaling="common"),
-        "label-spreading-rbf": lambda: PublishedLabelSpreading("rbf"),
-        # A round over a sparse graph costs next to nothing, so it may have more of them.
-        "label-spreading-knn": lambda: PublishedLabelSpreading("knn", max_iter=300),
+        # The support alone.
+        "nearest-prototype": Entry("Nearest prototype", "centred, L2-normalised rows", NearestPrototype),
+        "simpleshot-un": Entry("SimpleShot UN", "rows as they are", lambda: NearestPrototype("none")),
+        "simpleshot-l2": Entry("SimpleShot L2N", "L2-normalised rows", lambda: NearestPrototype("l2")),
+        "simpleshot-cl2": Entry("SimpleShot CL2N", "centred, L2-normalised rows", NearestPrototype),
+        "matching-net": Entry("MatchingNet attention", "temperature 1", MatchingAttention),
+        "ridge": Entry("Ridge regression", "penalty 1, no intercept", RidgeRegression),
+        "logistic": Entry("Logistic regression", "penalty 1 (C 1), intercept", LogisticRegression),
+        # Support and queries together.
+        "bd-cspn": Entry("BD-CSPN", "temperature 10, squared distances", RectifiedPrototype),
+        "can-t": Entry("CAN-T pseudo-labels", "2 rounds, 35 of 75 queries added in each", PseudoLabels),
+        "label-propagation": Entry(
+            "Label propagation (TPN)", "alpha 0.99, 20 neighbours, scale by the last of them", LabelPropagation
+        ),
+        "entropy-tuning": Entry("Entropy fine-tuning", "head only, temperature 10, 25 steps", EntropyTuning),
+        "label-spreading-rbf": Entry(
+            "LabelSpreading rbf",
+            "rows as they are, alpha 0.99, gamma by the spanning-tree rule, 30 rounds",
+            lambda: PublishedLabelSpreading("rbf"),
+        ),
+        "label-spreading-knn": Entry(
+            "LabelSpreading knn",
+            "rows as they are, alpha 0.99, 7 neighbours, 300 rounds",
+            # A round over a sparse graph costs next to nothing, so it may have more of them.
+            lambda: PublishedLabelSpreading("knn", max_iter=300),
+        ),
+        # scikit-learn's classifiers, for whole data sets.
+        "1-nearest-neighbour": Entry(
+            "1-nearest-neighbour",
+            "scikit-learn, rows as they are",
+            lambda: Inductive(KNeighborsClassifier(n_neighbors=1)),
+        ),
+        "logistic-regression": Entry(
+            "Logistic regression (scikit-learn)",
+            "C 1, rows on one common scale",
+            lambda: Inductive(linear_model.LogisticRegression(max_iter=1000), scaling="common"),
+        ),
+        # Ours.
+        "laplacianshot": Entry("LaplacianShot", "default recipe: constants by the size of the task", LaplacianShot),
+        "laplacianshot-balanced": Entry(
+            "LaplacianShot, balanced",
+            "default recipe, told that classes are equally frequent",
+            lambda: LaplacianShot(balanced=True),
+        ),
+        "laplacianshot-paper": Entry(
+            "LaplacianShot paper", f"as written: {_PUBLISHED}, symmetric graph", LaplacianShot.paper
+        ),
+        "laplacianshot-reference": Entry(
+            "LaplacianShot reference",
+            f"authors' code: {_PUBLISHED} with the row itself, directed graph",
+            LaplacianShot.reference,
+        ),
     }
 )
 
 
-def baseline(name: str) -> Baseline:
-    """A new baseline of that name.
+def baseline(name: str) -> Any:
+    """A new estimator of that name.
 
     Parameters
     ----------
@@ -35,7 +117,7 @@ def baseline(name: str) -> Baseline:
 
     Returns
     -------
-    Baseline
+    TransductiveClassifier
 
     Examples
     --------
@@ -44,4 +126,4 @@ def baseline(name: str) -> Baseline:
     """
     if name not in BASELINES:
         raise ValueError(f"there is no baseline {name!r}; choose one of: {', '.join(BASELINES)}.")
-    return BASELINES[name]()
+    return BASELINES[name].make()

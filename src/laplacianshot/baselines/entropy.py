@@ -68,22 +68,20 @@ class EntropyTuning(BatchedBaseline):
 def logit_gradient(logits: Floats, batch: TaskBatch) -> Floats:
     """Gradient of L in the logits (B, C, n), which are overwritten.
 
-    As follows::
-
-    (1/n_s) (p_s - y_s)  for the support,    -(1/N) p_qc (log p_qc + H(p_q))  for the queries
+    ``(p_s - y_s) / n_s`` for the support and ``-p_qc (log p_qc + H(p_q)) / N`` for the queries.
     """
-    logits -= logits.max(axis=1, keepdims=True)
-    probabilities = np.exp(logits)
-    sums = probabilities.sum(axis=1, keepdims=True)
-    probabilities /= sums
     n_support = batch.n_support
-    gradient = probabilities
-    log_query = logits[:, :, n_support:] - np.log(sums[:, :, n_support:])
-    of_query = probabilities[:, :, n_support:]
-    expected = (of_query * log_query).sum(axis=1, keepdims=True)
-    of_query *= (expected - log_query) / max(batch.n_query, 1)
+    logits -= logits.max(axis=1, keepdims=True)
+    gradient = np.exp(logits)
+    sums = gradient.sum(axis=1, keepdims=True)
+    gradient /= sums
     gradient[:, :, :n_support] -= np.swapaxes(batch.one_hot, 1, 2)
     gradient[:, :, :n_support] /= n_support
+    if batch.n_query:
+        of_query = gradient[:, :, n_support:]
+        log_query = logits[:, :, n_support:] - np.log(sums[:, :, n_support:])
+        entropy = -(of_query * log_query).sum(axis=1, keepdims=True)
+        of_query *= (log_query + entropy) / -batch.n_query
     return gradient
 
 

@@ -18,7 +18,7 @@ def small() -> FeatureSet:
 
 
 def test_the_package_offers_the_class_at_its_top():
-    assert laplacianshot.FeatureSet is FeatureSet
+    assert laplacianshot.FeatureSet(FEATURES, LABELS).n_classes == 3
 
 
 @pytest.mark.parametrize(

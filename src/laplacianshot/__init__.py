@@ -9,18 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.episodes import Evaluation, Evaluations, FeatureSet, Tuning, evaluate, tune
     from laplacianshot.inference import BoundResult, LaplacianShot, bound_optimize
 
 __version__ = "0.1.0"
 
-__all__ = ["BoundResult", "FeatureSet", "LaplacianShot", "__version__", "bound_optimize"]
+__all__ = [
+    "BoundResult",
+    "Evaluation",
+    "Evaluations",
+    "FeatureSet",
+    "LaplacianShot",
+    "Tuning",
+    "__version__",
+    "bound_optimize",
+    "evaluate",
+    "tune",
+]
 
 _HOMES = {
     "BoundResult": "laplacianshot.inference.bound",
+    "Evaluation": "laplacianshot.episodes.results",
+    "Evaluations": "laplacianshot.episodes.results",
     "FeatureSet": "laplacianshot.episodes.feature_set",
     "LaplacianShot": "laplacianshot.inference.estimator",
+    "Tuning": "laplacianshot.episodes.results",
     "bound_optimize": "laplacianshot.inference.bound",
+    "evaluate": "laplacianshot.episodes.evaluation",
+    "tune": "laplacianshot.episodes.tuning",
 }
 
 

@@ -1,8 +1,12 @@
 """Few-shot tasks: how they are drawn, run and summed up."""
 
+from laplacianshot.episodes.convergence import trace_convergence
+from laplacianshot.episodes.evaluation import evaluate
 from laplacianshot.episodes.feature_set import FeatureSet
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
 from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks
+from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
 from laplacianshot.episodes.whole_set import (
     Comparison,
     Repeat,
@@ -14,19 +18,29 @@ from laplacianshot.episodes.whole_set import (
 )
 
 __all__ = [
+    "LAMS",
+    "NEIGHBORS",
     "PROTOCOLS",
     "Comparison",
+    "Convergence",
+    "Evaluation",
+    "Evaluations",
     "FeatureSet",
     "MeanInterval",
     "PairedDifference",
     "Repeat",
+    "Setting",
     "Standing",
     "Tasks",
+    "Tuning",
     "draw_labelled",
     "draw_tasks",
+    "evaluate",
     "keep_labels",
     "mean_interval",
     "paired_difference",
     "run_repeat",
     "run_repeats",
+    "trace_convergence",
+    "tune",
 ]

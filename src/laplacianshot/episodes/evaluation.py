@@ -57,7 +57,7 @@ def evaluate(
     base_mean : array of shape (D,), FeatureSet, "task" or None
         What CL2 takes away, for every method without a centre of its own: a vector; the mean of another set (its split
         ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,
-        for None, the mean of the set's own split ``base`` if it has one and tasks come from another.
+        for None, the mean of the set's own split ``base`` if it has one.
     slow_tasks : int, optional
         Methods marked slow run the first so many tasks only.
     progress : callable, optional
@@ -91,7 +91,7 @@ def evaluate(
         split=split,
         alpha=alpha,
     )
-    center = center_for(feature_set, base_mean, split)
+    center = center_for(feature_set, base_mean)
     methods, single = runnables(method, center, feature_set.dim, leaking=protocol == LEAKING_PROTOCOL)
     setting = Setting(
         protocol,
@@ -110,7 +110,7 @@ def evaluate(
     return results[0] if single else Evaluations(results)
 
 
-def center_for(feature_set: FeatureSet, base_mean: BaseMean, split: str | None) -> Floats | None:
+def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:
     """The vector (D,) that CL2 takes away from the rows of every task, or None."""
     if isinstance(base_mean, FeatureSet):
         mean = base_mean.base_mean()
@@ -120,7 +120,7 @@ def center_for(feature_set: FeatureSet, base_mean: BaseMean, split: str | None) 
             raise ValueError(f"base_mean must be a vector, a FeatureSet, 'task' or None, got {base_mean!r}.")
         return None
     if base_mean is None:
-        return None if split in (None, "base") else feature_set.base_mean()
+        return feature_set.base_mean()
     return given_center(base_mean, feature_set.dim)
 
 

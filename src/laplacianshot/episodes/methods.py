@@ -209,7 +209,7 @@ def runnables(
         named = [(str(name), _estimator(value)) for name, value in method.items()]
     else:
         values: Sequence[Any] = [method] if single else method
-        named = _unique([(_name(value), _estimator(value)) for value in values])
+        named = _unique([(method_name(value), _estimator(value)) for value in values])
     if not named:
         raise ValueError("method must name at least one method.")
     if leaking:
@@ -240,7 +240,16 @@ def _estimator(value: Any) -> Any:
     return value
 
 
-def _name(value: Any) -> str:
+def recipe_of(method: Any) -> LaplacianShot:
+    """A recipe by name or as an estimator, with a graph that it finds itself."""
+    estimator = _estimator(method)
+    if not isinstance(estimator, LaplacianShot) or not isinstance(estimator.graph, str):
+        raise TypeError(f"method must be a LaplacianShot with graph='auto', or the name of one, got {method!r}.")
+    return estimator
+
+
+def method_name(value: Any) -> str:
+    """What a table calls a method."""
     if isinstance(value, str):
         return value
     if isinstance(value, LaplacianShot):

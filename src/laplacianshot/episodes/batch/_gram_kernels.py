@@ -20,8 +20,12 @@ _CLOSE: Any = np.float32(2e-6)
 # A row this near to the centre, against what cancels, has no direction.
 _NO_DIRECTION: Any = np.float32(1e-6)
 
+# Beyond every packed distance.
+_FARTHEST = np.int64(0x7FFFFFFFFFFFFFFF)
+
 _ZERO: Any = np.float32(0)
 _HALF: Any = np.float32(0.5)
+_ONE: Any = np.float32(1)
 _TWO: Any = np.float32(2)
 
 
@@ -62,7 +66,7 @@ def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) ->
     for i in range(n):
         left = out[i, i]
         cancelled = gram[i, i] + square
-        products[i] = np.float32(1) / np.sqrt(left) if left > _NO_DIRECTION * cancelled else _ZERO
+        products[i] = _ONE / np.sqrt(left) if left > _NO_DIRECTION * cancelled else _ZERO
     for i in range(n):
         target = out[i]
         scale = products[i]
@@ -89,30 +93,39 @@ def gram_neighbors(gram: Floats, first: int, k: int, rows: Ints, features: Float
     """
     n = gram.shape[0]
     m = n - first
-    best = np.empty(k + 1, dtype=np.float32)
+    halves = np.empty(m, dtype=np.float32)
+    packed = np.empty(m, dtype=np.int64)
+    for j in range(m):
+        halves[j] = _HALF * gram[first + j, first + j]
+    bits = keys[:m].view(np.int32)
     for i in range(m):
-        row = gram[first + i]
+        row = gram[first + i, first:]
+        own = halves[i]
         for j in range(m):
-            keys[j] = _HALF * gram[first + j, first + j] - row[first + j]
-        keys[i] = np.inf
-        # The k + 1 smallest keys, ascending, by insertion.
+            keys[j] = max(own + halves[j] - row[j], _ZERO)
+        # Floats from zero up are ordered as their bits are. With the number below them, the least of these integers is
+        # the nearest node, the first of several; finding it is a loop without branches.
+        for j in range(m):
+            packed[j] = (np.int64(bits[j]) << 32) | np.int64(j)
+        packed[i] = _FARTHEST
         found = ids[i]
-        best[:] = np.inf
-        for j in range(m):
-            key = keys[j]
-            if key < best[k]:
-                slot = k
-                while slot > 0 and best[slot - 1] > key:
-                    best[slot] = best[slot - 1]
-                    if slot < k:
-                        found[slot] = found[slot - 1]
-                    slot -= 1
-                best[slot] = key
-                if slot < k:
-                    found[slot] = j
-        tolerance = _CLOSE * (abs(best[k - 1]) + row[first + i])
-        if features.shape[1] > 0 and k < m - 1 and best[k] - best[k - 1] <= tolerance:
-            _settle(keys[:m], best[k - 1], tolerance, i, k, rows[first:], features, found)
+        limit = _ZERO
+        for slot in range(k):
+            nearest = _FARTHEST
+            for j in range(m):
+                nearest = min(nearest, packed[j])
+            choice = nearest & np.int64(0xFFFFFFFF)
+            found[slot] = choice
+            limit = keys[choice]
+            packed[choice] = _FARTHEST
+        if features.shape[1] > 0 and k < m - 1:
+            nearest = _FARTHEST
+            for j in range(m):
+                nearest = min(nearest, packed[j])
+            tolerance = _CLOSE * (limit + own)
+            if keys[nearest & np.int64(0xFFFFFFFF)] - limit <= tolerance:
+                keys[i] = np.inf
+                _settle(keys[:m], limit, tolerance, i, k, rows[first:], features, found)
 
 
 @kernel
@@ -174,7 +187,7 @@ def plain_weights(labels: Ints, counts: Ints, owners: Ints, weights: Floats) -> 
         counts[labels[s]] += 1
     for s in range(labels.shape[0]):
         owners[s] = labels[s]
-        weights[s] = np.float32(1) / np.float32(counts[labels[s]])
+        weights[s] = _ONE / np.float32(counts[labels[s]])
 
 
 @kernel
@@ -221,6 +234,8 @@ def rectify(
 ) -> None:
     """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``norms`` of the plain ones.
 
+    ``products`` (C, n) is used up.
+
     Row z goes to ``argmax_c cos(z, m_c)`` (support rows to their label unless ``reassign_support``) with weight
     ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
     """
@@ -229,31 +244,32 @@ def rectify(
     n_support = labels.shape[0]
     counts[:] = 0
     scaled: Any = np.float32(temperature)
+    # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
+    lengths = np.empty(n, dtype=np.float32)
+    tops = np.empty(n, dtype=np.float32)
+    totals = np.zeros(n, dtype=np.float32)
     for i in range(n):
-        length = np.sqrt(max(gram[i, i], _ZERO))
-        top = np.float32(-np.inf)
+        lengths[i] = _ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else _ZERO
+        tops[i] = -np.inf
+    for c in range(n_classes):
+        row = products[c]
+        length = _ONE / np.sqrt(norms[c]) if norms[c] > 0 else _ZERO
+        for i in range(n):
+            row[i] *= length * lengths[i]
+            tops[i] = max(tops[i], row[i])
+    for i in range(n):
         choice = 0
-        for c in range(n_classes):
-            scale = length * np.sqrt(max(norms[c], _ZERO))
-            cosine = products[c, i] / scale if scale > 0 else _ZERO
-            if cosine > top:
-                top = cosine
-                choice = c
-        group = labels[i] if i < n_support and not reassign_support else choice
-        total = _ZERO
-        mine = _ZERO
-        for c in range(n_classes):
-            scale = length * np.sqrt(max(norms[c], _ZERO))
-            cosine = products[c, i] / scale if scale > 0 else _ZERO
-            value: Any = exp_nonpositive(scaled * (cosine - top))
-            total += value
-            if c == group:
-                mine = value
-        owners[i] = group
-        weights[i] = mine / total
-        counts[group] += 1
+        while products[choice, i] < tops[i]:
+            choice += 1
+        owners[i] = labels[i] if i < n_support and not reassign_support else choice
+        counts[owners[i]] += 1
+    for c in range(n_classes):
+        row = products[c]
+        for i in range(n):
+            row[i] = exp_nonpositive(scaled * (row[i] - tops[i]))
+            totals[i] += row[i]
     for i in range(n):
-        weights[i] /= np.float32(counts[owners[i]])
+        weights[i] = products[owners[i], i] / (totals[i] * np.float32(counts[owners[i]]))
 
 
 @kernel

@@ -24,6 +24,8 @@ from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._kernel_parts import exp_nonpositive
 from laplacianshot.inference._types import Floats, Ints
 
+# Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
+_LEAST: Any = np.float32(-40)
 _ZERO: Any = np.float32(0)
 _ONE: Any = np.float32(1)
 _TWO: Any = np.float32(2)
@@ -362,7 +364,7 @@ def joint_tasks(
             total = _ZERO
             for c in range(n_classes):
                 logs[q, c] = slope * (least - unary[q, c])
-                current[q, c] = exp_nonpositive(logs[q, c])
+                current[q, c] = exp_nonpositive(max(logs[q, c], _LEAST))
                 total += current[q, c]
             log_total = np.log(total)
             for c in range(n_classes):
@@ -442,7 +444,7 @@ def joint_tasks(
                     logs[q, c] -= tops[q]
             flat_updated = updated.ravel()
             for i in range(flat_logs.shape[0]):
-                flat_updated[i] = exp_nonpositive(flat_logs[i])
+                flat_updated[i] = exp_nonpositive(max(flat_logs[i], _LEAST))
             shares[:] = 0
             energy: Any = 0.0
             for q in range(n_query):

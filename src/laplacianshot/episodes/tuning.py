@@ -1,0 +1,157 @@
+"""Lambda and k chosen on paired tasks of classes that the test tasks never see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from laplacianshot.episodes.batch import BatchedRecipe
+from laplacianshot.episodes.evaluation import BaseMean, center_for
+from laplacianshot.episodes.feature_set import FeatureSet
+from laplacianshot.episodes.methods import recipe_of
+from laplacianshot.episodes.results import Setting, Tuning
+from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.bound import check_lam
+
+# The paper's grids.
+LAMS = (0.1, 0.3, 0.5, 0.7, 0.8, 1.0, 1.2, 1.5)
+NEIGHBORS = (3, 5, 10)
+
+
+def tune(
+    feature_set: FeatureSet,
+    method: Any = "laplacianshot-reference",
+    *,
+    way: int = 5,
+    shot: int | tuple[int, int] = 1,
+    query: int = 15,
+    tasks: int = 500,
+    seed: int = 0,
+    protocol: str = "balanced",
+    lams: Sequence[float] = LAMS,
+    neighbors: Sequence[int] = NEIGHBORS,
+    split: str | None = "val",
+    neighbor_split: str | None = "base",
+    alpha: float = 2.0,
+    base_mean: BaseMean = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> Tuning:
+    """The best lambda and k of a recipe.
+
+    k is chosen on ``neighbor_split``, each k at its own best lambda; then lambda on ``split`` at that k. All values see
+    the same tasks. The graph and the unary terms of a task are computed once for the whole grid of lambda, and eight
+    lambdas are updated together. Where a split has no such name or too few classes, pass another; both may be the same.
+
+    Parameters
+    ----------
+    feature_set : FeatureSet
+    method : str or LaplacianShot
+        ``laplacianshot-reference``, ``laplacianshot-paper``, ``laplacianshot``, or an estimator.
+    way, shot, query, tasks, seed, protocol, alpha
+        See :func:`~laplacianshot.episodes.draw_tasks`.
+    lams : sequence of float
+    neighbors : sequence of int
+        As the recipe counts them: with the row itself for ``reference``. One value: nothing to choose.
+    split, neighbor_split : str or None
+        Where lambda and k are chosen; None: all rows.
+    base_mean
+        See :func:`~laplacianshot.evaluate`.
+    progress : callable, optional
+        Called with the number of tasks done and of all.
+    threads : int, optional
+
+    Returns
+    -------
+    Tuning
+    """
+    estimator = recipe_of(method)
+    grid = np.array([check_lam(lam) for lam in lams])
+    counts = np.array(list(neighbors))
+    if grid.size == 0 or counts.size == 0:
+        raise ValueError("lams and neighbors must each have at least one value.")
+    if counts.dtype.kind not in "iu" or counts.min() < 1:
+        raise ValueError(f"neighbors must be integers of at least 1, got {list(neighbors)}.")
+    start = perf_counter()
+    task = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
+    several = len(counts) > 1
+    center = center_for(feature_set, base_mean)
+    meter = _Meter(progress, tasks * (len(counts) * several + 1))
+
+    def run(part: str | None, k: int) -> Floats:
+        chosen = clone(estimator).set_params(n_neighbors=int(k))
+        return _grid_accuracies(feature_set, chosen, grid, part, protocol, center, task, meter, threads)
+
+    if several:
+        by_neighbors = np.stack([run(neighbor_split, k) for k in counts])
+        best = int(counts[by_neighbors.mean(axis=2).max(axis=1).argmax()])
+    else:
+        best = int(counts[0])
+    accuracies = run(split, best)
+    return Tuning(
+        lam=float(grid[accuracies.mean(axis=1).argmax()]),
+        n_neighbors=best,
+        lams=grid,
+        neighbors=counts,
+        lam_accuracies=accuracies,
+        neighbor_accuracies=by_neighbors if several else accuracies[None],
+        setting=Setting(
+            protocol, way, shot, query, tasks, seed, split, float(alpha), "task" if center is None else "base mean"
+        ),
+        lam_split=split,
+        neighbor_split=neighbor_split if several else split,
+        seconds=perf_counter() - start,
+    )
+
+
+class _Meter:
+    """Progress over several runs."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _grid_accuracies(
+    feature_set: FeatureSet,
+    estimator: Any,
+    lams: Floats,
+    split: str | None,
+    protocol: str,
+    center: Floats | None,
+    task: dict[str, Any],
+    meter: _Meter,
+    threads: int | None,
+) -> Floats:
+    """Accuracy of each lambda on each task, (L, T)."""
+    tasks = draw_tasks(feature_set, protocol, split=split, **task)
+    recipe = BatchedRecipe(estimator, center, feature_set.dim)
+    rows = TaskRows(feature_set, tasks)
+    rows.prepare([recipe.placement])
+    accuracies = np.zeros((len(lams), len(tasks)))
+
+    def work(chunk: Chunk) -> tuple[Ints, Floats]:
+        batch = rows.batch(chunk, recipe.placement)
+        assert batch.grams is not None
+        solution = recipe.solve(
+            batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers, lams=lams
+        )
+        wanted = batch.labels[:, None, chunk.n_support :]
+        return chunk.numbers, (solution.found == wanted).sum(axis=2) / np.maximum((wanted >= 0).sum(axis=2), 1)
+
+    for numbers, shares in over_threads(work, rows.chunks(), threads):
+        accuracies[:, numbers] = shares.T
+        meter.add(len(numbers))
+    return accuracies

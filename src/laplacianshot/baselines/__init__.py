@@ -10,10 +10,15 @@ from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
 from laplacianshot.baselines.propagation import LabelPropagation
 from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
 from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.baselines.pt_map import PTMAP
 from laplacianshot.baselines.registry import BASELINES, Entry, baseline
+from laplacianshot.baselines.tim import TIM, AlphaTIM
 
 __all__ = [
     "BASELINES",
+    "PTMAP",
+    "TIM",
+    "AlphaTIM",
     "Baseline",
     "BatchedBaseline",
     "EntropyTuning",

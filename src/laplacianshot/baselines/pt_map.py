@@ -60,6 +60,8 @@ class PTMAP(BatchedBaseline):
     def scores(self, batch: TaskBatch) -> Floats:
         """Plans, (B, N, C)."""
         n_support = batch.n_support
+        if batch.n_query == 0:
+            return np.empty((len(batch), 0, batch.n_classes))
         to_queries = np.ascontiguousarray(_centred_products(batch)[:, :, n_support:])
         centres = batch.class_mean_weights.copy()
         means = np.empty_like(centres)

@@ -18,6 +18,8 @@ from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
 from laplacianshot.baselines.propagation import LabelPropagation
 from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
 from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.baselines.pt_map import PTMAP
+from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
 
@@ -66,6 +68,9 @@ BASELINES: Mapping[str, Entry] = MappingProxyType(
             "Label propagation (TPN)", "alpha 0.99, 20 neighbours, scale by the last of them", LabelPropagation
         ),
         "entropy-tuning": Entry("Entropy fine-tuning", "head only, temperature 10, 25 steps", EntropyTuning),
+        "tim": Entry("TIM", "lam 0.1, alpha 0.1, temperature 15, 150 rounds", TIM),
+        "alpha-tim": Entry("alpha-TIM", "alpha 2, temperature 15, 60 steps", AlphaTIM),
+        "pt-map": Entry("PT-MAP", "power transform, lam 10, rate 0.2, 20 rounds", PTMAP),
         "label-spreading-rbf": Entry(
             "LabelSpreading rbf",
             "rows as they are, alpha 0.99, gamma by the spanning-tree rule, 30 rounds",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -23,6 +23,32 @@ BaseMean: TypeAlias = Any
 LEAKING_PROTOCOL = "inat-leaking-labels"
 
 
+class EvaluateOptions(TypedDict, total=False):
+    """What :func:`evaluate` can be told by name."""
+
+    way: int
+    shot: int | tuple[int, int]
+    query: int
+    tasks: int
+    seed: int
+    protocol: str
+    split: str | None
+    alpha: float
+    base_mean: BaseMean
+    slow_tasks: int | None
+    progress: Progress | None
+    partial: bool
+    threads: int | None
+
+
+@overload
+def evaluate(
+    feature_set: FeatureSet,
+    method: list[Any] | tuple[Any, ...] | dict[str, Any],
+    **options: Unpack[EvaluateOptions],
+) -> Evaluations: ...
+@overload
+def evaluate(feature_set: FeatureSet, method: Any, **options: Unpack[EvaluateOptions]) -> Evaluation: ...
 def evaluate(
     feature_set: FeatureSet,
     method: Any,

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 _NEEDED = ("typer", "rich", "matplotlib")
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from laplacianshot import __version__
-from laplacianshot.cli import BAD_INPUT
+from laplacianshot.cli import BAD_INPUT, INTERRUPTED
 from laplacianshot.cli.demo import demo
 from laplacianshot.cli.errors import CommandError
-
-INTERRUPTED = 130
+from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
+from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 
 app = typer.Typer(
     name="laplacianshot",
@@ -26,6 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
+app.command(epilog=TUNE_EXAMPLES)(tune)
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,7 +63,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        code = app(args=given, standalone_mode=False, obj=given)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except CommandError as error:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laplacianshot.cli import INTERRUPTED
+from laplacianshot.cli.console import progress_bar
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output
 
@@ -74,24 +76,14 @@ def demo(
     if result.interrupted:
         finished = 0 if result.comparison is None else len(result.comparison.repeats)
         print(f"interrupted: {finished} of {repeats} repeats finished; no picture was written.", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return 0
 
 
 def _run(digits: Digits, repeats: int, labels_per_class: int, seed: int) -> DemoResult:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from laplacianshot.reports.demo import demo_steps, run_demo
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress_bar() as bar:
         task = bar.add_task("Getting ready", total=demo_steps(digits, repeats, labels_per_class))
         return run_demo(
             digits,

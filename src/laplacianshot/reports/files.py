@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -23,6 +24,11 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """One strict JSON document."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:

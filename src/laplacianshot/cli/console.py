@@ -1,0 +1,90 @@
+"""What commands show: tables on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table as RichTable
+
+    from laplacianshot.reports.table import Table
+
+_STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
+
+
+def note(text: str) -> None:
+    """A word to the user beside the result."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def progress_bar() -> Progress:
+    """A bar with what is done, how many of how many, and the time left; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
+    """The bar for one thing after the other: called with what comes next, it gives what counts its steps."""
+    line = bar.add_task("", total=None)
+
+    def watch(what: str) -> Callable[[int, int], object]:
+        bar.reset(line, description=what, total=None)
+        return lambda done, total: bar.update(line, completed=done, total=total)
+
+    return watch
+
+
+def output_console() -> Console:
+    """Standard output; what is not a terminal gets lines as long as they need."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """A table under its title, notes below; what can be spared goes where the screen is too narrow."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(table.title, style="bold"))
+    if table.rows:
+        spared = 0
+        lines = _rich_table(console, table)
+        endless = console.options.update(max_width=10_000)
+        while spared < table.spare and console.measure(lines, options=endless).maximum > console.width:
+            spared += 1
+            lines = _rich_table(console, table, len(table.head) - spared)
+        console.print(lines)
+    for text in table.notes:
+        console.print(Text(text, style="dim"))
+
+
+def _rich_table(console: Console, table: Table, columns: int | None = None) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    style = box.SIMPLE_HEAD if console.is_terminal else None
+    gap = 1 if console.is_terminal else 2
+    lines = RichTable(box=style, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    for column, text in enumerate(table.head[:columns]):
+        is_number = table.is_number(column)
+        lines.add_column(text, justify="right" if is_number else "left", no_wrap=is_number or column == 0)
+    for entry in table.rows:
+        cells = [Text(cell.text, style=_STYLES[cell.tone]) for cell in entry.cells[:columns]]
+        lines.add_row(*cells, style="bold" if entry.bold else None)
+    return lines

@@ -1,0 +1,209 @@
+"""``laplacianshot evaluate``: every method on the same few-shot tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import note, output_console, print_table, progress_bar, watcher
+from laplacianshot.cli.deliver import Output, deliver
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.files import check_output, check_report_folder
+
+if TYPE_CHECKING:
+    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.reports.evaluation import EvaluationReport
+    from laplacianshot.reports.evaluation_plan import EvaluationPlan
+
+DEFAULT_METHODS = (
+    "laplacianshot,laplacianshot-paper,laplacianshot-reference,simpleshot-cl2,bd-cspn,label-propagation,logistic"
+)
+EVALUATE_EXAMPLES = (
+    """\
+Examples:
+
+  laplacianshot evaluate cub.npz --shot 1,5
+
+  laplacianshot evaluate cub.npz --methods all --way 5,20 --protocol balanced,dirichlet
+
+  laplacianshot evaluate cub.npz --ablation --convergence --timing --lam 0.5 --report out
+
+"""
+    + options.FEATURE_FILES
+)
+
+
+def evaluate(
+    context: typer.Context,
+    features: options.FeaturesArgument,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names separated by commas; all; fast: all but the slow ones; help: what there is. "
+            "Without: our three recipes and four fast others."
+        ),
+    ] = None,
+    way: options.WayOption = "5",
+    shots: options.ShotOption = "1",
+    query: options.QueryOption = 15,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each setting.", rich_help_panel=options.TASKS)] = 10_000,
+    slow_tasks: Annotated[
+        int, typer.Option(min=1, help="Tasks for methods that are slow.", rich_help_panel=options.TASKS)
+    ] = 1000,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Part to draw from. Without: novel, else test, else all.", rich_help_panel=options.TASKS),
+    ] = None,
+    protocol: options.ProtocolOption = "balanced",
+    alpha: options.AlphaOption = 2.0,
+    seed: options.SeedOption = 0,
+    base_mean: options.BaseMeanOption = None,
+    lam: Annotated[
+        float | None, typer.Option(min=0, help="Weight of the graph.", rich_help_panel=options.RECIPE)
+    ] = None,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="Neighbours of a row.", rich_help_panel=options.RECIPE)
+    ] = None,
+    rectify: Annotated[
+        bool | None,
+        typer.Option(
+            "--rectify/--no-rectify",
+            help="Shift the queries, and borrow from them for the prototypes.",
+            rich_help_panel=options.RECIPE,
+        ),
+    ] = None,
+    threads: options.ThreadsOption = None,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="What each term gives: the paper's table.", rich_help_panel=options.MORE)
+    ] = False,
+    convergence: Annotated[
+        bool, typer.Option("--convergence", help="Objective against update.", rich_help_panel=options.MORE)
+    ] = False,
+    timing: Annotated[
+        bool,
+        typer.Option("--timing", help="Times side by side, each method run alone.", rich_help_panel=options.MORE),
+    ] = False,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA/NETWORK",
+            help="Published figures beside ours, if these features are of that data set and network.",
+            rich_help_panel=options.MORE,
+        ),
+    ] = None,
+    as_json: options.JsonOption = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", help="Also write a line a method and setting here.", rich_help_panel=options.OUTPUT),
+    ] = None,
+    report: options.ReportOption = None,
+) -> int:
+    """Compare methods over thousands of few-shot tasks, every method on the same ones."""
+    if methods == "help":
+        _list_methods()
+        return 0
+    csv_path = None if csv is None else check_output(csv, (".csv",), "--csv")
+    folder = None if report is None else check_report_folder(report)
+    # Here, so that --help need not wait for scikit-learn.
+    from laplacianshot.episodes.results import Setting
+    from laplacianshot.reports.evaluation_plan import EvaluationPlan
+
+    feature_set = options.load_features(features)
+    constants = {"lam": lam, "n_neighbors": neighbors, "rectify": rectify}
+    constants = {key: value for key, value in constants.items() if value is not None}
+    chosen_split = options.choose_split(feature_set, split, ("novel", "test"), "--split")
+    settings = [
+        Setting(its_protocol, its_way, its_shot, query, tasks, seed, chosen_split, alpha)
+        for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
+    ]
+    plan = EvaluationPlan(
+        feature_set,
+        _methods(methods or DEFAULT_METHODS, constants, needed=not (ablation or convergence)),
+        tuple(settings),
+        base_mean=options.load_base_mean(base_mean, feature_set.dim),
+        slow_tasks=slow_tasks,
+        threads=threads,
+        ablation=ablation,
+        convergence=convergence,
+        timing=timing,
+        constants=constants,
+    )
+    try:
+        plan.check()
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    _check_published(published, plan)
+    if split is None:
+        note(_which_rows(chosen_split, feature_set))
+    with progress_bar() as bar:
+        result = plan.run(str(features), command=options.command_line(context), published=published, watch=watcher(bar))
+    return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
+
+
+def _methods(text: str, constants: dict[str, Any], *, needed: bool) -> dict[str, Any]:
+    """Estimators by name; those of the recipes paper and reference with the constants that were given."""
+    from laplacianshot.baselines import BASELINES, baseline
+
+    if text == "all":
+        names = list(BASELINES)
+    elif text == "fast":
+        names = [name for name, entry in BASELINES.items() if not entry.slow]
+    else:
+        names = options.listed(text, "--methods", options.known(BASELINES, "method"))
+    chosen = {name: baseline(name) for name in names}
+    tunable = [name for name in names if name in ("laplacianshot-paper", "laplacianshot-reference")]
+    if constants and needed and not tunable:
+        raise CommandError(
+            "--lam, --neighbors and --rectify are for laplacianshot-paper and laplacianshot-reference; "
+            "--methods has neither."
+        )
+    for name in tunable:
+        chosen[name].set_params(**constants)
+    return chosen
+
+
+def _list_methods() -> None:
+    from laplacianshot.baselines import BASELINES
+    from laplacianshot.reports.table import Table, row
+
+    rows = [
+        row(name, entry.title, "slow" if entry.slow else "fast", entry.settings) for name, entry in BASELINES.items()
+    ]
+    print_table(output_console(), Table("Methods", ("Name", "Method", "", "Settings"), tuple(rows), words=(1, 2, 3)))
+
+
+def _check_published(key: str | None, plan: EvaluationPlan) -> None:
+    """Figures are shown only where the features can be of that data set and network."""
+    from laplacianshot.reports.published import load_published
+
+    if key is None:
+        return
+    published = load_published()
+    if key not in published.keys:
+        raise CommandError(f"--published {key}: choose from {', '.join(published.keys)}.")
+    facts = plan.features("")
+    mismatch = published.mismatch(key, facts.split_classes, facts.dimension)
+    if mismatch is not None:
+        raise CommandError(f"--published {key}: these features are not of {published.title(key)}: {mismatch}.")
+
+
+def _which_rows(split: str | None, feature_set: FeatureSet) -> str:
+    if split is not None:
+        return f"tasks are drawn from split {split}."
+    why = "it has neither novel nor test among its splits" if feature_set.splits else "it has no splits"
+    return f"tasks are drawn from all rows of the file: {why}."
+
+
+def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | None) -> list[Output]:
+    from laplacianshot.reports.evaluation_page import PAGE, csv_text, write_report
+    from laplacianshot.reports.files import write_text
+
+    outputs: list[Output] = []
+    if csv_path is not None:
+        outputs.append((csv_path, lambda: write_text(csv_path, csv_text(result))))
+    if folder is not None:
+        outputs.append((folder / PAGE, lambda: write_report(result, folder)))
+    return outputs

@@ -1,0 +1,118 @@
+"""``laplacianshot tune``: the best lambda and number of neighbours on classes that are not tested."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import note, progress_bar, watcher
+from laplacianshot.cli.deliver import Output, deliver
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.files import check_report_folder
+
+if TYPE_CHECKING:
+    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.reports.tuning import TuningReport
+
+TUNE_EXAMPLES = """\
+Examples:
+
+  laplacianshot tune cub.npz --shot 1,5
+
+  laplacianshot tune cub.npz --recipe paper --lams 0.1,0.5,1,2 --neighbors 3,5,10,20 --report out
+
+""" + (
+    "Classes for tuning (split val) must not be those that are tested. Neighbours are chosen on the split base where "
+    f"there is one.\n\n{options.FEATURE_FILES}"
+)
+
+
+class Recipe(StrEnum):
+    """Which recipe is tuned."""
+
+    reference = "reference"
+    paper = "paper"
+    default = "default"
+
+
+def tune(
+    context: typer.Context,
+    features: options.FeaturesArgument,
+    recipe: Annotated[Recipe, typer.Option(help="Which recipe to tune.")] = Recipe.reference,
+    way: options.WayOption = "5",
+    shots: options.ShotOption = "1,5",
+    query: options.QueryOption = 15,
+    tasks: Annotated[
+        int, typer.Option(min=1, help="Tasks of each setting and part.", rich_help_panel=options.TASKS)
+    ] = 500,
+    lams: Annotated[str | None, typer.Option(help="Values of lambda. Without: the paper's eight.")] = None,
+    neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbours. Without: 3, 5 and 10.")] = None,
+    split: Annotated[str | None, typer.Option(help="Part whose tasks choose lambda. Without: val.")] = None,
+    neighbor_split: Annotated[
+        str | None, typer.Option(help="Part whose tasks choose the neighbours. Without: base, else --split.")
+    ] = None,
+    test_split: Annotated[
+        str | None, typer.Option(help="Part to show beside, without a say. Without: novel, else test, else none.")
+    ] = None,
+    protocol: options.ProtocolOption = "balanced",
+    alpha: options.AlphaOption = 2.0,
+    seed: options.SeedOption = 0,
+    base_mean: options.BaseMeanOption = None,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+    report: options.ReportOption = None,
+) -> int:
+    """Choose lambda and the number of neighbours on validation classes, every value on the same tasks."""
+    folder = None if report is None else check_report_folder(report)
+    # Here, so that --help need not wait for scikit-learn.
+    from laplacianshot.episodes import LAMS, NEIGHBORS
+    from laplacianshot.episodes.results import Setting
+    from laplacianshot.reports.evaluation_tables import is_inat
+    from laplacianshot.reports.tuning_plan import TuningPlan
+
+    feature_set = options.load_features(features)
+    lam_split = _tuning_split(feature_set, split)
+    settings = tuple(
+        Setting(its_protocol, its_way, its_shot, query, tasks, seed, lam_split, alpha)
+        for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
+    )
+    if any(is_inat(setting) for setting in settings):
+        raise CommandError("--protocol inat: the one large task of iNat leaves nothing to tune on; choose another.")
+    plan = TuningPlan(
+        feature_set,
+        "laplacianshot" if recipe == Recipe.default else f"laplacianshot-{recipe}",
+        settings,
+        lams=LAMS if lams is None else tuple(options.listed(lams, "--lams", options.weight)),
+        neighbors=NEIGHBORS if neighbors is None else tuple(options.listed(neighbors, "--neighbors", options.positive)),
+        neighbor_split=options.choose_split(feature_set, neighbor_split, ("base",), "--neighbor-split") or lam_split,
+        test_split=options.choose_split(feature_set, test_split, ("novel", "test"), "--test-split"),
+        base_mean=options.load_base_mean(base_mean, feature_set.dim),
+        threads=threads,
+    )
+    try:
+        plan.check()
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if lam_split is None:
+        note("the file has no splits: all rows choose, so do not report accuracies on them as test accuracies.")
+    with progress_bar() as bar:
+        result = plan.run(str(features), command=options.command_line(context), watch=watcher(bar))
+    return deliver(result, _outputs(result, folder), as_json=as_json)
+
+
+def _tuning_split(feature_set: FeatureSet, wanted: str | None) -> str | None:
+    """The split val or the one that was named; None, all rows, only where there are no splits at all."""
+    found = options.choose_split(feature_set, wanted, ("val",), "--split")
+    if found is None and feature_set.splits:
+        raise CommandError(f"--split: the file has no split val; name one of {', '.join(feature_set.splits)}.")
+    return found
+
+
+def _outputs(result: TuningReport, folder: Path | None) -> list[Output]:
+    from laplacianshot.reports.tuning import PAGE, write_report
+
+    return [] if folder is None else [(folder / PAGE, lambda: write_report(result, folder))]

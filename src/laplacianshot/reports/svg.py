@@ -1,0 +1,75 @@
+"""A matplotlib figure as SVG inside a page: text as text, colours of the page, nothing to load."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+from laplacianshot.reports.style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, SKY, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Colours of the figures and the page's variables that take their place, in light and in dark.
+VARIABLES: Mapping[str, str] = {
+    INK: "--ink",
+    QUIET: "--quiet",
+    FAINT: "--line",
+    BLUE: "--blue",
+    SKY: "--sky",
+    GREEN: "--green",
+    ORANGE: "--orange",
+    VERMILION: "--vermilion",
+}
+
+# Inches of a figure: small enough to be read on a telephone, several beside one another on a screen.
+WIDTH = 5.2
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure in inches, drawn without a screen."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def svg_text(figure: Figure) -> str:
+    """A file of its own: the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "laplacianshot"}):
+        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
+    return buffer.getvalue()
+
+
+def inline_svg(figure: Figure, name: str, label: str) -> str:
+    """The figure as an element of a page.
+
+    Parameters
+    ----------
+    figure : Figure
+    name : str
+        Put before every id, so that several figures can stand on one page.
+    label : str
+        What is to be seen, for those who do not see it.
+    """
+    text = svg_text(figure)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)[0]
+    opening = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
+    text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
+    for colour, variable in VARIABLES.items():
+        text = re.sub(colour, f"var({variable})", text, flags=re.IGNORECASE)
+    return text.strip()

@@ -1,0 +1,186 @@
+"""What ``laplacianshot tune`` found: tables, figures, a page, and the same as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from laplacianshot import __version__
+from laplacianshot.episodes.results import Tuning
+from laplacianshot.episodes.statistics import MeanInterval, paired_difference
+from laplacianshot.reports import html
+from laplacianshot.reports.evaluation_tables import PARTIAL, about_tasks, gap_cell, setting_slug, setting_title
+from laplacianshot.reports.files import json_text, write_text
+from laplacianshot.reports.style import BLUE, QUIET, VERMILION, bare
+from laplacianshot.reports.svg import WIDTH, inline_svg, new_figure, svg_text
+from laplacianshot.reports.table import Table, row, to_markdown
+from laplacianshot.reports.text import interval_dict, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAGE = "index.html"
+
+# Characters of the longest bar in a table.
+_BAR = 16
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One setting: the curves that chose, and the same lambdas on classes that took no part in the choice.
+
+    Attributes
+    ----------
+    tuning : Tuning
+    test : tuple of MeanInterval or None
+        Accuracy at each lambda on ``test_split``, at the chosen number of neighbours.
+    test_split : str or None
+    """
+
+    tuning: Tuning
+    test: tuple[MeanInterval, ...] | None = None
+    test_split: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class TuningReport:
+    """Everything that one call of the command found.
+
+    Attributes
+    ----------
+    file : str
+    method : str
+    tuned : tuple of Tuned
+        One for each setting.
+    command : str
+        What made it.
+    interrupted : bool
+    """
+
+    file: str
+    method: str
+    tuned: tuple[Tuned, ...]
+    command: str = ""
+    interrupted: bool = False
+
+    def tables(self) -> tuple[Table, ...]:
+        """Lambda, then neighbours, for each setting."""
+        return tuple(table for one in self.tuned for table in (lam_table(one), neighbors_table(one.tuning)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that is printed, for JSON; shares, not percent."""
+        return {
+            "laplacianshot": __version__,
+            "command": self.command,
+            "file": self.file,
+            "method": self.method,
+            "interrupted": self.interrupted,
+            "results": [_tuned_dict(one) for one in self.tuned],
+        }
+
+
+def lam_table(one: Tuned) -> Table:
+    """Accuracy at each lambda on the classes that chose it, and on the test classes."""
+    tuning = one.tuning
+    curve = tuning.lam_curve
+    best = int(np.flatnonzero(tuning.lams == tuning.lam)[0])
+    bars = bar_lengths([point.mean for point in curve])
+    rows = []
+    for place, (lam, point, bar) in enumerate(zip(tuning.lams, curve, bars, strict=True)):
+        gap = paired_difference(tuning.lam_accuracies[place], tuning.lam_accuracies[best])
+        cells = [f"{lam:g}", percent(point, digits=2), "best" if place == best else gap_cell(gap)]
+        if one.test is not None:
+            cells.append(percent(one.test[place], digits=2))
+        rows.append(row(*cells, bar, bold=place == best))
+    head = ["Lambda", f"{tuning.lam_split or 'All rows'}, %", "To the best"]
+    if one.test is not None:
+        head.append(f"{one.test_split or 'All rows'}, %")
+    title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}"
+    return Table(title, (*head, ""), tuple(rows), (about_tasks(tuning.setting),), words=(len(head),), spare=1)
+
+
+def neighbors_table(tuning: Tuning) -> Table:
+    """Accuracy at each number of neighbours, each at its own best lambda."""
+    rows = []
+    for number, point in zip(tuning.neighbors, tuning.neighbor_curve, strict=True):
+        rows.append(row(str(number), percent(point, digits=2), bold=int(number) == tuning.n_neighbors))
+    title = f"{setting_title(tuning.setting)}: {tuning.n_neighbors} neighbours"
+    notes = (f"For laplacianshot evaluate: --lam {tuning.lam:g} --neighbors {tuning.n_neighbors}",)
+    return Table(title, ("Neighbours", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), notes)
+
+
+def bar_lengths(values: list[float]) -> list[str]:
+    """Bars from the smallest value, which has a sliver, to the largest.
+
+    Examples
+    --------
+    >>> bar_lengths([0.1, 0.2])
+    ['▏', '████████████████']
+    """
+    low, high = min(values), max(values)
+    eighths = [max(1, round(8 * _BAR * (value - low) / (high - low))) if high > low else 8 * _BAR for value in values]
+    return [_EIGHTHS[8] * (n // 8) + _EIGHTHS[n % 8].strip() for n in eighths]
+
+
+def lam_figure(one: Tuned) -> Figure:
+    """The paper's lambda figure: accuracy against lambda on validation and test classes, shaded 95% intervals."""
+    figure = new_figure(WIDTH, 3.0)
+    axes = figure.add_subplot()
+    bare(axes)
+    tuning = one.tuning
+    axes.axvline(tuning.lam, color=QUIET, lw=1, ls=(0, (4, 3)))
+    curves = [(tuning.lam_curve, tuning.lam_split, BLUE)]
+    if one.test is not None:
+        curves.append((one.test, one.test_split, VERMILION))
+    for curve, split, colour in curves:
+        means = 100 * np.array([point.mean for point in curve])
+        margins = 100 * np.array([point.ci95 if np.isfinite(point.ci95) else 0.0 for point in curve])
+        axes.fill_between(tuning.lams, means - margins, means + margins, color=colour, alpha=0.15, lw=0)
+        axes.plot(tuning.lams, means, color=colour, lw=2.2, marker="o", ms=4.5, label=split or "all rows")
+    axes.set_xlabel("λ", fontsize=10.5, color=QUIET, loc="right")
+    axes.set_ylabel("accuracy, %", fontsize=9.5, color=QUIET)
+    axes.legend(frameon=False, fontsize=9.5, labelcolor="linecolor")
+    return figure
+
+
+def write_report(report: TuningReport, folder: Path) -> None:
+    """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
+    for one in report.tuned:
+        write_text(folder / f"{_name(one)}.svg", svg_text(lam_figure(one)))
+    write_text(folder / "results.json", json_text(report.to_dict()))
+    write_text(folder / "tables.md", to_markdown(report.tables()))
+    # The page last: where it is, the rest is.
+    write_text(folder / PAGE, report_page(report))
+
+
+def report_page(report: TuningReport) -> str:
+    """The page as a text."""
+    parts = [html.warning(PARTIAL)] if report.interrupted else []
+    if report.command:
+        parts.append(html.code(report.command))
+    for one in report.tuned:
+        tuning = one.tuning
+        caption = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
+        shown = html.figures([(inline_svg(lam_figure(one), _name(one), caption), caption)])
+        title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbours"
+        parts += [
+            html.heading(title, _name(one)),
+            html.side_by_side(html.table_html(lam_table(one)) + html.table_html(neighbors_table(tuning)), shown),
+        ]
+    return html.page(f"Tuning {report.method}", parts, lead=report.file)
+
+
+def _name(one: Tuned) -> str:
+    return f"lambda-{setting_slug(one.tuning.setting)}"
+
+
+def _tuned_dict(one: Tuned) -> dict[str, Any]:
+    document = one.tuning.to_dict()
+    if one.test is None:
+        return document | {"test": None}
+    points = [{"lam": float(lam), **interval_dict(point)} for lam, point in zip(one.tuning.lams, one.test, strict=True)]
+    return document | {"test": {"split": one.test_split, "lams": points}}

@@ -65,6 +65,9 @@ def test_single_precision_finds_the_same_labels(method, make_tasks):
 
 def test_a_fit_finds_the_labels_of_largest_score(method, tasks):
     method.set_params(space="none")
+    if "gamma" in method.get_params():
+        # A bandwidth for rows of length one means nothing on rows as they are.
+        method.set_params(gamma=None)
     found = method.scores(tasks.batch).argmax(axis=2)
     order = np.random.default_rng(5).permutation(tasks.rows.shape[1])
     for task in range(len(tasks.rows)):

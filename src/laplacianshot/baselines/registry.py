@@ -71,6 +71,11 @@ BASELINES: Mapping[str, Entry] = MappingProxyType(
         "tim": Entry("TIM", "lam 0.1, alpha 0.1, temperature 15, 150 rounds", TIM),
         "alpha-tim": Entry("alpha-TIM", "alpha 2, temperature 15, 60 steps", AlphaTIM),
         "pt-map": Entry("PT-MAP", "power transform, lam 10, rate 0.2, 20 rounds", PTMAP),
+        "label-spreading": Entry(
+            "LabelSpreading",
+            "centred, L2-normalised rows; scikit-learn's own alpha 0.2, gamma 20, 30 rounds",
+            lambda: PublishedLabelSpreading("rbf", space="cl2", alpha=0.2, gamma=20.0),
+        ),
         "label-spreading-rbf": Entry(
             "LabelSpreading rbf",
             "rows as they are, alpha 0.99, gamma by the spanning-tree rule, 30 rounds",

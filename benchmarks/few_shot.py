@@ -1,0 +1,308 @@
+"""Every method on the same tasks of four real feature sets: the tables of docs/results/few-shot.md.
+
+CUB (novel classes), CIFAR-FS (test classes) and BANKING77 (classes split at random) with features of pretrained
+networks, and Omniglot (evaluation alphabets) as raw pixels; 5 and 20 classes a task, 1 and 5 labels a class, queries
+balanced and Dirichlet(2); 10,000 tasks a cell, 1,000 for methods marked slow. CL2 about the mean of the base classes.
+Lambda and k of *paper* and *reference* are tuned on validation classes, for each set and number of labels.
+
+Each finished cell is kept in OUTPUT.json: a run that was stopped goes on where it was.
+
+    python benchmarks/few_shot.py --data ../shared/data --output docs/results/few-shot
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
+from laplacianshot.baselines import BASELINES, baseline
+
+OURS, NEAREST = "laplacianshot", "simpleshot-cl2"
+METHODS = (
+    "laplacianshot",
+    "laplacianshot-balanced",
+    "laplacianshot-reference",
+    "laplacianshot-paper",
+    "simpleshot-un",
+    "simpleshot-l2",
+    "simpleshot-cl2",
+    "bd-cspn",
+    "can-t",
+    "matching-net",
+    "ridge",
+    "logistic",
+    "entropy-tuning",
+    "label-propagation",
+    "label-spreading",
+    "tim",
+    "alpha-tim",
+    "pt-map",
+)
+# Told, or assuming, that all classes are equally frequent: on balanced tasks they know what the others do not.
+KNOW_BALANCE = (
+    "laplacianshot-balanced",
+    "tim",
+    "alpha-tim",
+    "pt-map",
+    "bd-cspn",
+    "laplacianshot-reference",
+    "laplacianshot-paper",
+)
+# A tenth of a 20-way cell's time each, and no nearer to an answer with ten times the tasks.
+SLOW_AT_20 = ("laplacianshot-paper", "pt-map", "label-propagation", "entropy-tuning")
+CELLS = tuple((protocol, way, shot) for protocol in ("balanced", "dirichlet") for way in (5, 20) for shot in (1, 5))
+
+
+def load(name: str, data: Path) -> tuple[FeatureSet, str, int]:
+    """A set with splits base and val, the split that tasks come from, and queries a class."""
+    if name == "CUB":
+        return FeatureSet.load(data / "cub" / "cub_efficientnet_lite0.npz"), "novel", 15
+    if name == "CIFAR-FS":
+        return FeatureSet.load(data / "cifar_fs" / "cifarfs_efficientnet_lite0_128px.npz"), "test", 15
+    if name == "BANKING77":
+        intents = FeatureSet.load(data / "banking77" / "minilm_int8.npz")
+        return intents.split_by_class({"base": 0.4, "val": 0.2, "novel": 0.4}, seed=0), "novel", 15
+    with np.load(data / "omniglot" / "omniglot28.npz", allow_pickle=False) as arrays:
+        pixels = arrays["images"].reshape(len(arrays["labels"]), -1).astype(np.float32) / 255
+        labels, novel = arrays["labels"], arrays["evaluation"]
+    # One background character in five is for validation.
+    split = np.where(novel, "novel", np.where(labels % 5 == 0, "val", "base"))
+    # 20 drawings a character: with 15 queries and 5 labels nothing would be left to be imbalanced.
+    return FeatureSet(pixels, labels, split), "novel", 10
+
+
+SETS = {
+    "CUB": "EfficientNet-Lite0, 50 novel classes",
+    "CIFAR-FS": "EfficientNet-Lite0, 20 test classes",
+    "BANKING77": "MiniLM, 31 novel intents",
+    "Omniglot": "28 x 28 pixels, 659 novel characters",
+}
+
+
+def tuned(feature_set: FeatureSet, shot: int, query: int) -> dict[str, dict[str, Any]]:
+    """Lambda and k of *paper* and *reference* on validation and base classes, 5-way."""
+    chosen = {}
+    for recipe in ("reference", "paper"):
+        found = tune(feature_set, f"laplacianshot-{recipe}", shot=shot, query=query)
+        chosen[recipe] = {"lam": found.lam, "n_neighbors": found.n_neighbors}
+    return chosen
+
+
+def run_cell(
+    name: str, feature_set: FeatureSet, split: str, query: int, cell: tuple[str, int, int], settings: Any, tasks: int,
+    slow_tasks: int,
+) -> dict[str, Any]:  # fmt: skip
+    """All methods on the tasks of one cell."""
+    protocol, way, shot = cell
+    fast: dict[str, Any] = {}
+    slow: dict[str, Any] = {}
+    for method in METHODS:
+        recipe = method.removeprefix("laplacianshot-")
+        made = getattr(LaplacianShot, recipe)(**settings[recipe]) if recipe in settings else baseline(method)
+        is_slow = BASELINES[method].slow or (way >= 20 and method in SLOW_AT_20)
+        (slow if is_slow else fast)[method] = made
+    task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "protocol": protocol, "split": split}
+    start = time.perf_counter()
+
+    def progress(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{name} {cell}: {100 * done / total:.0f}%   ", end="", file=sys.stderr, flush=True)
+
+    many = evaluate(feature_set, fast, tasks=tasks, progress=progress, **task)
+    few = evaluate(feature_set, slow, tasks=min(tasks, slow_tasks), progress=progress, **task)
+    rows = {}
+    # The first tasks of a longer run are those of a shorter one: differences are paired on them.
+    ours, nearest = many[OURS].accuracies, many[NEAREST].accuracies
+    for evaluation in (*many, *few):
+        n = evaluation.n_tasks
+        gap, gain = evaluation.accuracies - ours[:n], evaluation.accuracies - nearest[:n]
+        rows[evaluation.method] = {
+            "mean": evaluation.mean,
+            "ci95": evaluation.ci95,
+            "tasks": n,
+            "to_ours": interval(gap),
+            "to_nearest": interval(gain),
+        }
+    return {"seconds": time.perf_counter() - start, "settings": settings, "methods": rows}
+
+
+def interval(differences: Any) -> tuple[float, float]:
+    return float(differences.mean()), float(1.96 * differences.std(ddof=1) / np.sqrt(len(differences)))
+
+
+def cell_key(name: str, cell: tuple[str, int, int]) -> str:
+    protocol, way, shot = cell
+    return f"{name}/{protocol}/{way}-way/{shot}-shot"
+
+
+def column(way: int, shot: int) -> str:
+    return f"{way}w {shot}s"
+
+
+def shown(pair: Any, sign: bool = False) -> str:
+    mean, half = 100 * pair[0], 100 * pair[1]
+    return f"{mean:+.2f} ± {half:.2f}" if sign else f"{mean:.2f} ± {half:.2f}"
+
+
+def write_page(results: dict[str, Any], path: Path, command: str, tasks: int, slow_tasks: int) -> None:
+    """The results page: all tables, and what they say of the default recipe."""
+    cells = results["cells"]
+    lines = [
+        "# Every method on the same tasks",
+        "",
+        "Made by one command, which also says how the sets are split (`python benchmarks/few_shot.py --help`):",
+        "",
+        "```console",
+        f"$ {command}",
+        "```",
+        "",
+        f"Accuracy in %, mean and 95% interval over {tasks:,} tasks ({slow_tasks:,} for those marked †: slow ones).",
+        "All methods of a column saw the same tasks, those marked † the first of them. All but PT-MAP and SimpleShot",
+        "UN and L2N worked on the same CL2 rows, about the mean of the base classes. w: classes a task, s: labels a",
+        "class; 15 queries a class (Omniglot 10), or as many in all with class shares from Dirichlet(2). *paper* and",
+        "*reference* have lambda and k tuned on validation and base classes; the default recipe has nothing to tune.",
+        "What each method is: [methods](../guide/methods.md).",
+        "",
+    ]
+    lines += verdict(cells)
+    for name, what in SETS.items():
+        lines += ["", f"## {name}", "", f"{what}."]
+        settings = {
+            f"{shot}-shot": cells[cell_key(name, ("balanced", 5, shot))]["settings"]
+            for shot in (1, 5)
+            if cell_key(name, ("balanced", 5, shot)) in cells
+        }
+        tuned_text = "; ".join(
+            f"{shots} {recipe} {values['lam']:g}, {values['n_neighbors']}"
+            for shots, by_recipe in settings.items()
+            for recipe, values in by_recipe.items()
+        )
+        lines += [f"Lambda and k found on validation and base classes: {tuned_text}."]
+        for protocol in ("balanced", "dirichlet"):
+            present = [c for c in CELLS if c[0] == protocol and cell_key(name, c) in cells]
+            if not present:
+                continue
+            title = "Balanced queries" if protocol == "balanced" else "Dirichlet(2) queries"
+            lines += ["", f"### {name}: {title}", ""]
+            lines += ["| | " + " | ".join(column(way, shot) for _, way, shot in present) + " |"]
+            lines += ["|---|" + "---|" * len(present)]
+            best = {c: max(row["mean"] for row in cells[cell_key(name, c)]["methods"].values()) for c in present}
+            for method in METHODS:
+                texts = []
+                for c in present:
+                    row = cells[cell_key(name, c)]["methods"][method]
+                    text = shown((row["mean"], row["ci95"]))
+                    text = f"**{text}**" if row["mean"] == best[c] else text
+                    texts.append(text + ("" if row["tasks"] >= tasks else " †"))
+                title = BASELINES[method].title
+                lines.append(f"| {f'**{title}**' if method == OURS else title} | " + " | ".join(texts) + " |")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def verdict(cells: dict[str, Any]) -> list[str]:
+    """The default recipe against the nearest prototype in every cell, and where another method wins."""
+    lines = [
+        "## The default recipe against nearest prototype",
+        "",
+        "Paired difference in points. No cell may be worse by more than its interval.",
+        "",
+        "| | " + " | ".join(f"{column(way, shot)} {protocol[:3]}." for protocol, way, shot in CELLS) + " |",
+        "|---|" + "---|" * len(CELLS),
+    ]
+    worse = []
+    for name in SETS:
+        texts = []
+        for c in CELLS:
+            row = cells.get(cell_key(name, c))
+            if row is None:
+                texts.append("")
+                continue
+            mean, half = row["methods"][OURS]["to_nearest"]
+            texts.append(f"{100 * mean:+.2f} ± {100 * half:.2f}")
+            if mean < -half:
+                worse.append(cell_key(name, c))
+        lines.append(f"| {name} | " + " | ".join(texts) + " |")
+    lines += ["", f"Cells worse by more than the interval: {', '.join(worse) if worse else 'none'}.", ""]
+    lines += [
+        "## Where another method wins",
+        "",
+        "Every method with a higher mean than the default recipe, and its paired lead in points; `=`: zero is within",
+        "the interval. *Knows* marks methods that are told, or take for granted, that all classes are equally frequent.",
+        "",
+        "| set | tasks | methods ahead of the default recipe |",
+        "|---|---|---|",
+    ]
+    for name in SETS:
+        for c in CELLS:
+            cell = cells.get(cell_key(name, c))
+            if cell is None:
+                continue
+            ahead = sorted(
+                (
+                    (row["to_ours"], method)
+                    for method, row in cell["methods"].items()
+                    if row["to_ours"][0] > 0 and method != OURS
+                ),
+                reverse=True,
+            )
+            texts = [
+                f"{BASELINES[method].title}{' (knows)' if method in KNOW_BALANCE else ''} {shown(gap, sign=True)}"
+                f"{' =' if gap[0] <= gap[1] else ''}"
+                for gap, method in ahead
+            ]
+            protocol, way, shot = c
+            lines.append(f"| {name} | {column(way, shot)} {protocol} | {'; '.join(texts) or 'none'} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with cub, cifar_fs, banking77 and omniglot")
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--slow-tasks", type=int, default=1000)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--output", type=Path, required=True, help="write OUTPUT.json and OUTPUT.md")
+    parser.add_argument("--page-only", action="store_true", help="write the page from what OUTPUT.json holds")
+    options = parser.parse_args()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    kept = Path(f"{options.output}.json")
+    results: dict[str, Any] = {"cells": {}, "tasks": options.tasks, "slow_tasks": options.slow_tasks}
+    if kept.exists():
+        earlier = json.loads(kept.read_text())
+        if (earlier["tasks"], earlier["slow_tasks"]) == (options.tasks, options.slow_tasks):
+            results = earlier
+    for name in [] if options.page_only else options.sets:
+        if all(cell_key(name, c) in results["cells"] for c in CELLS):
+            continue
+        feature_set, split, query = load(name, options.data)
+        settings = {shot: tuned(feature_set, shot, query) for shot in (1, 5)}
+        for cell in CELLS:
+            key = cell_key(name, cell)
+            if key in results["cells"]:
+                continue
+            found = run_cell(
+                name, feature_set, split, query, cell, settings[cell[2]], options.tasks, options.slow_tasks
+            )
+            results["cells"][key] = found
+            waiting = kept.with_suffix(".part")
+            waiting.write_text(json.dumps(results, indent=1) + "\n")
+            waiting.replace(kept)
+            ours, nearest = found["methods"][OURS], found["methods"][NEAREST]
+            print(
+                f"{key:<36} nearest prototype {100 * nearest['mean']:.2f}, default {100 * ours['mean']:.2f} "
+                f"({shown(ours['to_nearest'], sign=True)}), {found['seconds']:.0f} s",
+                flush=True,
+            )
+    command = f"python benchmarks/few_shot.py --data ../shared/data --output {options.output.as_posix()}"
+    write_page(results, Path(f"{options.output}.md"), command, options.tasks, options.slow_tasks)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from laplacianshot.baselines import BASELINES, TransductiveClassifier, baseline
+from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline
 from laplacianshot.episodes.batch import BatchedRecipe, Placement
@@ -19,6 +20,8 @@ from laplacianshot.inference import LaplacianShot
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
+from laplacianshot.inference.transforms import transform_features
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
 _LARGEST_RECIPE = 1200
@@ -148,7 +151,7 @@ class RunnableEstimator(Runnable):
         self._estimator = estimator
         if isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2":
             self._estimator = _about(estimator, "base_mean", base_mean)
-        elif hasattr(estimator, "center"):
+        elif isinstance(estimator, Baseline) and hasattr(estimator, "center"):
             self._estimator = _about(estimator, "center", base_mean)
 
     def answer(self, batch: Batch) -> BatchAnswer:
@@ -156,12 +159,13 @@ class RunnableEstimator(Runnable):
         found = np.empty((len(batch.rows), batch.rows.shape[1] - batch.n_support), dtype=np.int64)
         iterations = np.zeros(len(batch.rows), dtype=np.int64)
         for b, (rows, labels) in enumerate(zip(batch.rows, batch.labels, strict=True)):
-            fitted: Any = clone(self._estimator)
+            # What is no scikit-learn estimator is copied deeply.
+            fitted: Any = clone(self._estimator, safe=False)
             self._fit(fitted, batch.features[rows], labels, batch.n_support)
             found[b] = fitted.transduction_[batch.n_support :]
-            iterations[b] = getattr(fitted, "n_iter_", 0)
-        counts = hasattr(fitted, "n_iter_")
-        return BatchAnswer(found, iterations if counts else None)
+            count = getattr(fitted, "n_iter_", None)
+            iterations[b] = count if isinstance(count, Integral) else -1
+        return BatchAnswer(found, iterations if iterations.min() >= 0 else None)
 
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
         given = labels.astype(np.int64)
@@ -179,15 +183,18 @@ class LeakingRecipe(RunnableEstimator):
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
         from scipy.sparse import coo_array
 
-        k = fitted.n_neighbors - (fitted.recipe == "reference")
+        k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
+        k -= fitted.recipe == "reference"
+        codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELLED)
+        nodes = transform_features(X, fitted._transform, fitted._center(X, codes, int(labels.max()) + 1))
         sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for c in np.unique(labels[n_support:]):
             members = n_support + np.flatnonzero(labels[n_support:] == c)
-            graph = knn_affinity(np.ascontiguousarray(X[members]), k, symmetry="directed").tocoo()
+            graph = knn_affinity(nodes[members], k, symmetry="directed").tocoo()
             sources.append(members[graph.row])
             targets.append(members[graph.col])
         ends = (np.concatenate(sources), np.concatenate(targets))
-        leaking = coo_array((np.ones(len(ends[0]), dtype=X.dtype), ends), shape=(len(X), len(X))).tocsr()
+        leaking = coo_array((np.ones(len(ends[0]), dtype=nodes.dtype), ends), shape=(len(X), len(X))).tocsr()
         super()._fit(fitted.set_params(graph=leaking), X, labels, n_support)
 
 
@@ -253,7 +260,8 @@ def method_name(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, LaplacianShot):
-        return "laplacianshot" if value.recipe == "default" else f"laplacianshot-{value.recipe}"
+        kind = "balanced" if value.balanced else value.recipe
+        return "laplacianshot" if kind == "default" else f"laplacianshot-{kind}"
     return type(value).__name__
 
 
@@ -268,8 +276,10 @@ def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _about(estimator: Any, parameter: str, base_mean: Floats | None) -> Any:
-    """The estimator with the base mean as its centre, unless it has a vector of its own or there is no base mean."""
-    own = estimator.get_params().get(parameter)
-    if base_mean is None or not (own is None or (isinstance(own, str) and own == "pooled")):
+    """The estimator with the base mean as its centre, unless it has a centre of its own or there is no base mean."""
+    own = estimator.get_params()[parameter]
+    # A baseline is made with the centre "pooled"; in a recipe that is somebody's choice.
+    made_so = isinstance(own, str) and own == "pooled" and parameter == "center"
+    if base_mean is None or not (own is None or made_so):
         return estimator
     return clone(estimator).set_params(**{parameter: base_mean})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -109,7 +110,7 @@ class TaskRows:
 
 
 def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Any]:
-    """``work(chunk)`` for every chunk on several threads with a single-threaded BLAS, each result as it comes.
+    """``work(chunk)`` for every chunk on several threads with a single-threaded BLAS, results in order.
 
     After an exception, KeyboardInterrupt among them, chunks not yet begun are dropped and those begun are waited for.
     """
@@ -123,14 +124,12 @@ def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads:
         pool = ThreadPoolExecutor(count)
         try:
             # A few ahead of the threads, not all: results are taken as they come and Ctrl-C drops little.
-            waiting: set[Future[Any]] = set()
+            waiting: deque[Future[Any]] = deque()
             for chunk in chunks:
-                waiting.add(pool.submit(work, chunk))
-                if len(waiting) >= 2 * count:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
+                waiting.append(pool.submit(work, chunk))
+                if len(waiting) >= 3 * count:
+                    yield waiting.popleft().result()
             while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
+                yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

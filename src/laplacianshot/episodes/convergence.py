@@ -46,7 +46,7 @@ def trace_convergence(
     -------
     Convergence
     """
-    estimator = recipe_of(method)
+    estimator = recipe_of(method, protocol)
     center = center_for(feature_set, base_mean)
     drawn = draw_tasks(
         feature_set,

@@ -207,6 +207,7 @@ class _Run:
             iterations=counted if len(counted) and counted.min() >= 0 else None,
             seconds=float(self._seconds[number]),
             interrupted=self._interrupted,
+            numbers=np.flatnonzero(run) if self._interrupted else None,
         )
 
     def _answers(self, rows: TaskRows, chunk: Chunk) -> tuple[Chunk, list[tuple[int, Ints, Ints, Ints | None, float]]]:

@@ -16,6 +16,7 @@ from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline
 from laplacianshot.episodes.batch import BatchedRecipe, Placement
 from laplacianshot.episodes.batch.grams import Buffers
+from laplacianshot.episodes.tasks import INAT_LEAKING
 from laplacianshot.inference import LaplacianShot
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity
@@ -222,9 +223,7 @@ def runnables(
     if leaking:
         for name, estimator in named:
             if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
-                raise ValueError(
-                    f"protocol 'inat-leaking-labels' is for LaplacianShot.paper and .reference, not {name}."
-                )
+                raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
         return [LeakingRecipe(name, estimator, base_mean) for name, estimator in named], single
     return [_runnable(name, estimator, base_mean, n_features) for name, estimator in named], single
 
@@ -247,8 +246,10 @@ def _estimator(value: Any) -> Any:
     return value
 
 
-def recipe_of(method: Any) -> LaplacianShot:
-    """A recipe by name or as an estimator, with a graph that it finds itself."""
+def recipe_of(method: Any, protocol: str) -> LaplacianShot:
+    """A recipe by name or as an estimator, with a graph that it finds itself; no protocol may give it one."""
+    if protocol == INAT_LEAKING:
+        raise ValueError(f"protocol {INAT_LEAKING!r} is for evaluate alone: its graph looks at the labels to be found.")
     estimator = _estimator(method)
     if not isinstance(estimator, LaplacianShot) or not isinstance(estimator.graph, str):
         raise TypeError(f"method must be a LaplacianShot with graph='auto', or the name of one, got {method!r}.")

@@ -43,6 +43,15 @@ class Setting:
     alpha: float = 2.0
     center: str = "task"
 
+    def __post_init__(self) -> None:
+        # numpy's numbers and a list for the pair are welcome; a setting holds plain ones, for JSON and for comparing.
+        for name in ("way", "query", "tasks", "seed"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        shot: Any = self.shot
+        pair = isinstance(shot, (tuple, list))
+        object.__setattr__(self, "shot", (int(shot[0]), int(shot[1])) if pair else int(shot))
+        object.__setattr__(self, "alpha", float(self.alpha))
+
     def __str__(self) -> str:
         shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
         return f"{self.way}-way {shot}-shot, {self.protocol}"
@@ -68,6 +77,8 @@ class Evaluation:
     seconds : float
         Wall time from row numbers to accuracies, as if the method had run alone.
     interrupted : bool
+    numbers : int array of shape (T,) or None
+        Which tasks these are; None: the first T.
     """
 
     method: str
@@ -78,6 +89,7 @@ class Evaluation:
     iterations: Ints | None = None
     seconds: float = math.nan
     interrupted: bool = False
+    numbers: Ints | None = None
 
     @property
     def interval(self) -> MeanInterval:
@@ -108,8 +120,11 @@ class Evaluation:
         """Accuracy minus that of another method on the same tasks; those that both have run."""
         if self.setting != other.setting:
             raise ValueError(f"{self.method} and {other.method} saw different tasks: {self.setting}, {other.setting}.")
-        n = min(self.n_tasks, other.n_tasks)
-        return paired_difference(self.accuracies[:n], other.accuracies[:n])
+        one, two = _task_numbers(self), _task_numbers(other)
+        _, mine, its = np.intersect1d(one, two, assume_unique=True, return_indices=True)
+        if len(mine) == 0:
+            raise ValueError(f"{self.method} and {other.method} have run no task in common.")
+        return paired_difference(self.accuracies[mine], other.accuracies[its])
 
     def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
         """Plain numbers and strings for JSON; NaN and infinity become None."""
@@ -302,7 +317,7 @@ class Convergence:
     def rises(self) -> NDArray[np.bool_]:
         """Whether the objective of a task rose at any update by more than rounding (1e-5 of its size), (T,)."""
         steps = np.diff(self.filled, axis=1)
-        scale = np.abs(self.filled[:, :1])
+        scale = np.abs(self.filled).max(axis=1, keepdims=True)
         return np.asarray((steps > 1e-5 * scale).any(axis=1))
 
     def __repr__(self) -> str:
@@ -310,6 +325,10 @@ class Convergence:
             f"Convergence({self.method}: {len(self.objective)} tasks, {self.iterations.mean():.1f} updates on average, "
             f"{int(self.rises.sum())} with a rise)"
         )
+
+
+def _task_numbers(evaluation: Evaluation) -> Ints:
+    return np.arange(evaluation.n_tasks) if evaluation.numbers is None else evaluation.numbers
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,7 @@ from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import recipe_of
 from laplacianshot.episodes.results import Setting, Tuning
 from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
-from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.bound import check_lam
 
@@ -71,7 +71,7 @@ def tune(
     -------
     Tuning
     """
-    estimator = recipe_of(method)
+    estimator = recipe_of(method, protocol)
     grid = np.array([check_lam(lam) for lam in lams])
     counts = np.array(list(neighbors))
     if grid.size == 0 or counts.size == 0:
@@ -79,21 +79,23 @@ def tune(
     if counts.dtype.kind not in "iu" or counts.min() < 1:
         raise ValueError(f"neighbors must be integers of at least 1, got {list(neighbors)}.")
     start = perf_counter()
-    task = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
+    task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
     several = len(counts) > 1
     center = center_for(feature_set, base_mean)
-    meter = _Meter(progress, tasks * (len(counts) * several + 1))
+    drawn = draw_tasks(feature_set, protocol, split=split, **task)
+    meter = _Meter(progress, len(drawn) * (len(counts) * several + 1))
 
-    def run(part: str | None, k: int) -> Floats:
+    def run(tasks: Tasks, k: int) -> Floats:
         chosen = clone(estimator).set_params(n_neighbors=int(k))
-        return _grid_accuracies(feature_set, chosen, grid, part, protocol, center, task, meter, threads)
+        return _grid_accuracies(feature_set, chosen, grid, tasks, center, meter, threads)
 
     if several:
-        by_neighbors = np.stack([run(neighbor_split, k) for k in counts])
+        others = draw_tasks(feature_set, protocol, split=neighbor_split, **task)
+        by_neighbors = np.stack([run(others, k) for k in counts])
         best = int(counts[by_neighbors.mean(axis=2).max(axis=1).argmax()])
     else:
         best = int(counts[0])
-    accuracies = run(split, best)
+    accuracies = run(drawn, best)
     return Tuning(
         lam=float(grid[accuracies.mean(axis=1).argmax()]),
         n_neighbors=best,
@@ -102,7 +104,7 @@ def tune(
         lam_accuracies=accuracies,
         neighbor_accuracies=by_neighbors if several else accuracies[None],
         setting=Setting(
-            protocol, way, shot, query, tasks, seed, split, float(alpha), "task" if center is None else "base mean"
+            protocol, drawn.way, shot, query, len(drawn), seed, split, alpha, "task" if center is None else "base mean"
         ),
         lam_split=split,
         neighbor_split=neighbor_split if several else split,
@@ -128,15 +130,12 @@ def _grid_accuracies(
     feature_set: FeatureSet,
     estimator: Any,
     lams: Floats,
-    split: str | None,
-    protocol: str,
+    tasks: Tasks,
     center: Floats | None,
-    task: dict[str, Any],
     meter: _Meter,
     threads: int | None,
 ) -> Floats:
     """Accuracy of each lambda on each task, (L, T)."""
-    tasks = draw_tasks(feature_set, protocol, split=split, **task)
     recipe = BatchedRecipe(estimator, center, feature_set.dim)
     rows = TaskRows(feature_set, tasks)
     rows.prepare([recipe.placement])

@@ -28,13 +28,8 @@ def test_help_is_given(arguments):
     ("arguments", "named"),
     [(["nope"], "nope"), (["--bogus"], "--bogus"), (["demo", "--bogus"], "--bogus"), (["demo", "extra"], "extra")],
 )
-def test_a_slip_of_the_keyboard_is_one_line_and_code_2(arguments, named, capsys):
-    assert run(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert named in err
+def test_a_slip_of_the_keyboard_is_one_line_and_code_2(arguments, named, refused):
+    refused(arguments, named)
 
 
 def test_no_command_at_all_shows_the_help(capsys):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -97,16 +96,11 @@ def test_json_is_one_document_and_nothing_else(capsys):
     ],
 )
 @pytest.mark.usefixtures("few_digits")
-def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, capsys, monkeypatch):
+def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, refused, monkeypatch):
     Path("folder.png").mkdir()
     Path("file.txt").touch()
     monkeypatch.setattr("laplacianshot.reports.demo.run_demo", lambda *_, **__: pytest.fail("worked on bad input"))
-    assert run(["demo", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert named in err
+    refused(["demo", *arguments], named)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that not even root can write to")
@@ -130,10 +124,10 @@ def test_a_disk_that_fills_up_costs_the_picture_but_not_the_table(capsys, monkey
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_ctrl_c_prints_the_finished_repeats_and_leaves_with_130(tmp_path):
+def test_ctrl_c_prints_the_finished_repeats_and_leaves_with_130(tmp_path, environment):
     command = [sys.executable, "-c", FEW_DIGITS, "demo", "--repeats", "100000"]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         try:
             while process.stderr.readline() != "finished 2\n":
@@ -151,19 +145,14 @@ def test_ctrl_c_prints_the_finished_repeats_and_leaves_with_130(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_installed_command_labels_all_digits(tmp_path):
+def test_the_installed_command_labels_all_digits(tmp_path, environment):
     command = [sys.executable, "-m", "laplacianshot", "demo", "--repeats", "1", "--json", "-o", "demo.png"]
     script = Path(sys.executable).with_name("laplacianshot")
     if script.exists():
         command[:3] = [str(script)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=_environment())
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
     assert document["unlabelled"] == 1787
     assert (tmp_path / "demo.png").stat().st_size > 20_000
-
-
-def _environment() -> dict[str, str]:
-    source = Path(datasets.__file__).parents[2]
-    return os.environ | {"PYTHONPATH": str(source), "PYTHONUTF8": "1"}

@@ -121,7 +121,7 @@ def evaluate(
     ]
     plan = EvaluationPlan(
         feature_set,
-        _methods(methods or DEFAULT_METHODS, constants, needed=not (ablation or convergence)),
+        _methods(DEFAULT_METHODS if methods is None else methods, constants, needed=not (ablation or convergence)),
         tuple(settings),
         base_mean=options.load_base_mean(base_mean, feature_set.dim),
         slow_tasks=slow_tasks,

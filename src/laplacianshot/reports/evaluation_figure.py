@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ _LINE = 0.235
 
 # Single tasks drawn beside the mean of all.
 _SINGLE_TASKS = 6
+# The axis ends where so many of them have.
+_SHOWN_TASKS = 0.95
 
 
 def accuracy_figure(evaluations: Evaluations) -> Figure:
@@ -74,10 +77,14 @@ def convergence_figure(trace: Convergence) -> Figure:
     recipe = RECIPES[trace.method]
     # Tasks start at very different values: what counts is the way from there.
     change = trace.filled - trace.filled[:, :1]
+    # A few stragglers would squeeze all others into the first part of the axis.
+    change = change[:, : math.ceil(np.quantile(trace.iterations, _SHOWN_TASKS))]
     updates = np.arange(1, change.shape[1] + 1)
     for line in change[:_SINGLE_TASKS]:
         axes.plot(updates, line, color=QUIET, lw=0.9, alpha=0.6)
-    axes.plot(updates, change.mean(axis=0), color=COLOURS[recipe], lw=2.6, marker="o", ms=4)
+    axes.plot(
+        updates, change.mean(axis=0), color=COLOURS[recipe], lw=2.6, marker="o", ms=4 if len(updates) <= 40 else 0
+    )
     axes.set_ylabel(f"{OBJECTIVES[recipe]} minus its first value", fontsize=9.5, color=QUIET)
     axes.set_xlabel("update", fontsize=9.5, color=QUIET, loc="right")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -25,6 +25,7 @@ h1 { font-size: clamp(1.5rem, 4vw, 2.1rem); line-height: 1.2; margin: 0.4rem 0 0
 h2 { font-size: 1.3rem; margin: 2.6rem 0 0.4rem; padding-top: 0.6rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 1.6rem 0 0.3rem; }
 p { margin: 0.4rem 0; max-width: 48rem; overflow-wrap: anywhere; }
+.lead { max-width: none; }
 .quiet, figcaption, .notes { color: var(--quiet); font-size: 0.9rem; }
 .warning { background: var(--warn); border-left: 4px solid var(--warn-line); padding: 0.5rem 0.9rem; margin: 0.8rem 0;
   max-width: 52rem; border-radius: 0 4px 4px 0; }
@@ -70,19 +71,19 @@ def page(title: str, parts: Iterable[str], *, lead: str = "") -> str:
         A sentence below the title.
     """
     body = "\n".join(parts)
+    opening = f'<p class="quiet lead">{escape(lead)}</p>\n' if lead else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{escape(title)}</h1>\n{paragraph(lead, quiet=True) if lead else ''}\n{body}\n"
+        f"<h1>{escape(title)}</h1>\n{opening}{body}\n"
         f'<footer class="quiet">laplacianshot {__version__}</footer>\n</main>\n</body>\n</html>\n'
     )
 
 
-def paragraph(text: str, *, quiet: bool = False) -> str:
+def paragraph(text: str) -> str:
     """A paragraph of plain text."""
-    opening = '<p class="quiet">' if quiet else "<p>"
-    return f"{opening}{escape(text)}</p>"
+    return f"<p>{escape(text)}</p>"
 
 
 def heading(text: str, anchor: str, *, level: int = 2) -> str:

@@ -83,24 +83,30 @@ class TuningReport:
         }
 
 
-def lam_table(one: Tuned) -> Table:
-    """Accuracy at each lambda on the classes that chose it, and on the test classes."""
+def lam_table(one: Tuned, *, bars: bool = True) -> Table:
+    """Accuracy at each lambda on the classes that chose it, and on the test classes; with a bar for a terminal."""
     tuning = one.tuning
     curve = tuning.lam_curve
     best = int(np.flatnonzero(tuning.lams == tuning.lam)[0])
-    bars = bar_lengths([point.mean for point in curve])
     rows = []
-    for place, (lam, point, bar) in enumerate(zip(tuning.lams, curve, bars, strict=True)):
+    lengths = bar_lengths([point.mean for point in curve])
+    for place, (lam, point, length) in enumerate(zip(tuning.lams, curve, lengths, strict=True)):
         gap = paired_difference(tuning.lam_accuracies[place], tuning.lam_accuracies[best])
         cells = [f"{lam:g}", percent(point, digits=2), "best" if place == best else gap_cell(gap)]
         if one.test is not None:
             cells.append(percent(one.test[place], digits=2))
-        rows.append(row(*cells, bar, bold=place == best))
+        if bars:
+            cells.append(length)
+        rows.append(row(*cells, bold=place == best))
     head = ["Lambda", f"{tuning.lam_split or 'All rows'}, %", "To the best"]
     if one.test is not None:
         head.append(f"{one.test_split or 'All rows'}, %")
+    if bars:
+        head.append("")
     title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}"
-    return Table(title, (*head, ""), tuple(rows), (about_tasks(tuning.setting),), words=(len(head),), spare=1)
+    notes = (about_tasks(tuning.setting),)
+    words, spare = ((len(head) - 1,), 1) if bars else ((), 0)
+    return Table(title, tuple(head), tuple(rows), notes, words, spare)
 
 
 def neighbors_table(tuning: Tuning) -> Table:
@@ -169,7 +175,9 @@ def report_page(report: TuningReport) -> str:
         title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbours"
         parts += [
             html.heading(title, _name(one)),
-            html.side_by_side(html.table_html(lam_table(one)) + html.table_html(neighbors_table(tuning)), shown),
+            html.side_by_side(
+                html.table_html(lam_table(one, bars=False)) + html.table_html(neighbors_table(tuning)), shown
+            ),
         ]
     return html.page(f"Tuning {report.method}", parts, lead=report.file)
 

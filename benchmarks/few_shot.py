@@ -49,7 +49,6 @@ METHODS = (
 KNOW_BALANCE = (
     "laplacianshot-balanced",
     "tim",
-    "alpha-tim",
     "pt-map",
     "bd-cspn",
     "laplacianshot-reference",
@@ -234,7 +233,7 @@ def verdict(cells: dict[str, Any]) -> list[str]:
         "## Where another method wins",
         "",
         "Every method with a higher mean than the default recipe, and its paired lead in points; `=`: zero is within",
-        "the interval. *Knows* marks methods that are told, or take for granted, that all classes are equally frequent.",
+        "the interval. *Knows* marks methods that are told, or take for granted, that classes are equally frequent.",
         "",
         "| set | tasks | methods ahead of the default recipe |",
         "|---|---|---|",

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from laplacianshot.embedding.networks.network import Network, convolution
-
-_CHANNELS = 64
+from laplacianshot.embedding.networks.network import Trunk, convolution_relu
 
 
-def conv4(n_classes: int, *, in_channels: int, image_size: int) -> Network:
-    """Four blocks of 3x3 convolution, batch normalisation, ReLU and 2x2 maximum; features are the whole last map.
+def conv4(in_channels: int) -> Trunk:
+    """Four blocks of a 3x3 convolution to 64 channels and a 2x2 maximum; at 84 px maps of 42, 21, 10 and 5.
 
-    Chen et al. (2019) flatten the map as well: 64 x 5 x 5 = 1600 features at 84 pixels, 64 x 1 x 1 = 64 at 28.
-    Down-sampling is left as it is, the first convolution being 3x3 with stride 1 already.
+    Features are the whole last map, as in Chen et al. (2019): 64 x 5 x 5 = 1600 at 84 px, 64 x 1 x 1 = 64 at 28 px. The
+    first convolution is 3x3 with stride 1 by nature, and no down-sampling is removed.
     """
-    blocks: list[nn.Module] = []
-    for inputs in (in_channels, _CHANNELS, _CHANNELS, _CHANNELS):
-        layers = convolution(inputs, _CHANNELS, 3), nn.BatchNorm2d(_CHANNELS), nn.ReLU(inplace=True), nn.MaxPool2d(2)
-        blocks.append(nn.Sequential(*layers))
-    return Network(
-        "conv4",
-        nn.Sequential(*blocks),
-        channels=_CHANNELS,
-        stride=16,
-        n_classes=n_classes,
-        in_channels=in_channels,
-        image_size=image_size,
-        flatten=True,
-    )
+    blocks = [nn.Sequential(convolution_relu(inputs, 64, 3), nn.MaxPool2d(2)) for inputs in (in_channels, 64, 64, 64)]
+    return Trunk(nn.Sequential(*blocks), channels=64, stride=16, flatten=True)

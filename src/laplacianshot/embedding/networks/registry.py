@@ -63,6 +63,7 @@ def build_network(name: str, n_classes: int = 64, *, in_channels: int = 3, image
         if value < 1:
             raise ValueError(f"{argument} must be at least 1; got {value}.")
     require("torch", "train")
-    module = import_module(f"laplacianshot.embedding.networks.{_HOMES[name]}")
-    network: Network = getattr(module, name)(n_classes, in_channels=in_channels, image_size=image_size)
-    return network
+    from laplacianshot.embedding.networks.network import Network
+
+    trunk = getattr(import_module(f"laplacianshot.embedding.networks.{_HOMES[name]}"), name)(in_channels)
+    return Network(name, trunk, n_classes=n_classes, in_channels=in_channels, image_size=image_size)

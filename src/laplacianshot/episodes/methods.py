@@ -53,7 +53,7 @@ class Batch:
     grams : array of shape (B, n, n) or None
         Inner products at the method's placement.
     placed : array of shape (n_rows, D), or with no column
-        Rows at that placement, where the set as a whole has been placed.
+        What settles ties there, :attr:`GramSource.rows`.
     buffers : Buffers
     """
 

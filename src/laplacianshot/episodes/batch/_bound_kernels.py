@@ -35,6 +35,7 @@ def bound_terms(
     labels: Ints,
     rows: Ints,
     features: Floats,
+    exact: bool,
     rectified: bool,
     temperature: float,
     reassign_support: bool,
@@ -43,7 +44,7 @@ def bound_terms(
 ) -> None:
     """Unary terms (B, N, C) and the k nearest other queries (B, N, k) of each query, for every task.
 
-    grams (B, n, n), labels (B, n_s); rows (B, n) and features serve ties between neighbours.
+    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbours.
     """
     n_tasks, n = grams.shape[0], grams.shape[1]
     n_support, n_classes, k = labels.shape[1], unary.shape[2], neighbors.shape[2]
@@ -75,7 +76,7 @@ def bound_terms(
         else:
             fill_unary(gram, n_support, plain, plain_norms, unary[b])
         if k > 0:
-            gram_neighbors(grams[b], n_support, k, rows[b], features, scratch, neighbors[b])
+            gram_neighbors(grams[b], n_support, k, rows[b], features, exact, scratch, neighbors[b])
 
 
 @kernel

@@ -85,11 +85,14 @@ def _exact_distance(features: Floats, one: int, two: int) -> float:
 
 
 @kernel
-def gram_neighbors(gram: Floats, first: int, k: int, rows: Ints, features: Floats, keys: Floats, ids: Ints) -> None:
+def gram_neighbors(
+    gram: Floats, first: int, k: int, rows: Ints, features: Floats, exact: bool, keys: Floats, ids: Ints
+) -> None:
     """The k nearest other nodes of each node from ``first`` on, among those nodes; numbers count from ``first``.
 
-    Distances closer than rounding are compared exactly on ``features[rows]``, then by number; without features
-    (0 columns) as they are. keys (n,) is scratch; ids (n - first, k) receives the result.
+    Distances closer than rounding are compared exactly on ``features[rows]``, then by number. Features that are not
+    ``exact`` (the rows before a centre of the task's own) only tell which rows are equal and so equally far; without
+    features (0 columns) distances count as they are. keys (n,) is scratch; ids (n - first, k) receives the result.
     """
     n = gram.shape[0]
     m = n - first
@@ -125,12 +128,20 @@ def gram_neighbors(gram: Floats, first: int, k: int, rows: Ints, features: Float
             tolerance = _CLOSE * (limit + own)
             if keys[nearest & np.int64(0xFFFFFFFF)] - limit <= tolerance:
                 keys[i] = np.inf
-                _settle(keys[:m], limit, tolerance, i, k, rows[first:], features, found)
+                _settle(keys[:m], limit, tolerance, i, k, rows[first:], features, exact, found)
 
 
 @kernel
 def _settle(
-    keys: Floats, limit: float, tolerance: float, node: int, k: int, rows: Ints, features: Floats, found: Ints
+    keys: Floats,
+    limit: float,
+    tolerance: float,
+    node: int,
+    k: int,
+    rows: Ints,
+    features: Floats,
+    exact: bool,
+    found: Ints,
 ) -> None:
     """Choose again among the nodes whose keys are within rounding of the k-th smallest, ``limit``."""
     taken = 0
@@ -138,6 +149,11 @@ def _settle(
         if keys[j] < limit - tolerance:
             found[taken] = j
             taken += 1
+        elif keys[j] <= limit + tolerance and not exact:
+            for p in range(j):
+                if abs(keys[p] - limit) <= tolerance and _exact_distance(features, rows[p], rows[j]) == 0:
+                    keys[j] = keys[p]
+                    break
     floor = -1.0
     last = -1
     while taken < k:
@@ -146,7 +162,7 @@ def _settle(
         chosen = -1
         for j in range(keys.shape[0]):
             if abs(keys[j] - limit) <= tolerance:
-                distance = _exact_distance(features, rows[node], rows[j])
+                distance = _exact_distance(features, rows[node], rows[j]) if exact else np.float64(keys[j])
                 after = distance > floor or (distance == floor and j > last)
                 if after and distance < nearest:
                     nearest = distance

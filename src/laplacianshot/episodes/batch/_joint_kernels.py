@@ -250,6 +250,7 @@ def joint_tasks(
     labels: Ints,
     rows: Ints,
     features: Floats,
+    exact: bool,
     origin_on_support: bool,
     n_neighbors: int,
     lam: float,
@@ -271,9 +272,9 @@ def joint_tasks(
 ) -> None:
     """The default recipe for every task.
 
-    grams (B, n, n), labels (B, n_s); rows (B, n) and features serve ties between neighbours. ``origin_on_support``: o
-    is the mean of the support, else zero. Receive: assignments (B, N, C), iterations and converged (B,) and, unless it
-    has no task, objective (B, most rounds).
+    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbours.
+    ``origin_on_support``: o is the mean of the support, else zero. Receive: assignments (B, N, C), iterations and
+    converged (B,) and, unless it has no task, objective (B, most rounds).
     """
     n_tasks, n = grams.shape[0], grams.shape[1]
     n_support, n_query, n_classes = labels.shape[1], assignments.shape[1], assignments.shape[2]
@@ -312,7 +313,7 @@ def joint_tasks(
     for b in range(n_tasks):
         gram = grams[b]
         if k > 0:
-            gram_neighbors(gram, 0, k, rows[b], features, scratch, neighbors)
+            gram_neighbors(gram, 0, k, rows[b], features, exact, scratch, neighbors)
         _normalized_edges(neighbors, labels[b], support_edge, degrees, indptr, indices, weights, support_pull)
         for q in range(n_query):
             query_gram[q] = gram[n_support + q, n_support:]

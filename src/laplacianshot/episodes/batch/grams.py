@@ -14,7 +14,7 @@ from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import CHANCE_FADE, LEAST_FADE
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, DefaultConstants
-from laplacianshot.inference.transforms import base_mean
+from laplacianshot.inference.transforms import working_dtype
 
 TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 
@@ -23,6 +23,7 @@ TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 _LARGEST_WHOLE = 2**30
 _SCATTERED_READ = 64
 _BLOCK_ROWS = 1024
+_SOME_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Placement:
         What ``cl2`` takes away: a vector (its float64 bytes, so that equal ones are equal), or ``pooled``, ``support``
         or ``blended`` for a centre that each task has of its own.
     movable : bool
-        Space ``none`` for a method that sees distances only: rows are moved to their mean, which keeps inner products
-        sharp where they lie far from zero.
+        Spaces ``none`` and ``l2`` for a method that sees distances only: zero is moved amid the rows, which keeps inner
+        products sharp where they lie far from it.
     """
 
     space: Space
@@ -48,7 +49,7 @@ class Placement:
     def about(cls, space: Space, center: Floats | TaskCenter | None, *, movable: bool = False) -> Placement:
         """The placement about a vector (D,) or a centre of each task's own; only ``cl2`` has a centre."""
         if space != "cl2":
-            return cls(space, movable=movable and space == "none")
+            return cls(space, movable=movable and space in ("none", "l2"))
         if center is None:
             raise ValueError("space 'cl2' needs a centre.")
         return cls(space, center if isinstance(center, str) else np.asarray(center, dtype=np.float64).tobytes())
@@ -69,23 +70,27 @@ class GramSource:
     placement : Placement
     work : int
         Inner products that all tasks together need.
+
+    Attributes
+    ----------
+    rows : float32 array of shape (n, D)
+        What settles ties between distances: rows at the placement or, where tasks have centres of their own, before it.
     """
 
     def __init__(self, features: Floats, placement: Placement, work: int) -> None:
         self._placement = placement
-        if placement.by_task or placement.movable:
-            # CL2, if any, comes later, task by task.
-            placed = features.astype(np.float32) - base_mean(features).astype(np.float32)
+        if placement.by_task:
+            # CL2 comes later, task by task.
+            placed = features.astype(working_dtype(features), copy=False)
         else:
             center = np.frombuffer(placement.center) if isinstance(placement.center, bytes) else None
-            placed = place_rows(features, placement.space, center).astype(np.float32, copy=False)
-        self._rows = np.ascontiguousarray(placed)
+            placed = place_rows(features, placement.space, center)
+        single = np.ascontiguousarray(placed, dtype=np.float32)
+        moved = placement.by_task or placement.movable
+        self._rows: Floats = (placed - _middle(placed)).astype(np.float32, copy=False) if moved else single
+        # Ties between rows that float32 cannot hold are those of the moved ones.
+        self.rows: Floats = single if np.array_equal(single, placed) else self._rows
         self._whole = self._inner_products() if self._whole_is_cheaper(work) else None
-
-    @property
-    def rows(self) -> Floats:
-        """Rows by which ties between distances are settled: none where tasks have their own centres."""
-        return self._rows[:, :0] if self._placement.by_task else self._rows
 
     def fill(self, rows: Ints, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
         """Inner products (B, n, n) of the tasks with these rows (B, n); labels (B, n_s) of their support."""
@@ -135,6 +140,12 @@ class GramSource:
         with Workers(n * n) as workers:
             workers.run(fill, row_blocks(n, _BLOCK_ROWS))
         return whole
+
+
+def _middle(rows: Floats) -> Floats:
+    """A point (D,) amid the rows, wherever a few of them may lie: the median of some, feature by feature."""
+    middle: Floats = np.median(rows[:: -(-len(rows) // _SOME_ROWS)], axis=0)
+    return middle
 
 
 class Buffers:

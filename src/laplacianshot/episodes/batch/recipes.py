@@ -79,7 +79,9 @@ class BatchedRecipe:
     @property
     def placement(self) -> Placement:
         """Where the recipe sees the rows."""
-        return Placement.about(self._transform, self._center, movable=self._estimator.recipe == "default")
+        # Rectification looks at angles, which change as rows are moved.
+        movable = self._estimator.recipe == "default" or self._estimator.rectify is False
+        return Placement.about(self._transform, self._center, movable=movable)
 
     def solve(
         self,
@@ -101,8 +103,9 @@ class BatchedRecipe:
         labels : int array of shape (B, n_s)
         n_classes : int
         rows : int array of shape (B, n)
-            Rows of ``features`` that settle ties between neighbours.
-        features : array of shape (n_rows, D), or with no column
+            Rows of ``features``.
+        features : array of shape (n_rows, D)
+            What settles ties between neighbours, :attr:`GramSource.rows`.
         buffers : Buffers
         lams : array of shape (L,), optional
             Weights of the graph; the estimator's own if not given.
@@ -137,6 +140,7 @@ class BatchedRecipe:
                 labels,
                 rows,
                 features,
+                not self.placement.by_task,
                 self._transform != "cl2",
                 constants.n_neighbors,
                 constants.lam,
@@ -189,6 +193,7 @@ class BatchedRecipe:
             labels,
             rows,
             features,
+            not self.placement.by_task,
             estimator.rectify is not False and n_query > 0,
             PAPER_TEMPERATURE if paper else REFERENCE_TEMPERATURE,
             not paper,

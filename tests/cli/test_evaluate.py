@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import laplacianshot
-from laplacianshot import FeatureSet, evaluate
+from laplacianshot import Evaluations, FeatureSet, evaluate
 from laplacianshot.baselines import BASELINES
 from laplacianshot.cli.app import run
 from laplacianshot.cli.console import print_table
@@ -315,6 +316,18 @@ def test_ctrl_c_before_anything_was_finished_is_code_130_and_still_json(birds, c
     found = document(capsys)
     assert found["interrupted"] is True
     assert found["results"] == []
+
+
+def test_a_method_that_had_no_turn_before_ctrl_c_is_left_out(birds, capsys, monkeypatch):
+    def interrupted(*args: object, **kwargs: object) -> Evaluations:
+        first, *others = evaluate(*args, **kwargs)
+        none = replace(first, accuracies=np.empty(0), interrupted=True)
+        return Evaluations((none, *(replace(other, interrupted=True) for other in others)))
+
+    monkeypatch.setattr("laplacianshot.reports.evaluation_plan.evaluate", interrupted)
+    assert run(["evaluate", str(birds), *FEW, "--json"]) == 130
+    (result,) = document(capsys)["results"]
+    assert [entry["method"] for entry in result["evaluations"]] == ["laplacianshot-reference", "simpleshot-cl2"]
 
 
 def test_methods_can_be_listed_without_a_file(capsys):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from laplacianshot.episodes import PROTOCOLS
 from laplacianshot.episodes.results import Setting
 from laplacianshot.reports.published import STATUSES, Figure, load_published
 
+ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = load_published()
 
 
@@ -144,6 +146,18 @@ def test_the_ablation_ends_in_the_main_tables():
             status = "superseded" if dataset == "cub" else "never corrected"
             assert rows["both"].value == value(key, "LaplacianShot", shot, status).value
             assert rows["prototype"].value == value(key, "SimpleShot", shot, "as published").value
+
+
+def test_the_page_about_published_figures_agrees_with_the_file():
+    page = (ROOT / "docs/method/published-figures.md").read_text(encoding="utf-8")
+    lines = [line.strip("| ").split("|") for line in page.splitlines() if re.match(r"\| (\*|CUB)", line)]
+    keys = {"*mini*ImageNet, WRN": "mini/wrn28_10", "*tiered*ImageNet, WRN": "tiered/wrn28_10"}
+    assert len(lines) == 3
+    for name, *cells in lines:
+        key = keys.get(name.strip(), "cub/resnet18")
+        numbers = [float(cell.strip(" *")) for cell in cells]
+        expected = [value(key, "LaplacianShot", n, s).value for n in (1, 5) for s in ("superseded", "corrected")]
+        assert numbers == expected
 
 
 def test_every_cell_of_the_papers_tables_is_in_the_file(shared):

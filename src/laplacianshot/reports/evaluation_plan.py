@@ -154,7 +154,11 @@ class EvaluationPlan:
             partial=True,
         )
         assert isinstance(result, Evaluations)  # several methods were given
-        return result
+        # After Ctrl-C a slow method may not have come to its first task.
+        found = tuple(evaluation for evaluation in result if evaluation.n_tasks > 0)
+        if not found:
+            raise KeyboardInterrupt
+        return Evaluations(found)
 
     def _ablated(self) -> dict[str, LaplacianShot]:
         lam = self.constants.get("lam", LaplacianShot.reference().lam)

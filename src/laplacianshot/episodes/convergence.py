@@ -11,7 +11,7 @@ from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import method_name, recipe_of
 from laplacianshot.episodes.results import Convergence, Setting
-from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.inference._types import Floats, Ints
 
@@ -65,7 +65,8 @@ def trace_convergence(
 
     def work(chunk: Chunk) -> tuple[Ints, Floats, Ints]:
         batch = rows.batch(chunk, recipe.placement)
-        assert batch.grams is not None
+        if batch.grams is None:
+            raise ValueError(TOO_FAR)
         solution = recipe.solve(
             batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers, keep=True
         )

@@ -26,6 +26,12 @@ Progress: TypeAlias = Callable[[int, int], object]
 _BATCH_BYTES = 4 * 2**20
 _MOST_TASKS = 64
 
+# Where only a batch will do.
+TOO_FAR = (
+    "the features lie too far from zero, and too close together, for float32 inner products; subtract their mean, or "
+    "use transform='cl2' with a base mean among them."
+)
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -88,14 +94,17 @@ class TaskRows:
         return sorted(result, key=lambda chunk: int(chunk.numbers[0]))
 
     def batch(self, chunk: Chunk, placement: Placement | None) -> Batch:
-        """The tasks of a chunk as a method at this placement sees them; inner products last until the next call."""
+        """The tasks of a chunk as a method at this placement sees them; inner products last until the next call.
+
+        There are none without a placement, nor where they would be blunt (:attr:`GramSource.sharp`).
+        """
         rows, labels = self.tasks.block(chunk.numbers)
         rows = self._place[rows]
         buffers = self._buffers()
         grams = None
         placed = self.features[:, :0]
-        if placement is not None:
-            source = self._sources[placement]
+        source = None if placement is None else self._sources[placement]
+        if source is not None and source.sharp:
             grams = buffers.take("grams", (len(rows), chunk.n_rows, chunk.n_rows))
             support = np.ascontiguousarray(labels[:, : chunk.n_support])
             source.fill(rows, support, self.tasks.way, grams, buffers)

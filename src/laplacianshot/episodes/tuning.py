@@ -14,7 +14,7 @@ from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import recipe_of
 from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.bound import check_lam
@@ -143,7 +143,8 @@ def _grid_accuracies(
 
     def work(chunk: Chunk) -> tuple[Ints, Floats]:
         batch = rows.batch(chunk, recipe.placement)
-        assert batch.grams is not None
+        if batch.grams is None:
+            raise ValueError(TOO_FAR)
         solution = recipe.solve(
             batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers, lams=lams
         )

@@ -24,6 +24,9 @@ _LARGEST_WHOLE = 2**30
 _SCATTERED_READ = 64
 _BLOCK_ROWS = 1024
 _SOME_ROWS = 1024
+# Squared distance from zero of rows whose inner products are still sharp, against that of a row from their middle:
+# each factor of ten is a digit lost of float32's seven.
+_FARTHEST = 100.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class GramSource:
     ----------
     rows : float32 array of shape (n, D)
         What settles ties between distances: rows at the placement or, where tasks have centres of their own, before it.
+    sharp : bool
+        Whether float32 inner products tell the rows apart. They do not where rows lie far from zero and close together:
+        such tasks are better fitted on their features.
     """
 
     def __init__(self, features: Floats, placement: Placement, work: int) -> None:
@@ -90,6 +96,7 @@ class GramSource:
         self._rows: Floats = (placed - _middle(placed)).astype(np.float32, copy=False) if moved else single
         # Ties between rows that float32 cannot hold are those of the moved ones.
         self.rows: Floats = single if np.array_equal(single, placed) else self._rows
+        self.sharp = _sharp(self._rows)
         self._whole = self._inner_products() if self._whole_is_cheaper(work) else None
 
     def fill(self, rows: Ints, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
@@ -146,6 +153,13 @@ def _middle(rows: Floats) -> Floats:
     """A point (D,) amid the rows, wherever a few of them may lie: the median of some, feature by feature."""
     middle: Floats = np.median(rows[:: -(-len(rows) // _SOME_ROWS)], axis=0)
     return middle
+
+
+def _sharp(rows: Floats) -> bool:
+    some = rows[:: -(-len(rows) // _SOME_ROWS)].astype(np.float64)
+    middle = _middle(some)
+    spread = float(np.median(np.square(some - middle).sum(axis=1)))
+    return float(middle @ middle) <= _FARTHEST * spread
 
 
 class Buffers:

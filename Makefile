@@ -106,9 +106,11 @@ constraints: ## pin the newest versions of everything in constraints.txt (with t
 	@set -e; $(find_python); \
 	rm -rf .venv-pin; \
 	"$$python" -m venv .venv-pin; \
-	.venv-pin/bin/python -m pip install --quiet --upgrade pip hatchling editables; \
+	.venv-pin/bin/python -m pip install --quiet --upgrade pip setuptools hatchling editables; \
 	.venv-pin/bin/python -m pip install --quiet --no-build-isolation --editable '.[dev]'; \
+	.venv-pin/bin/python -m pip freeze --all --exclude-editable > .venv-pin/frozen.txt; \
 	{ sed -n '/^#/p' constraints.txt; \
-	  .venv-pin/bin/python -m pip freeze --all --exclude-editable --exclude setuptools; } > .venv-pin/constraints.txt; \
+	  sed -e 's/^\(torch==[^+]*\)+.*/\1/' -e '/^nvidia-/d; /^cuda-/d; /^triton==/d' .venv-pin/frozen.txt; \
+	} > .venv-pin/constraints.txt; \
 	cp .venv-pin/constraints.txt constraints.txt; \
 	rm -rf .venv-pin

@@ -1,0 +1,147 @@
+"""Pillow at arm's length: a file in, an RGB or grey picture out, or an error that names the file."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from laplacianshot.embedding._extras import require
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Formats that Pillow decodes by itself. Others run programs (EPS) or are no photographs.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+
+# A picture of more pixels than this is taken for a decompression bomb: 200 MB once decoded.
+MAX_PIXELS = 50_000_000
+
+# Faults of the machine, not of the picture: they must not let pictures be skipped.
+_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+# How whole files of these formats end. JPEG and PNG are the ones that data sets are made of.
+_ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
+
+
+class CorruptPicture(ValueError):
+    """A picture that cannot be read.
+
+    Attributes
+    ----------
+    name : str
+        Which one, as in ``Pictures.names``.
+    reason : str
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        # A file name may hold a newline: repr keeps the message on one line.
+        return f"picture {self.name!r} cannot be read: {self.reason}"
+
+
+def decode(source: Path | bytes, name: str) -> Image:
+    """The picture as RGB, or L if it is grey."""
+    with _faults_named(name), _opened(source) as picture:
+        return _plain(picture)
+
+
+def check(source: Path | bytes, name: str, *, whole: bool) -> None:
+    """Raise :class:`CorruptPicture` for what :func:`decode` would refuse.
+
+    ``whole=False`` reads the header and the end of the file, and decodes only a file that does not end as its format
+    does. That finds what is empty, truncated, too large or no picture; damage in the middle is found by decoding.
+    """
+    with _faults_named(name), _opened(source) as picture:
+        if whole or not _ends_well(source, str(picture.format)):
+            picture.load()
+
+
+@contextmanager
+def _opened(source: Path | bytes) -> Iterator[Image]:
+    image_module = require("PIL.Image", "train")
+    # Opened here, not by Pillow: a text file named .jpg must be closed as well.
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+        if not file.read(1):
+            raise _Refused("the file is empty")
+        file.seek(0)
+        with image_module.open(file, formats=FORMATS) as picture:
+            width, height = picture.size
+            if width * height > MAX_PIXELS:
+                raise _Refused(f"it has {width} x {height} pixels, and {MAX_PIXELS:,} are the most allowed")
+            yield picture
+
+
+class _Refused(Exception):
+    """A reason of ours to refuse a picture."""
+
+
+@contextmanager
+def _faults_named(name: str) -> Iterator[None]:
+    """Whatever Pillow raises on a damaged file, which may be nearly anything, as :class:`CorruptPicture`."""
+    try:
+        yield
+    except (MemoryError, ModuleNotFoundError):
+        raise
+    except OSError as error:
+        if error.errno in _MACHINE:
+            raise
+        raise CorruptPicture(name, _reason(error)) from error
+    except Exception as error:
+        raise CorruptPicture(name, _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if type(error).__name__ == "UnidentifiedImageError":
+        return f"it is none of {', '.join(FORMATS)}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _ends_well(source: Path | bytes, kind: str) -> bool:
+    ending = _ENDINGS.get(kind)
+    if ending is None:
+        return False
+    if isinstance(source, bytes):
+        return source.endswith(ending)
+    with source.open("rb") as file:
+        return _tail(file, len(ending)) == ending
+
+
+def _tail(file: BinaryIO, length: int) -> bytes:
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - length))
+    return file.read()
+
+
+def _plain(picture: Image) -> Image:
+    """Any mode as RGB, or as L if it has no colour. Transparency is dropped; 16 bits are scaled to 8."""
+    mode = picture.mode
+    if mode in ("RGB", "L"):
+        picture.load()
+        return picture.copy()
+    if mode == "I" or mode.startswith("I;16"):
+        return _from_array((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if mode in ("1", "LA", "F"):
+        return picture.convert("L")
+    if "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+    return picture.convert("RGB")
+
+
+def _from_array(pixels: Any) -> Image:
+    image: Image = require("PIL.Image", "train").fromarray(pixels)
+    return image

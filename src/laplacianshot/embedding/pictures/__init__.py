@@ -1,0 +1,18 @@
+"""Pictures as tensors: views for training and evaluation, and batches of them."""
+
+from laplacianshot.embedding._extras import require
+
+# Before the modules that need them, so that a missing one is named with its extra.
+require("torch", "train")
+require("PIL.Image", "train")
+
+from laplacianshot.embedding.pictures.loader import Batch, batches  # noqa: E402
+from laplacianshot.embedding.pictures.views import (  # noqa: E402
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    EvalView,
+    TrainView,
+    View,
+)
+
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Batch", "EvalView", "TrainView", "View", "batches"]

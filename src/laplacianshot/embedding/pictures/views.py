@@ -1,0 +1,221 @@
+"""How a network sees a picture: another way each epoch in training, always the same in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from laplacianshot.datasets.pictures import Pictures
+from laplacianshot.embedding.pictures._colour_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
+from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_centre, resized_crop
+from laplacianshot.embedding.pictures.streams import checked_counter, uniforms
+from laplacianshot.inference._types import Floats, Ints
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Mean and standard deviation of the colours of ImageNet's training pictures, as networks are used to them.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+# The orders in which the three steps of the jitter can be taken.
+_ORDERS = np.array(
+    [
+        (BRIGHTNESS, CONTRAST, SATURATION),
+        (BRIGHTNESS, SATURATION, CONTRAST),
+        (CONTRAST, BRIGHTNESS, SATURATION),
+        (CONTRAST, SATURATION, BRIGHTNESS),
+        (SATURATION, BRIGHTNESS, CONTRAST),
+        (SATURATION, CONTRAST, BRIGHTNESS),
+    ]
+)
+
+# Random numbers of a picture: its crop, flip, three factors and their order, then turn, zoom and shift.
+_FLIP = CROP_DRAWS
+_FACTORS = slice(_FLIP + 1, _FLIP + 4)
+_ORDER = _FLIP + 4
+_MOVE = slice(_ORDER + 1, _ORDER + 5)
+_DRAWS = _ORDER + 5
+
+
+class View(Protocol):
+    """Turns pictures into what a network reads."""
+
+    @property
+    def channels(self) -> int:
+        """3 for colour, 1 for grey."""
+        ...
+
+    def __call__(
+        self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
+    ) -> torch.Tensor:
+        """Pictures as float32 (B, C, H, W), in channels-last order in memory."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainView:
+    """Random crop, flip and colour jitter, then normalisation.
+
+    What happens to a picture depends on (seed, epoch, index) alone, whatever the batch, order or number of workers.
+
+    Parameters
+    ----------
+    size : int
+        Side of the result in pixels.
+    scale : (low, high), or None
+        Area of the random crop as a fraction of the picture's. None: no random crop, the middle square of the whole.
+    ratio : (low, high)
+        Width over height of the random crop.
+    flip : float
+        Probability of a mirrored picture.
+    jitter : float
+        Brightness, contrast and saturation, in random order, by factors uniform in [max(0, 1 - jitter), 1 + jitter].
+    degrees, zoom, shift : float
+        For drawings: turned by up to ``degrees`` either way, magnified by a factor in [1 / (1 + zoom), 1 + zoom], moved
+        by up to ``shift`` of each side. Done before the crop; black comes in from outside.
+    channels : {3, 1}
+        Colour or grey.
+    mean, std : sequence of float of length channels, optional
+        For values in [0, 1]. By default ImageNet's for colour, 0 and 1 for grey.
+    """
+
+    size: int = 84
+    scale: tuple[float, float] | None = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    jitter: float = 0.4
+    degrees: float = 0.0
+    zoom: float = 0.0
+    shift: float = 0.0
+    channels: int = 3
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_size("size", self.size)
+        if self.scale is not None:
+            _check_range("scale", self.scale)
+        _check_range("ratio", self.ratio)
+        if not 0 <= self.flip <= 1:
+            raise ValueError(f"flip must be a probability, got {self.flip!r}.")
+        for name in ("jitter", "degrees", "zoom", "shift"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}.")
+        _normalise(self)
+
+    def __call__(
+        self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
+    ) -> torch.Tensor:
+        """Pictures as float32 (B, C, size, size), in channels-last order in memory."""
+        rows = np.asarray(indices, dtype=np.int64)
+        draws = uniforms(checked_counter(seed, "seed"), checked_counter(epoch, "epoch"), rows, _DRAWS)
+        pixels = np.empty((len(rows), self.size, self.size, self.channels), dtype=np.uint8)
+        for b, i in enumerate(rows.tolist()):
+            pixels[b] = self._cut(pictures.decoded(i), draws[b])
+        steps = _ORDERS[(draws[:, _ORDER] * len(_ORDERS)).astype(np.int64)]
+        low, high = max(0.0, 1 - self.jitter), 1 + self.jitter
+        factors = low + (high - low) * draws[:, _FACTORS]
+        # The factor of a step is drawn for that step, whatever its place.
+        factors = np.take_along_axis(factors, steps, axis=1)
+        return _tensor(self, pixels, steps if self.jitter else steps[:, :0], factors)
+
+    def _cut(self, picture: Image, draws: Floats) -> Any:
+        picture = _with_channels(picture, self.channels)
+        if self.degrees or self.zoom or self.shift:
+            turn, power, right, down = 2 * draws[_MOVE] - 1
+            zoom = (1 + self.zoom) ** power
+            picture = moved(picture, turn * self.degrees, zoom, right * self.shift, down * self.shift)
+        if self.scale is None:
+            picture = resized_centre(picture, self.size, self.size)
+        else:
+            crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
+            picture = resized_crop(picture, crop, self.size)
+        pixels = _pixels(picture)
+        return pixels[:, ::-1] if draws[_FLIP] < self.flip else pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalView:
+    """Shorter side to ``resize``, the middle ``crop x crop`` of that, then normalisation. Nothing is random.
+
+    Parameters
+    ----------
+    resize, crop : int
+        In pixels.
+    channels, mean, std
+        As in :class:`TrainView`.
+    """
+
+    resize: int = 96
+    crop: int = 84
+    channels: int = 3
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_size("resize", self.resize)
+        _check_size("crop", self.crop)
+        if self.crop > self.resize:
+            raise ValueError(f"crop={self.crop} must not be larger than resize={self.resize}.")
+        _normalise(self)
+
+    def __call__(
+        self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
+    ) -> torch.Tensor:
+        """Pictures as float32 (B, C, crop, crop), in channels-last order in memory. Seed and epoch play no part."""
+        rows = np.asarray(indices, dtype=np.int64)
+        pixels = np.empty((len(rows), self.crop, self.crop, self.channels), dtype=np.uint8)
+        for b, i in enumerate(rows.tolist()):
+            picture = _with_channels(pictures.decoded(i), self.channels)
+            pixels[b] = _pixels(resized_centre(picture, self.resize, self.crop))
+        none = np.empty((len(rows), 0))
+        return _tensor(self, pixels, none.astype(np.int64), none)
+
+
+def _with_channels(picture: Image, channels: int) -> Image:
+    mode = "RGB" if channels == 3 else "L"
+    return picture if picture.mode == mode else picture.convert(mode)
+
+
+def _pixels(picture: Image) -> Any:
+    """The picture as bytes (H, W, C)."""
+    return np.asarray(picture).reshape(picture.height, picture.width, -1)
+
+
+def _tensor(view: TrainView | EvalView, pixels: NDArray[np.uint8], steps: Ints, factors: Floats) -> torch.Tensor:
+    count, height, width, channels = pixels.shape
+    images = torch.empty((count, channels, height, width), memory_format=torch.channels_last)
+    out = images.permute(0, 2, 3, 1).numpy().reshape(count, height * width, channels)
+    mean, std = np.array(view.mean, dtype=np.float32), np.array(view.std, dtype=np.float32)
+    flat = pixels.reshape(count, height * width, channels)
+    to_floats(flat, np.ascontiguousarray(steps), factors.astype(np.float32), mean, std, out)
+    return images
+
+
+def _normalise(view: TrainView | EvalView) -> None:
+    """Fill in and check channels, mean and std."""
+    if view.channels not in (1, 3):
+        raise ValueError(f"channels must be 3 (colour) or 1 (grey), got {view.channels!r}.")
+    defaults = {"mean": IMAGENET_MEAN, "std": IMAGENET_STD} if view.channels == 3 else {"mean": (0.0,), "std": (1.0,)}
+    for name, default in defaults.items():
+        given = getattr(view, name)
+        values = default if given is None else tuple(float(value) for value in given)
+        if len(values) != view.channels or not np.isfinite(values).all() or (name == "std" and min(values) <= 0):
+            raise ValueError(f"{name} must be {view.channels} numbers, one a channel, got {given!r}.")
+        object.__setattr__(view, name, values)
+
+
+def _check_size(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value!r}.")
+
+
+def _check_range(name: str, value: tuple[float, float]) -> None:
+    if not 0 < value[0] <= value[1] < np.inf:
+        raise ValueError(f"{name} must be two numbers above 0, the smaller first, got {value!r}.")

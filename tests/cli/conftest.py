@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,32 @@ def refused(capsys) -> Callable[[Sequence[str], str], None]:
 def environment() -> dict[str, str]:
     """For processes of their own that run this very source."""
     return os.environ | {"PYTHONPATH": str(Path(laplacianshot.__file__).parents[1]), "PYTHONUTF8": "1"}
+
+
+@pytest.fixture
+def interrupted(environment, tmp_path) -> Callable[[str, Sequence[str], str], tuple[str, str]]:
+    """Runs a program in a process of its own, sends Ctrl-C after a line on stderr, and gives what it then printed.
+
+    It must leave with code 130, without a traceback, and leave no file behind.
+    """
+
+    def run_until(program: str, arguments: Sequence[str], line: str) -> tuple[str, str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, "-c", program, *arguments]
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
+            try:
+                while process.stderr.readline() != f"{line}\n":
+                    assert process.poll() is None
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == 130
+        assert "Traceback" not in err
+        assert list(tmp_path.iterdir()) == []
+        return out, err
+
+    return run_until
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from laplacianshot.reports.evaluation_page import PAGE, csv_text, report_page, w
 from laplacianshot.reports.evaluation_tables import (
     ablation_table,
     about_tasks,
+    classes_table,
     convergence_table,
     overview_table,
     published_tables,
@@ -142,6 +143,18 @@ def test_dirichlet_tasks_say_how_they_were_drawn():
     assert "75 queries, class shares Dirichlet(0.5)" in about_tasks(Setting("dirichlet", alpha=0.5))
 
 
+def test_classes_come_hardest_first_and_those_never_asked_for_not_at_all():
+    table = classes_table(evaluations(FEW))
+    assert table.head == ("Class", "laplacianshot, %", "simpleshot-cl2, %")
+    assert [[cell.text for cell in entry.cells] for entry in table.rows] == [
+        ["coot", "70.0", "60.0"],
+        ["auk", "80.0", "70.0"],
+    ]
+    shorter = classes_table(evaluations(FEW, {"ridge": 0.5}), most=1)
+    assert [entry.cells[0].text for entry in shorter.rows] == ["coot"]
+    assert shorter.notes == ("The 1 hardest of 2 classes.",)
+
+
 def test_the_overview_holds_the_gains_of_all_settings():
     one, five = evaluations(FEW), evaluations(replace(FEW, shot=5))
     table = overview_table([one, five])
@@ -192,7 +205,8 @@ def test_published_figures_bring_their_caveats_and_the_users_claim():
     ours = dict(zip(column(table, "Method"), column(table, "Ours, %"), strict=True))
     assert ours["SimpleShot"].startswith("69.9")
     assert ours["ProtoNet"] == ""
-    assert "claim" in table.notes[0]
+    assert table.notes[0].startswith("Ours are centred at each task")
+    assert "claim" in table.notes[1]
     assert any("Hungarian" in note for note in table.notes)
 
 

@@ -110,6 +110,7 @@ def evaluate(
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.results import Setting
     from laplacianshot.reports.evaluation_plan import EvaluationPlan
+    from laplacianshot.reports.evaluation_tables import is_inat
 
     feature_set = options.load_features(features)
     constants = {"lam": lam, "n_neighbors": neighbors, "rectify": rectify}
@@ -138,6 +139,8 @@ def evaluate(
     _check_published(published, plan)
     if split is None:
         note(_which_rows(chosen_split, feature_set))
+    if convergence and any(is_inat(setting) for setting in settings):
+        note("the one large task of iNat leaves no trace of its objective: --convergence passes over it.")
     with progress_bar() as bar:
         result = plan.run(str(features), command=options.command_line(context), published=published, watch=watcher(bar))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)

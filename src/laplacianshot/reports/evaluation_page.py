@@ -15,6 +15,7 @@ from laplacianshot.reports.evaluation_figure import accuracy_figure, convergence
 from laplacianshot.reports.evaluation_tables import (
     PARTIAL,
     ablation_table,
+    classes_table,
     convergence_table,
     methods_table,
     overview_table,
@@ -113,6 +114,9 @@ def _setting_section(evaluations: Evaluations, drawn: dict[str, Figure]) -> tupl
     shown = _shown(drawn, f"accuracy-{setting_slug(setting)}", caption)
     table = html.table_html(setting_table(evaluations))
     parts = [html.paragraph(verdict(evaluations)), html.side_by_side(table, html.figures([shown]))]
+    classes = classes_table(evaluations)
+    if classes.rows:
+        parts.append(html.details("Accuracy of each class, hardest first", html.table_html(classes)))
     return setting_slug(setting), setting_title(setting), parts
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
 from laplacianshot.episodes.statistics import PairedDifference
 from laplacianshot.reports.published import Figure, load_published
@@ -76,6 +78,8 @@ def about_tasks(setting: Setting) -> str:
     if is_inat(setting):
         return f"One task of all classes, the first fifth of each labelled; centre: {setting.center}"
     queries = f"{setting.query} queries a class"
+    if setting.protocol == "open-set":
+        queries += " and others of classes outside the task, which are not scored"
     if setting.protocol == "dirichlet":
         queries = f"{setting.way * setting.query} queries, class shares Dirichlet({setting.alpha:g})"
     return f"{counted(setting.tasks, 'task')}, {queries}, seed {setting.seed}, centre: {setting.center}"
@@ -109,6 +113,22 @@ def setting_table(evaluations: Evaluations) -> Table:
         head.append("Updates")
     notes = (about_tasks(setting), *_notes(evaluations))
     return Table(setting_title(setting), tuple(head), tuple(rows), notes, spare=3)
+
+
+def classes_table(evaluations: Evaluations, most: int = 50) -> Table:
+    """Accuracy of each class, hardest first, for the default (or the best method) and the nearest prototype."""
+    first = evaluations[DEFAULT] if DEFAULT in evaluations.names else evaluations.best
+    prototype = prototype_of(evaluations)
+    shown = [first] + ([evaluations[prototype]] if prototype not in (None, first.method) else [])
+    found = np.flatnonzero(np.isfinite(first.class_accuracies))
+    order = found[np.argsort(first.class_accuracies[found], kind="stable")][:most]
+    rows = [
+        row(first.class_names[c], *(f"{100 * evaluation.class_accuracies[c]:.1f}" for evaluation in shown))
+        for c in order
+    ]
+    notes = () if len(order) == len(found) else (f"The {most} hardest of {len(found)} classes.",)
+    head = ("Class", *(f"{evaluation.method}, %" for evaluation in shown))
+    return Table(f"Classes: {setting_title(first.setting)}", head, tuple(rows), notes)
 
 
 def overview_table(all_evaluations: Sequence[Evaluations]) -> Table:
@@ -221,9 +241,13 @@ def published_tables(key: str, all_evaluations: Sequence[Evaluations]) -> tuple[
             for figure in published.matching(key, setting)
         ]
         title = f"Published figures, {published.title(key)}: {setting_title(setting)}"
-        notes = () if rows else (f"There is no published figure of {published.title(key)} for these tasks.",)
+        notes = []
+        if not rows:
+            notes.append(f"There is no published figure of {published.title(key)} for these tasks.")
+        elif setting.center == "task":
+            notes.append("Ours are centred at each task, theirs at the mean of the base classes.")
         head = ("Method", "Published, %", "Ours, %", "Status", "Source")
-        tables.append(Table(title, head, tuple(rows), notes, words=(3, 4)))
+        tables.append(Table(title, head, tuple(rows), tuple(notes), words=(3, 4)))
     last = tables.pop()
     return (*tables, replace(last, notes=(*last.notes, *published_notes(key))))
 

@@ -54,6 +54,7 @@ figure { margin: 0; max-width: 36rem; }
 td.text { white-space: normal; min-width: 12rem; }
 svg { display: block; width: 100%; height: auto; }
 svg text { font-family: inherit !important; }
+summary { cursor: pointer; color: var(--accent); margin: 0.6rem 0; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 0.8rem; }
 @media print { .scroll { border: 0; } main { padding: 0; } }
 """
@@ -124,6 +125,11 @@ def table_html(table: Table) -> str:
         return notes
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody>"
     return f'<div class="scroll"><table>\n{body}\n</table></div>\n{notes}'
+
+
+def details(summary: str, content: str) -> str:
+    """What is shown only to those who ask."""
+    return f"<details><summary>{escape(summary)}</summary>\n{content}\n</details>"
 
 
 def side_by_side(first: str, second: str) -> str:

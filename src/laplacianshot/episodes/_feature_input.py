@@ -124,10 +124,21 @@ def _one_dtype(values: Any, name: str) -> Any:
     return objects
 
 
-def read_npz(path: Path) -> dict[str, Any]:
-    """The arrays of a feature file that a :class:`FeatureSet` is made of."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; feature stores cannot be read yet, give an .npz file.")
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of a feature file or store that a :class:`FeatureSet` is made of."""
+    return _read_store(path) if path.is_dir() else _read_npz(path)
+
+
+def _read_store(path: Path) -> dict[str, Any]:
+    from laplacianshot.embedding.store import FeatureStore
+
+    store = FeatureStore.open(path)
+    if store.labels is None:
+        raise ValueError(f"{path} holds no labels; make it again with a label for each row.")
+    return {name: getattr(store, name) for name in ("features", "labels", "split", "class_names")}
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; give an .npz file with 'features' and 'labels'.")
     try:

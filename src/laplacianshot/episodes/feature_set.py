@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.episodes._feature_input import checked_features, checked_labels, checked_split, names_of, read_npz
+from laplacianshot.episodes._feature_input import checked_features, checked_labels, checked_split, names_of, read_arrays
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
@@ -111,9 +111,10 @@ class FeatureSet:
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a feature file: ``.npz`` with ``features``, ``labels`` and optionally ``split`` and ``class_names``.
 
-        Other arrays of the file are left alone. Nothing is unpickled.
+        Other arrays of the file are left alone. Nothing is unpickled. A folder is read as a feature store, whose
+        features stay on the disk, memory-mapped.
         """
-        arrays = read_npz(Path(path))
+        arrays = read_arrays(Path(path))
         try:
             return cls(arrays["features"], arrays["labels"], arrays.get("split"), arrays.get("class_names"))
         except ValueError as error:

@@ -51,9 +51,11 @@ def test_without_test_classes_there_is_no_such_column(tuned):
 
 
 def test_the_chosen_number_of_neighbours_is_bold_and_ready_for_the_next_command(tuned):
-    table = neighbors_table(tuned.tuning)
+    table = neighbors_table(tuned.tuning, "laplacianshot-paper")
     assert [entry.bold for entry in table.rows] == [True, False]
     assert "--lam 0.5 --neighbors 3" in table.notes[0]
+    # The command takes no constants for the default recipe.
+    assert "LaplacianShot(lam=0.5, n_neighbors=3)" in neighbors_table(tuned.tuning, "laplacianshot").notes[0]
 
 
 def test_bars_grow_with_the_values_and_never_vanish():

@@ -12,7 +12,7 @@ from laplacianshot import __version__
 from laplacianshot.episodes.results import Tuning
 from laplacianshot.episodes.statistics import MeanInterval, paired_difference
 from laplacianshot.reports import html
-from laplacianshot.reports.evaluation_tables import PARTIAL, about_tasks, gap_cell, setting_slug, setting_title
+from laplacianshot.reports.evaluation_tables import DEFAULT, PARTIAL, about_tasks, gap_cell, setting_slug, setting_title
 from laplacianshot.reports.files import json_text, write_text
 from laplacianshot.reports.style import BLUE, QUIET, VERMILION, bare
 from laplacianshot.reports.svg import WIDTH, inline_svg, new_figure, svg_text
@@ -69,7 +69,9 @@ class TuningReport:
 
     def tables(self) -> tuple[Table, ...]:
         """Lambda, then neighbours, for each setting."""
-        return tuple(table for one in self.tuned for table in (lam_table(one), neighbors_table(one.tuning)))
+        return tuple(
+            table for one in self.tuned for table in (lam_table(one), neighbors_table(one.tuning, self.method))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that is printed, for JSON; shares, not percent."""
@@ -109,14 +111,17 @@ def lam_table(one: Tuned, *, bars: bool = True) -> Table:
     return Table(title, tuple(head), tuple(rows), notes, words, spare)
 
 
-def neighbors_table(tuning: Tuning) -> Table:
+def neighbors_table(tuning: Tuning, method: str) -> Table:
     """Accuracy at each number of neighbours, each at its own best lambda."""
     rows = []
     for number, point in zip(tuning.neighbors, tuning.neighbor_curve, strict=True):
         rows.append(row(str(number), percent(point, digits=2), bold=int(number) == tuning.n_neighbors))
     title = f"{setting_title(tuning.setting)}: {tuning.n_neighbors} neighbours"
-    notes = (f"For laplacianshot evaluate: --lam {tuning.lam:g} --neighbors {tuning.n_neighbors}",)
-    return Table(title, ("Neighbours", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), notes)
+    if method == DEFAULT:
+        use = f"In Python: LaplacianShot(lam={tuning.lam:g}, n_neighbors={tuning.n_neighbors})"
+    else:
+        use = f"For laplacianshot evaluate: --lam {tuning.lam:g} --neighbors {tuning.n_neighbors}"
+    return Table(title, ("Neighbours", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), (use,))
 
 
 def bar_lengths(values: list[float]) -> list[str]:
@@ -176,7 +181,8 @@ def report_page(report: TuningReport) -> str:
         parts += [
             html.heading(title, _name(one)),
             html.side_by_side(
-                html.table_html(lam_table(one, bars=False)) + html.table_html(neighbors_table(tuning)), shown
+                html.table_html(lam_table(one, bars=False)) + html.table_html(neighbors_table(tuning, report.method)),
+                shown,
             ),
         ]
     return html.page(f"Tuning {report.method}", parts, lead=report.file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -25,6 +25,9 @@ class Inductive(Baseline):
         all rows, for classifiers that depend on the scale. Scaling each feature by itself would blow up the nearly
         constant ones: on digits with one label a class it costs logistic regression 6 points.
     """
+
+    # One task at a time.
+    slow: ClassVar[bool] = True
 
     def __init__(self, estimator: Any, *, scaling: Scaling = "none") -> None:
         self.estimator = estimator

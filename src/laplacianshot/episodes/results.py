@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -185,8 +186,15 @@ class Evaluations(Sequence[Evaluation]):
 
     @property
     def best(self) -> Evaluation:
-        """The method with the highest mean accuracy."""
-        return max(self.evaluations, key=lambda evaluation: evaluation.mean)
+        """The method with the highest mean accuracy on the tasks that all have run."""
+        common = reduce(np.intersect1d, [_task_numbers(evaluation) for evaluation in self.evaluations])
+        if len(common) == 0:
+            return max(self.evaluations, key=lambda evaluation: evaluation.mean)
+
+        def mean(evaluation: Evaluation) -> float:
+            return float(evaluation.accuracies[np.isin(_task_numbers(evaluation), common)].mean())
+
+        return max(self.evaluations, key=mean)
 
     @property
     def interrupted(self) -> bool:

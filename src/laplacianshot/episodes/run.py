@@ -6,11 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from laplacianshot.episodes.batch import GramSource, Placement
 from laplacianshot.episodes.batch.grams import Buffers
@@ -119,14 +121,16 @@ class TaskRows:
 
 
 def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Any]:
-    """``work(chunk)`` for every chunk on several threads with a single-threaded BLAS, results in order.
+    """``work(chunk)`` for every chunk on several threads, with BLAS and OpenMP held to one, results in order.
 
     After an exception, KeyboardInterrupt among them, chunks not yet begun are dropped and those begun are waited for.
     """
     count = available_threads() if threads is None else threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {threads}.")
-    with single_threaded_blas():
+    # A task that is all alone may have the threads of OpenMP; small ones would wait for them on a busy machine.
+    alone = count > 1 and len(chunks) == 1 and len(chunks[0].numbers) == 1
+    with single_threaded_blas(), nullcontext() if alone else threadpool_limits(1, user_api="openmp"):
         if count == 1 or len(chunks) == 1:
             yield from map(work, chunks)
             return

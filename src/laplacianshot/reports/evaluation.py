@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -169,7 +170,8 @@ def _evaluations_dict(evaluations: Evaluations) -> dict[str, Any]:
     document = evaluations.to_dict()
     prototype = prototype_of(evaluations)
     for entry, evaluation in zip(document["evaluations"], evaluations, strict=True):
-        entry["seconds_per_task"] = seconds_per_task(evaluation)
+        seconds = seconds_per_task(evaluation)
+        entry["seconds_per_task"] = seconds if math.isfinite(seconds) else None
         if prototype is not None:
             entry["difference_to_prototype"] = interval_dict(evaluations.difference(evaluation.method, prototype))
     setting = evaluations[0].setting

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from laplacianshot.episodes.results import Convergence, Evaluations
 from laplacianshot.reports import html
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGE = "index.html"
+
+# Anchor, title and elements of a part of a page.
+Section: TypeAlias = tuple[str, str, list[str]]
 
 _READING = (
     "Every method saw the same tasks. Accuracy is the share of right labels among the queries of a task, averaged over "
@@ -73,14 +77,26 @@ def report_figures(report: EvaluationReport) -> dict[str, Figure]:
     figures = {f"accuracy-{setting_slug(e[0].setting)}": accuracy_figure(e) for e in report.evaluations}
     figures |= {_trace_name(trace): convergence_figure(trace) for trace in report.convergence}
     if report.timing:
-        figures |= {f"time-{setting_slug(e[0].setting)}": timing_figure(e) for e in report.evaluations}
+        figures |= timing_figures(report.evaluations)
     return figures
 
 
 def report_page(report: EvaluationReport) -> str:
     """The page as a text."""
     drawn = report_figures(report)
-    sections: list[tuple[str, str, list[str]]] = []
+    sections = report_sections(report, drawn)
+    if report.timing:
+        sections.append(timing_section(report.evaluations, drawn))
+    if report.published is not None:
+        sections.append(_published_section(report.published, report.evaluations))
+    sections += closing_sections(report.methods)
+    opening = [html.warning(PARTIAL)] if report.interrupted else []
+    return sections_page("Few-shot evaluation", sections, opening, lead=str(report.features), command=report.command)
+
+
+def report_sections(report: EvaluationReport, drawn: Mapping[str, Figure]) -> list[Section]:
+    """Every setting, ablation and convergence, with the figures of :func:`report_figures`."""
+    sections: list[Section] = []
     if len(report.evaluations) > 1:
         overview = overview_table(report.evaluations)
         sections.append(("overview", overview.title, [html.table_html(overview)]))
@@ -93,22 +109,40 @@ def report_page(report: EvaluationReport) -> str:
         table = html.table_html(convergence_table(report.convergence))
         shown = [_shown(drawn, _trace_name(trace), _trace_caption(trace)) for trace in report.convergence]
         sections.append(("convergence", "Convergence", [table, html.figures(shown)]))
-    if report.timing:
-        sections.append(("time", "Time", [_timing_part(evaluations, drawn) for evaluations in report.evaluations]))
-    if report.published is not None:
-        sections.append(_published_section(report.published, report.evaluations))
-    sections.append(("methods", "Methods", [html.table_html(methods_table(report.methods))]))
-    sections.append(("reading", "How to read this", [html.paragraph(text) for text in _READING]))
-    parts = [html.warning(PARTIAL)] if report.interrupted else []
-    parts.append(html.contents([(anchor, title) for anchor, title, _ in sections]))
-    if report.command:
-        parts.append(html.code(report.command))
-    for anchor, title, content in sections:
-        parts += [html.heading(title, anchor), *content]
-    return html.page("Few-shot evaluation", parts, lead=str(report.features))
+    return sections
 
 
-def _setting_section(evaluations: Evaluations, drawn: dict[str, Figure]) -> tuple[str, str, list[str]]:
+def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, Figure]) -> Section:
+    """Times side by side, with the figures of :func:`timing_figures`."""
+    return "time", "Time", [_timing_part(evaluations, drawn) for evaluations in all_evaluations]
+
+
+def timing_figures(all_evaluations: Sequence[Evaluations]) -> dict[str, Figure]:
+    """Figures of times by the name of their file."""
+    return {f"time-{setting_slug(e[0].setting)}": timing_figure(e) for e in all_evaluations}
+
+
+def closing_sections(methods: Mapping[str, str]) -> list[Section]:
+    """What the methods ran with, and how to read the tables."""
+    return [
+        ("methods", "Methods", [html.table_html(methods_table(methods))]),
+        ("reading", "How to read this", [html.paragraph(text) for text in _READING]),
+    ]
+
+
+def sections_page(
+    title: str, sections: Sequence[Section], opening: Sequence[str] = (), *, lead: str = "", command: str = ""
+) -> str:
+    """A page of sections, with links to them at its top."""
+    parts = [*opening, html.contents([(anchor, name) for anchor, name, _ in sections])]
+    if command:
+        parts.append(html.code(command))
+    for anchor, name, content in sections:
+        parts += [html.heading(name, anchor), *content]
+    return html.page(title, parts, lead=lead)
+
+
+def _setting_section(evaluations: Evaluations, drawn: Mapping[str, Figure]) -> Section:
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
     shown = _shown(drawn, f"accuracy-{setting_slug(setting)}", caption)
@@ -120,13 +154,13 @@ def _setting_section(evaluations: Evaluations, drawn: dict[str, Figure]) -> tupl
     return setting_slug(setting), setting_title(setting), parts
 
 
-def _timing_part(evaluations: Evaluations, drawn: dict[str, Figure]) -> str:
+def _timing_part(evaluations: Evaluations, drawn: Mapping[str, Figure]) -> str:
     table, name = timing_table(evaluations), f"time-{setting_slug(evaluations[0].setting)}"
     shown = _shown(drawn, name, "Time of a task, each method run alone.")
     return html.heading(table.title, name, level=3) + html.side_by_side(html.table_html(table), html.figures([shown]))
 
 
-def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> tuple[str, str, list[str]]:
+def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> Section:
     parts = [html.warning(note) for note in published_notes(key)]
     for number, table in enumerate(published_tables(key, all_evaluations)):
         own = replace(table, notes=tuple(note for note in table.notes if note not in published_notes(key)))
@@ -134,7 +168,7 @@ def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> tu
     return "published", f"Published figures, {load_published().title(key)}", parts
 
 
-def _shown(drawn: dict[str, Figure], name: str, caption: str) -> tuple[str, str]:
+def _shown(drawn: Mapping[str, Figure], name: str, caption: str) -> tuple[str, str]:
     return inline_svg(drawn[name], name, caption), caption
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 
 from laplacianshot.baselines import BASELINES
 from laplacianshot.episodes import FeatureSet, draw_tasks, evaluate, trace_convergence
@@ -17,6 +18,9 @@ from laplacianshot.episodes.tasks import INAT_LEAKING
 from laplacianshot.inference import LaplacianShot
 from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
 from laplacianshot.reports.evaluation_tables import ABLATION, RECIPES, is_inat, setting_title
+
+# What can be chosen in the recipes paper and reference.
+TUNABLE = ("lam", "n_neighbors", "rectify")
 
 # Tasks of a convergence curve at most: the mean of more looks the same.
 CONVERGENCE_TASKS = 500
@@ -44,7 +48,8 @@ class EvaluationPlan:
     slow_tasks, threads : int or None
     ablation, convergence, timing : bool
     constants : dict
-        Of the recipes paper and reference, in the ablation and the convergence curves too.
+        Of the recipes paper and reference in the ablation and the convergence curves, where they are not among the
+        methods.
     """
 
     feature_set: FeatureSet
@@ -120,9 +125,11 @@ class EvaluationPlan:
     def _settings(self, name: str) -> str:
         """What a method runs with, in words."""
         text = BASELINES[name].settings
-        if not self.constants or RECIPES.get(name) not in ("paper", "reference"):
+        if RECIPES.get(name) not in ("paper", "reference"):
             return text
-        return f"{text}; but {', '.join(f'{key} {value}' for key, value in self.constants.items())}"
+        usual, given = BASELINES[name].make().get_params(), self.methods[name].get_params()
+        other = [key for key in TUNABLE if key in self.constants or given[key] != usual[key]]
+        return f"{text}; but {', '.join(f'{key} {given[key]}' for key in other)}" if other else text
 
     def _evaluate(self, setting: Setting, watch: Watch) -> Evaluations:
         if not is_inat(setting):
@@ -161,19 +168,25 @@ class EvaluationPlan:
         return Evaluations(found)
 
     def _ablated(self) -> dict[str, LaplacianShot]:
-        lam = self.constants.get("lam", LaplacianShot.reference().lam)
-        others = {key: value for key, value in self.constants.items() if key == "n_neighbors"}
+        whole = self._recipe("laplacianshot-reference")
         return {
-            name: LaplacianShot.reference(lam=lam if graph else 0.0, rectify=rectified, **others)
+            name: clone(whole).set_params(lam=whole.lam if graph else 0.0, rectify=rectified)
             for name, (graph, rectified) in ABLATION.items()
         }
 
+    def _recipe(self, name: str) -> LaplacianShot:
+        """A recipe as it is among the methods, else with the constants."""
+        recipe, found = RECIPES[name], self.methods.get(name)
+        if found is None:
+            found = LaplacianShot() if recipe == "default" else getattr(LaplacianShot, recipe)(**self.constants)
+        estimator: LaplacianShot = found
+        return estimator
+
     def _traces(self, setting: Setting, watch: Watch) -> Iterator[Convergence]:
-        for name, recipe in RECIPES.items():
-            estimator = LaplacianShot() if recipe == "default" else getattr(LaplacianShot, recipe)(**self.constants)
+        for name in RECIPES:
             yield trace_convergence(
                 self.feature_set,
-                estimator,
+                self._recipe(name),
                 **task_arguments(replace(setting, tasks=min(setting.tasks, CONVERGENCE_TASKS))),
                 base_mean=self.base_mean,
                 progress=watch(f"{setting_title(setting)}: convergence of {name}"),

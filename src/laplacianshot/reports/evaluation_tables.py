@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +47,7 @@ def ranked(evaluations: Evaluations) -> tuple[Evaluation, ...]:
 
 
 def seconds_per_task(evaluation: Evaluation) -> float:
-    """Mean time of a task."""
+    """Mean time of a task; NaN where it was not measured."""
     return evaluation.seconds / evaluation.n_tasks
 
 
@@ -89,6 +90,7 @@ def setting_table(evaluations: Evaluations) -> Table:
     """All methods on the tasks of one setting, best first."""
     setting, best, prototype = evaluations[0].setting, evaluations.best, prototype_of(evaluations)
     counts_updates = any(evaluation.iterations is not None for evaluation in evaluations)
+    is_timed = any(math.isfinite(evaluation.seconds) for evaluation in evaluations)
     rows = []
     for evaluation in ranked(evaluations):
         cells: list[str | Cell] = [evaluation.method, _accuracy(evaluation)]
@@ -99,7 +101,8 @@ def setting_table(evaluations: Evaluations) -> Table:
             cells.append(f"{100 * evaluation.mean_class_accuracy:.2f}")
         is_best = evaluation is best
         cells.append(Cell("best", "good") if is_best else _gap(evaluations, evaluation.method, best.method))
-        cells.append(milliseconds(seconds_per_task(evaluation)))
+        if is_timed:
+            cells.append(milliseconds(seconds_per_task(evaluation)))
         if counts_updates:
             cells.append("" if evaluation.iterations is None else f"{evaluation.iterations.mean():.1f}")
         rows.append(row(*cells, bold=evaluation.method == DEFAULT))
@@ -108,11 +111,13 @@ def setting_table(evaluations: Evaluations) -> Table:
         head.append("To prototype")
     if is_inat(setting):
         head.append("Per class, %")
-    head += ["To the best", "ms/task"]
+    head.append("To the best")
+    if is_timed:
+        head.append("ms/task")
     if counts_updates:
         head.append("Updates")
     notes = (about_tasks(setting), *_notes(evaluations))
-    return Table(setting_title(setting), tuple(head), tuple(rows), notes, spare=3)
+    return Table(setting_title(setting), tuple(head), tuple(rows), notes, spare=2 + is_timed)
 
 
 def classes_table(evaluations: Evaluations, most: int = 50) -> Table:

@@ -26,8 +26,8 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
         "tiered": Layout(csv_splits.find_tiered, csv_splits.TIERED),
         "cub": Layout(cub.find, cub.DESCRIPTION),
         "inat": Layout(inat.find, inat.DESCRIPTION),
-        "cub84": Layout(bundles.finder("cub84.npz"), bundles.CUB84),
-        "omniglot28": Layout(bundles.finder("omniglot28.npz"), bundles.OMNIGLOT28),
-        "cifarfs": Layout(bundles.finder("cifarfs_images.npz"), bundles.CIFARFS),
+        "cub84": Layout(bundles.finder("cub84.npz", bundles.CUB84), bundles.CUB84),
+        "omniglot28": Layout(bundles.finder("omniglot28.npz", bundles.OMNIGLOT28), bundles.OMNIGLOT28),
+        "cifarfs": Layout(bundles.finder("cifarfs_images.npz", bundles.CIFARFS), bundles.CIFARFS),
     }
 )

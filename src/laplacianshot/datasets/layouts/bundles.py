@@ -41,7 +41,7 @@ VAL_ALPHABETS = 6
 _UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
 
 
-def finder(name: str) -> Callable[[Path], Listing]:
+def finder(name: str, description: str) -> Callable[[Path], Listing]:
     """A reader of the bundle of that name in a folder, in a folder right below it, or given itself."""
 
     def find(data: Path) -> Listing:
@@ -50,7 +50,7 @@ def finder(name: str) -> Callable[[Path], Listing]:
         places = [data / name, *sorted(data.glob(f"*/{name}"))]
         there = [place for place in places if place.is_file()]
         if not there:
-            raise FileNotFoundError(f"{data}: there is no {name}. Expected: an .npz file with {_ARRAYS}.")
+            raise FileNotFoundError(f"{data}: there is no {name}. {description}")
         return read_bundle(there[0])
 
     return find

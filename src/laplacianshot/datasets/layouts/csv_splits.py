@@ -17,7 +17,8 @@ MINI = (
     "miniImageNet, 100 classes of 600 pictures of ILSVRC-2012. Expected: DATA/train.csv, val.csv and test.csv with the "
     "columns filename and label (64, 16 and 20 classes, the lists published by Ravi and Larochelle with their "
     "meta-learner LSTM), and the pictures they name in DATA/images. The pictures come from ImageNet's own site after "
-    "registration."
+    "registration. The .pkl files in circulation are not read, as a pickle may run code: write their pictures into "
+    "class folders DATA/train, DATA/val and DATA/test and choose dataset 'folder'."
 )
 TIERED = (
     "tieredImageNet, 608 classes of ILSVRC-2012. Expected: either class folders DATA/train, DATA/val and DATA/test, or "

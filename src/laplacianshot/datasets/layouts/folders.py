@@ -85,6 +85,7 @@ def _children(folder: Path) -> tuple[list[str], list[str]]:
                 continue
             if entry.is_dir():
                 folders.append(entry.name)
-            elif os.path.splitext(entry.name)[1].lower() in ENDINGS:  # noqa: PTH122 - a Path for each file is slow
+            # A link that leads nowhere is a picture that cannot be read; a pipe or a device is none.
+            elif (entry.is_symlink() or entry.is_file()) and os.path.splitext(entry.name)[1].lower() in ENDINGS:  # noqa: PTH122 - a Path for each file is slow
                 files.append(entry.name)
     return sorted(files), sorted(folders)

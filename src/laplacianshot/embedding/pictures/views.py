@@ -14,7 +14,7 @@ from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures._colour_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
 from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_centre, resized_crop
 from laplacianshot.embedding.pictures.streams import checked_counter, uniforms
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference._types import Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -123,7 +123,7 @@ class TrainView:
         factors = low + (high - low) * draws[:, _FACTORS]
         # The factor of a step is drawn for that step, whatever its place.
         factors = np.take_along_axis(factors, steps, axis=1)
-        return _tensor(self, pixels, steps if self.jitter else steps[:, :0], factors)
+        return _tensor(self, pixels, draws[:, _FLIP] < self.flip, steps if self.jitter else steps[:, :0], factors)
 
     def _cut(self, picture: Image, draws: Floats) -> Any:
         picture = _with_channels(picture, self.channels)
@@ -136,8 +136,7 @@ class TrainView:
         else:
             crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
             picture = resized_crop(picture, crop, self.size)
-        pixels = _pixels(picture)
-        return pixels[:, ::-1] if draws[_FLIP] < self.flip else pixels
+        return _pixels(picture)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +173,9 @@ class EvalView:
         for b, i in enumerate(rows.tolist()):
             picture = _with_channels(pictures.decoded(i), self.channels)
             pixels[b] = _pixels(resized_centre(picture, self.resize, self.crop))
-        none = np.empty((len(rows), 0))
-        return _tensor(self, pixels, none.astype(np.int64), none)
+        return _tensor(
+            self, pixels, np.zeros(len(rows), dtype=bool), np.empty((len(rows), 0)), np.empty((len(rows), 0))
+        )
 
 
 def _with_channels(picture: Image, channels: int) -> Image:
@@ -188,13 +188,14 @@ def _pixels(picture: Image) -> Any:
     return np.asarray(picture).reshape(picture.height, picture.width, -1)
 
 
-def _tensor(view: TrainView | EvalView, pixels: NDArray[np.uint8], steps: Ints, factors: Floats) -> torch.Tensor:
+def _tensor(
+    view: TrainView | EvalView, pixels: NDArray[np.uint8], flips: NDArray[np.bool_], steps: Labels, factors: Floats
+) -> torch.Tensor:
     count, height, width, channels = pixels.shape
     images = torch.empty((count, channels, height, width), memory_format=torch.channels_last)
     out = images.permute(0, 2, 3, 1).numpy().reshape(count, height * width, channels)
     mean, std = np.array(view.mean, dtype=np.float32), np.array(view.std, dtype=np.float32)
-    flat = pixels.reshape(count, height * width, channels)
-    to_floats(flat, np.ascontiguousarray(steps), factors.astype(np.float32), mean, std, out)
+    to_floats(pixels, flips, np.ascontiguousarray(steps, dtype=np.int64), factors.astype(np.float32), mean, std, out)
     return images
 
 

@@ -116,7 +116,7 @@ def test_rows_of_several_appends_follow_one_another(tmp_path):
 
 
 def test_skipped_items_have_no_row_and_are_listed(tmp_path):
-    broken = Skipped("broken\n.jpg", "the file is empty")
+    broken = Skipped(1, "broken\n.jpg", "the file is empty")
     with FeatureStore.create(tmp_path / "s", KEY, 3, 3) as writer:
         writer.append(VECTORS[:2], skipped=[broken])
         writer.finish([0, 1])

@@ -9,13 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laplacianshot.embedding.extraction import Extraction, extract
     from laplacianshot.embedding.networks import NETWORKS, build_network
+    from laplacianshot.embedding.store import FeatureStore
 
-__all__ = ["NETWORKS", "build_network"]
+__all__ = ["NETWORKS", "Extraction", "FeatureStore", "build_network", "extract"]
 
 _HOMES = {
     "NETWORKS": "laplacianshot.embedding.networks.registry",
+    "Extraction": "laplacianshot.embedding.extraction",
+    "FeatureStore": "laplacianshot.embedding.store",
     "build_network": "laplacianshot.embedding.networks.registry",
+    "extract": "laplacianshot.embedding.extraction",
 }
 
 

@@ -20,8 +20,9 @@ DTYPES = ("float16", "float32")
 
 @dataclass(frozen=True)
 class Skipped:
-    """An item that has no row, and why."""
+    """An item that has no row: its number among all items, its name, and why."""
 
+    item: int
     name: str
     reason: str
 
@@ -77,7 +78,8 @@ class Manifest:
         """Refuse another key with a :class:`StaleStore` that says which part changed."""
         changed = self.key.changed(key)
         if changed:
-            raise StaleStore(f"{folder} was made with {self.key.difference(key)}.", changed)
+            message = f"{folder} was made with {self.key.difference(key)}; choose another folder, or overwrite it."
+            raise StaleStore(message, changed)
 
     def check_complete(self, folder: Path) -> None:
         """Refuse an unfinished store with an :class:`IncompleteStore` that says how to go on."""

@@ -218,7 +218,7 @@ class StoreWriter:
             return
         if state.items < state.total:
             raise IncompleteStore(f"{self.path}: {state.items} of {state.total} items are done.")
-        sides = dict(zip(SIDES, (labels, split, class_names, names), strict=True))
+        sides = {"labels": labels, "split": split, "class_names": class_names, "names": names}
         arrays = {name: side_array(name, values, self.rows) for name, values in sides.items() if values is not None}
         self.commit()
         try:
@@ -340,4 +340,5 @@ def _check_same(found: Manifest, wanted: Manifest, folder: Path) -> None:
     }
     for name, (old, new) in facts.items():
         if old != new:
-            raise StaleStore(f"{folder} was made with {name} {old}, not {new}.", (name,))
+            message = f"{folder} was made with {name} {old}, not {new}; choose another folder, or overwrite it."
+            raise StaleStore(message, (name,))

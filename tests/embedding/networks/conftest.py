@@ -13,7 +13,7 @@ SIZE = 16
 
 @pytest.fixture(scope="package", autouse=True)
 def _one_thread():
-    """On a busy machine torch's threads wait for each other: tiny pictures then take twenty times as long."""
+    """On a busy machine torch's threads wait for each other: tiny pictures then take many times as long."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

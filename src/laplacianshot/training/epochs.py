@@ -1,0 +1,196 @@
+"""The epochs of a run, with what is written on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from laplacianshot.embedding.pictures import View, batches
+from laplacianshot.inference._types import Ints
+from laplacianshot.training.checkpoint import BEST, LAST, MODEL
+from laplacianshot.training.errors import Diverged
+from laplacianshot.training.interruption import StopRequest, TrainingInterrupted
+from laplacianshot.training.log import Log
+from laplacianshot.training.meter import Meter
+from laplacianshot.training.plan import Plan
+from laplacianshot.training.reporter import Reporter
+from laplacianshot.training.state import Best, EpochRecord, TrainState
+from laplacianshot.training.trainer import Trainer
+from laplacianshot.training.validation import features_of, validate
+from laplacianshot.training.views import eval_view, train_view
+from laplacianshot.training.world import World
+
+if TYPE_CHECKING:
+    from laplacianshot.datasets.pictures import Pictures
+
+# Steps after which several processes ask one another whether to stop or to write.
+_AGREE_STEPS = 10
+
+
+class Epochs:
+    """Trains epoch after epoch from where the trainer stands.
+
+    Parameters
+    ----------
+    plan : Plan
+    pictures : Pictures
+    trainer : Trainer
+    world : World
+    output : Path
+        Where checkpoints go.
+    log : Log
+    stop : StopRequest
+    reporter : Reporter
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pictures: Pictures,
+        trainer: Trainer,
+        world: World,
+        output: Path,
+        log: Log,
+        stop: StopRequest,
+        reporter: Reporter,
+    ) -> None:
+        self._plan, self._config, self._pictures = plan, plan.config, pictures
+        self._trainer, self._world, self._output = trainer, world, output
+        self._log, self._stop, self._reporter = log, stop, reporter
+        self._steps = plan.steps(world.size)
+        self._part = self._config.batch_size // (self._config.accumulate * world.size)
+        self._written = time.monotonic()
+
+    def run(self) -> TrainState:
+        """Go on to the end of the last epoch."""
+        while self._trainer.state.epoch < self._config.epochs:
+            self._train()
+            self._finish()
+        self._tell("done", self._steps, self._steps, now=True)
+        return self._trainer.state
+
+    def _train(self) -> None:
+        """The steps of this epoch that are left."""
+        trainer = self._trainer
+        epoch, first = trainer.state.epoch, trainer.state.step
+        sizes, mine = self._plan.shares(self._world.rank, self._world.size)
+        order = self._plan.order(epoch)
+        rows = np.concatenate([order[share] for share in mine])
+        loader = self._batches(rows, train_view(self._config), epoch, first * self._config.accumulate)
+        for step in range(first, self._steps):
+            count = -(-(mine[step].stop - mine[step].start) // self._part)
+            self._reporter.rate = trainer.rate(epoch, step)
+            trainer.step(islice(loader, count), count, sizes[step], self._reporter.rate)
+            self._after_step(step + 1)
+            self._tell("train", step + 1, self._steps)
+
+    def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        seed, workers = self._config.seed, self._config.workers
+        found = batches(self._pictures, rows, view, self._part, seed=seed, epoch=epoch, workers=workers, start=start)
+        return ((batch.images, batch.labels) for batch in found)
+
+    def _after_step(self, step: int) -> None:
+        """Write what is due, and leave if asked to; several processes agree on it now and then."""
+        due = time.monotonic() - self._written >= self._config.checkpoint_seconds
+        number = self._stop.number
+        if self._world.size > 1:
+            if step % _AGREE_STEPS and step < self._steps:
+                return
+            # The first process's clock counts, and any one's signal.
+            asked = self._world.sums([float(due and self._world.is_main), float(number)])
+            due, number = asked[0] > 0, number or int(asked[1])
+        if number or (due and step < self._steps):
+            self._save(self._state_after(step))
+        if number:
+            raise TrainingInterrupted(self._output / LAST, number)
+
+    def _state_after(self, step: int) -> TrainState:
+        """The state after so many steps of this epoch, summed over all processes."""
+        meter = self._trainer.meter
+        meter.read()
+        loss_sum, correct, seen = self._world.sums([meter.loss_sum, meter.correct, meter.seen])
+        if not math.isfinite(loss_sum):
+            raise Diverged(
+                f"the loss is no longer finite in epoch {self._trainer.state.epoch + 1}; lower learning_rate "
+                f"({self._config.learning_rate}) or raise warmup_epochs ({self._config.warmup_epochs})."
+            )
+        return dataclasses.replace(
+            self._trainer.state,
+            step=step,
+            loss_sum=loss_sum,
+            correct=int(correct),
+            seen=int(seen),
+            train_seconds=meter.seconds,
+            scaler=self._trainer.scaler_state,
+        )
+
+    def _save(self, state: TrainState) -> None:
+        if self._world.is_main:
+            self._trainer.checkpoint(state).write(self._output / LAST)
+        self._written = time.monotonic()
+
+    def _finish(self) -> None:
+        """Validate, note the epoch, and write best before last: a kill in between repeats the epoch's end."""
+        trainer, config = self._trainer, self._config
+        state = self._state_after(self._steps)
+        record = EpochRecord(
+            epoch=state.epoch + 1,
+            learning_rate=trainer.rate(state.epoch, self._steps - 1),
+            loss=state.loss_sum / state.seen,
+            accuracy=state.correct / state.seen,
+            validation=None,
+            validation_ci95=None,
+            images_per_second=state.seen / state.train_seconds,
+            seconds=state.train_seconds,
+        )
+        is_last = record.epoch == config.epochs
+        if config.validation_split and (is_last or record.epoch % config.validate_every == 0) and self._world.is_main:
+            record = self._validated(record, state)
+        best = state.best
+        if record.validation is not None and (best is None or record.validation > best.validation):
+            best = Best(record.epoch, record.validation)
+        trainer.state = TrainState(epoch=record.epoch, history=(*state.history, record), best=best, scaler=state.scaler)
+        trainer.meter = Meter()
+        if self._world.is_main:
+            # Without validation the last epoch is the best there is.
+            if best != state.best or (is_last and best is None):
+                trainer.checkpoint(trainer.state).only(MODEL).write(self._output / BEST)
+            self._save(trainer.state)
+            self._log.write(trainer.state.history)
+        self._world.wait()
+
+    def _validated(self, record: EpochRecord, state: TrainState) -> EpochRecord:
+        """The record with the accuracy on validation classes."""
+        started = time.perf_counter()
+        rows = self._plan.validation_rows
+        total, done = -(-len(rows) // self._part), 0
+        self._tell("validate", 0, total, now=True)
+
+        def note() -> None:
+            nonlocal done
+            done += 1
+            self._tell("validate", done, total)
+            # Of several processes, the others could not be told.
+            if self._stop.number and self._world.size == 1:
+                self._save(state)
+                raise TrainingInterrupted(self._output / LAST, self._stop.number)
+
+        loader = self._batches(rows, eval_view(self._config), epoch=0)
+        images = (self._trainer.to_device(images) for images, _ in loader)
+        features = features_of(self._trainer.network, images, note)
+        found = validate(features, self._pictures.labels[rows], self._config, self._config.threads or None)
+        seconds = self._reporter.validation_seconds = time.perf_counter() - started
+        return dataclasses.replace(
+            record, validation=found.mean, validation_ci95=found.ci95, seconds=record.seconds + seconds
+        )
+
+    def _tell(self, phase: str, step: int, steps: int, *, now: bool = False) -> None:
+        self._reporter.tell(phase, step, steps, self._trainer.state, self._trainer.meter, now=now)

@@ -1,0 +1,23 @@
+"""What a run says when it cannot begin or go on: one line that names what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class TrainError(ValueError):
+    """Any of the errors below."""
+
+
+class ConfigError(TrainError):
+    """A setting that cannot be, alone, with another, or with these pictures."""
+
+
+class CheckpointError(TrainError):
+    """A checkpoint that cannot be read, or does not belong to this run."""
+
+
+class OutputInUse(TrainError):
+    """An output folder in which another process is at work, or which holds a run already."""
+
+
+class Diverged(TrainError):
+    """A loss that is no longer finite."""

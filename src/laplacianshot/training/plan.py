@@ -1,0 +1,123 @@
+"""What is trained on, in which order, and how a step is shared out."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laplacianshot.embedding.pictures.streams import epoch_order
+from laplacianshot.episodes import FeatureSet, draw_tasks
+from laplacianshot.inference._types import Ints
+from laplacianshot.training.config import TrainConfig
+from laplacianshot.training.errors import ConfigError
+
+if TYPE_CHECKING:
+    from laplacianshot.datasets.pictures import Pictures
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows and classes of a run.
+
+    Attributes
+    ----------
+    config : TrainConfig
+    rows : int array of shape (n,)
+        Pictures to train on, ascending.
+    classes : int array of shape (K,)
+        Their labels, sorted: number k is logit k.
+    class_names : tuple of str of length K
+    validation_rows : int array
+        Empty without validation.
+    data_key : str
+        SHA-256 over names, labels and splits of all pictures.
+    """
+
+    config: TrainConfig
+    rows: Ints
+    classes: Ints
+    class_names: tuple[str, ...]
+    validation_rows: Ints
+    data_key: str
+
+    def steps(self, processes: int) -> int:
+        """Steps of an epoch: all pictures, but for a last step with fewer than two for a process."""
+        whole, rest = divmod(len(self.rows), self.config.batch_size)
+        return whole + (rest >= 2 * processes)
+
+    def order(self, epoch: int) -> Ints:
+        """Rows in the order of an epoch (n,): a function of seed and epoch alone."""
+        return self.rows[epoch_order(self.config.seed, epoch, len(self.rows))]
+
+    def shares(self, rank: int, processes: int) -> tuple[list[int], list[slice]]:
+        """For each step its number of pictures, and which places of the epoch's order this process takes."""
+        size = self.config.batch_size
+        sizes = [min(size, len(self.rows) - step * size) for step in range(self.steps(processes))]
+        mine = [
+            slice(step * size + rank * n // processes, step * size + (rank + 1) * n // processes)
+            for step, n in enumerate(sizes)
+        ]
+        return sizes, mine
+
+
+def make_plan(config: TrainConfig, pictures: Pictures, processes: int = 1) -> Plan:
+    """Find the rows and check that they can be trained and validated on, or raise :class:`ConfigError`."""
+    parts = config.accumulate * processes
+    if config.batch_size % parts:
+        raise ConfigError(
+            f"batch_size = {config.batch_size}: must be a multiple of accumulate times the number of processes, "
+            f"{config.accumulate} x {processes}."
+        )
+    rows = _rows(pictures, config.base_split, "base_split")
+    classes = np.unique(pictures.labels[rows])
+    if len(classes) < 2:
+        raise ConfigError(f"base_split = {config.base_split!r}: has {len(classes)} class; training needs at least two.")
+    validation_rows: Ints = np.zeros(0, dtype=np.int64)
+    if config.validation_split:
+        validation_rows = _rows(pictures, config.validation_split, "validation_split")
+        _check_tasks(config, pictures.labels[validation_rows])
+    plan = Plan(
+        config,
+        rows,
+        classes,
+        tuple(pictures.class_names[c] for c in classes),
+        validation_rows,
+        _data_key(pictures),
+    )
+    if plan.steps(processes) == 0:
+        raise ConfigError(
+            f"base_split = {config.base_split!r}: {len(rows)} pictures are too few for {processes} processes."
+        )
+    return plan
+
+
+def _rows(pictures: Pictures, split: str, setting: str) -> Ints:
+    try:
+        return pictures.rows(split)
+    except ValueError as error:
+        raise ConfigError(f"{setting} = {split!r}: {error}") from error
+
+
+def _check_tasks(config: TrainConfig, labels: Ints) -> None:
+    """Draw one task of the validation, so that one that cannot be is an error now and not after an epoch."""
+    try:
+        draw_tasks(
+            FeatureSet(np.zeros((len(labels), 1)), labels),
+            way=config.validation_way,
+            shot=config.validation_shot,
+            query=config.validation_query,
+            tasks=1,
+        )
+    except ValueError as error:
+        raise ConfigError(f"validation_split = {config.validation_split!r}: {error}") from error
+
+
+def _data_key(pictures: Pictures) -> str:
+    """Which pictures these are; not the time of their files, so that a copy of a data set can go on with a run."""
+    total = hashlib.sha256()
+    for words in (pictures.names.tolist(), pictures.labels.tolist(), pictures.split.tolist()):
+        total.update(repr(words).encode())
+    return total.hexdigest()

@@ -1,0 +1,135 @@
+"""A whole training run in an output folder, from its first step or from wherever it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from laplacianshot.embedding.store.files import put_file, remove_partial
+from laplacianshot.inference._threads import available_threads
+from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
+from laplacianshot.training.config import TrainConfig
+from laplacianshot.training.epochs import Epochs
+from laplacianshot.training.errors import CheckpointError, OutputInUse
+from laplacianshot.training.interruption import StopRequest
+from laplacianshot.training.lock import FolderLock
+from laplacianshot.training.log import Log
+from laplacianshot.training.plan import Plan, make_plan
+from laplacianshot.training.reporter import Reporter
+from laplacianshot.training.state import TrainResult, TrainStatus
+from laplacianshot.training.trainer import Trainer
+from laplacianshot.training.world import joined, world_of_environment
+
+if TYPE_CHECKING:
+    from laplacianshot.datasets.pictures import Pictures
+
+CONFIG = "config.toml"
+
+
+def train(
+    config: TrainConfig,
+    pictures: Pictures,
+    output: Path,
+    *,
+    resume: bool = True,
+    progress: Callable[[TrainStatus], object] | None = None,
+) -> TrainResult:
+    """Train a network on the base classes of a data set.
+
+    The result is a function of the config and the pictures. On a processor, with the same number of threads, it is the
+    same to the last bit however often the run is stopped or killed and started again.
+
+    The output folder receives ``config.toml``, ``last.safetensors`` and ``best.safetensors`` with a ``.json`` beside
+    each, ``log.csv`` and, if asked for, ``tensorboard/``. Started by torchrun, all processes train together and the
+    first of them writes.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    pictures : Pictures
+    output : Path
+        A folder, made if it is not there.
+    resume : bool, default=True
+        Go on with the run in the folder, if there is one; otherwise such a folder is an error.
+    progress : callable, optional
+        Called with a :class:`TrainStatus` a few times a second.
+
+    Returns
+    -------
+    TrainResult
+
+    Raises
+    ------
+    TrainError
+        A setting that does not suit the pictures, a folder that holds another run or is in use, a checkpoint that
+        cannot be read, or a loss that is not finite.
+    TrainingInterrupted
+        After Ctrl-C or SIGTERM, with everything written.
+    """
+    world = world_of_environment()
+    plan = make_plan(config, pictures, world.size)
+    device = world.device(config.device)
+    output.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        stop = held.enter_context(StopRequest())
+        if world.is_main:
+            held.enter_context(FolderLock(output))
+            remove_partial(output)
+        found = _earlier(output, plan, resume)
+        held.enter_context(joined(world, device))
+        held.enter_context(_threads(config.threads))
+        # What torch draws elsewhere in this process is not disturbed.
+        held.enter_context(torch.random.fork_rng())
+        torch.manual_seed(config.seed)
+        trainer = Trainer(plan, world, device)
+        if found is not None:
+            trainer.restore(found)
+        # Nobody writes before all have read.
+        world.wait()
+        if world.is_main:
+            put_file(output / CONFIG, lambda file: file.write(config.to_toml().encode()))
+        log = held.enter_context(Log(output, trainer.state.epoch, config.tensorboard and world.is_main))
+        reporter = Reporter(progress if world.is_main else None, plan, world.size)
+        state = Epochs(plan, pictures, trainer, world, output, log, stop, reporter).run()
+    return TrainResult(
+        best=output / BEST,
+        last=output / LAST,
+        history=state.history,
+        best_epoch=state.epoch if state.best is None else state.best.epoch,
+        best_validation=None if state.best is None else state.best.validation,
+    )
+
+
+def _earlier(output: Path, plan: Plan, resume: bool) -> Checkpoint | None:
+    """The checkpoint to go on from, if there is one and it belongs to this run."""
+    path = output / LAST
+    if not path.exists():
+        return None
+    found = Checkpoint.read(path)
+    if not resume:
+        done = f"{found.state.epoch} of {found.config.epochs} epochs"
+        raise OutputInUse(f"{output}: holds a run already ({done}); resume it, or choose another folder.")
+    there, wanted = found.config.experiment(), plan.config.experiment()
+    for name, value in wanted.items():
+        if there[name] != value:
+            raise CheckpointError(
+                f"{output}: holds a run with {name} = {there[name]}, and this one has {value}; choose another folder."
+            )
+    if found.data_key != plan.data_key:
+        raise CheckpointError(f"{output}: holds a run on other pictures; choose another folder.")
+    return found
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """So many threads for torch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted or available_threads())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

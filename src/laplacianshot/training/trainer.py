@@ -1,0 +1,161 @@
+"""The network, its optimiser and where they stand: everything a checkpoint holds, and one step of training."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from laplacianshot.embedding import build_network
+from laplacianshot.training.checkpoint import MODEL, MOMENTUM, RANDOM, Checkpoint
+from laplacianshot.training.loss import smoothed_cross_entropy
+from laplacianshot.training.meter import Meter
+from laplacianshot.training.plan import Plan
+from laplacianshot.training.schedule import learning_rate
+from laplacianshot.training.state import TrainState
+from laplacianshot.training.world import World
+
+
+class Trainer:
+    """Trains one network by SGD; between two steps all of it can be taken down and set up again.
+
+    Parameters
+    ----------
+    plan : Plan
+    world : World
+    device : torch.device
+    network : nn.Module, optional
+        Images (B, C, H, W) to (features, logits); by default a new one of the plan's config.
+
+    Attributes
+    ----------
+    network : nn.Module
+    state : TrainState
+        As of the end of the last epoch or the last :meth:`checkpoint`.
+    """
+
+    def __init__(self, plan: Plan, world: World, device: torch.device, network: nn.Module | None = None) -> None:
+        config = plan.config
+        self._plan, self._world, self._device = plan, world, device
+        self._layout = torch.channels_last if config.channels_last else torch.contiguous_format
+        if network is None:
+            network = build_network(
+                config.network, len(plan.classes), in_channels=config.channels, image_size=config.image_size
+            )
+        self.network: nn.Module = network.to(device, memory_format=self._layout)  # type: ignore[call-overload]
+        self.network.train()
+        self._model = world.wrap(self.network, device)
+        self._optimiser = torch.optim.SGD(
+            self.network.parameters(),
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            nesterov=config.nesterov,
+        )
+        self._half = None if config.precision == "float32" else getattr(torch, config.precision)
+        # float16 alone needs its gradients scaled into range.
+        self._scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
+        self._logit_of = torch.zeros(int(plan.classes[-1]) + 1, dtype=torch.int64)
+        self._logit_of[torch.from_numpy(plan.classes)] = torch.arange(len(plan.classes))
+        self.meter = Meter()
+        self.state = TrainState()
+
+    def to_device(self, images: Tensor) -> Tensor:
+        """Images in the network's layout on its device."""
+        return images.to(self._device, memory_format=self._layout, non_blocking=True)
+
+    def step(self, parts: Iterable[tuple[Tensor, Tensor]], count: int, n: int, rate: float) -> None:
+        """One step of SGD on the mean loss over a batch.
+
+        Gradients are summed over the parts and the processes, so they are those of the whole batch at once (but for
+        batch normalisation, which sees a part at a time).
+
+        Parameters
+        ----------
+        parts : iterable of (images (b, C, H, W), labels (b,))
+            This process's share, in as many parts as fit its memory.
+        count : int
+            How many parts there are.
+        n : int
+            Pictures of the step, over all processes.
+        rate : float
+            Learning rate.
+        """
+        # Gradients of several processes are averaged, where their sum is wanted.
+        weight = self._world.size / n
+        for number, (images, labels) in enumerate(parts):
+            targets = self._logit_of[labels].to(self._device, non_blocking=True)
+            with self._alone(number + 1 < count):
+                with self._mixed_precision():
+                    _, logits = self._model(self.to_device(images))
+                loss = smoothed_cross_entropy(logits, targets, self._plan.config.label_smoothing)
+                self._scaler.scale(loss * weight).backward()  # type: ignore[no-untyped-call]
+            self.meter.add(loss, logits, targets)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._scaler.step(self._optimiser)
+        self._scaler.update()
+        self._optimiser.zero_grad(set_to_none=True)
+
+    def rate(self, epoch: int, step: int) -> float:
+        """Learning rate of a step."""
+        return learning_rate(self._plan.config, epoch, step, self._plan.steps(self._world.size))
+
+    def checkpoint(self, state: TrainState) -> Checkpoint:
+        """Everything as it is now."""
+        tensors = {MODEL + name: tensor for name, tensor in self.network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            momentum = self._optimiser.state[parameter].get("momentum_buffer")
+            if momentum is not None:
+                tensors[MOMENTUM + name] = momentum
+        tensors[RANDOM + "cpu"] = torch.get_rng_state()
+        if self._device.type == "cuda":
+            tensors[RANDOM + "cuda"] = torch.cuda.get_rng_state(self._device)
+        return Checkpoint(self._plan.config, self._plan.class_names, self._plan.data_key, state, tensors)
+
+    @property
+    def scaler_state(self) -> dict[str, float]:
+        """Of the scaling of gradients; empty but for float16."""
+        return dict(self._scaler.state_dict())
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Set everything up as it was; values are copied into tensors of the same layout as in a run of one piece."""
+        self.network.load_state_dict(checkpoint.part(MODEL))
+        momentum = checkpoint.part(MOMENTUM)
+        for name, parameter in self.network.named_parameters():
+            if name in momentum:
+                buffer = torch.empty_like(parameter, requires_grad=False)
+                buffer.copy_(momentum[name])
+                self._optimiser.state[parameter]["momentum_buffer"] = buffer
+        random = checkpoint.part(RANDOM)
+        torch.set_rng_state(random["cpu"])
+        if self._device.type == "cuda" and "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"], self._device)
+        state = checkpoint.state
+        if state.scaler:
+            self._scaler.load_state_dict(state.scaler)
+        self.state = state
+        # The sums are those of all processes; the first one goes on with them.
+        mine = self._world.is_main
+        self.meter = Meter(
+            state.loss_sum if mine else 0.0,
+            state.correct if mine else 0,
+            state.seen if mine else 0,
+            state.train_seconds,
+        )
+
+    def _mixed_precision(self) -> contextlib.AbstractContextManager[object]:
+        if self._half is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device.type, dtype=self._half)
+
+    @contextlib.contextmanager
+    def _alone(self, wanted: bool) -> Iterator[None]:
+        """Without an exchange of gradients, where another part of the same step follows."""
+        if wanted and isinstance(self._model, nn.parallel.DistributedDataParallel):
+            with self._model.no_sync():
+                yield
+        else:
+            yield

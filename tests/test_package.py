@@ -21,6 +21,13 @@ y = np.array([0, 1] + [-1] * 38)
 for make in (LaplacianShot, LaplacianShot.paper, LaplacianShot.reference):
     assert make().fit(X, y).predict(X).shape == (40,)
 """
+EVALUATE = """
+import numpy as np
+from laplacianshot import FeatureSet, evaluate, tune
+rows = FeatureSet(np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 3)
+assert evaluate(rows, ["laplacianshot", "simpleshot-cl2"], way=3, query=5, tasks=3)[0].n_tasks == 3
+assert tune(rows, way=3, query=5, tasks=3, split=None, neighbor_split=None).lam > 0
+"""
 
 
 def run(code, **environment):
@@ -55,6 +62,23 @@ assert len(kernels) >= 5 and not compiled and not any(k.overloads for k in kerne
     assert done.returncode == 0, done.stderr
 
 
+def test_importing_the_episodes_compiles_nothing():
+    code = """
+import numba.core.compiler as compiler
+compiled = []
+original = compiler.compile_extra
+compiler.compile_extra = lambda *a, **k: (compiled.append(a), original(*a, **k))[1]
+import laplacianshot.episodes
+from laplacianshot.episodes import _sampling_kernels
+from laplacianshot.episodes.batch import _bound_kernels, _gram_kernels, _joint_kernels
+modules = (_sampling_kernels, _bound_kernels, _gram_kernels, _joint_kernels)
+kernels = [k for m in modules for k in vars(m).values() if hasattr(k, "overloads")]
+assert len(kernels) >= 20 and not compiled and not any(k.overloads for k in kernels), (compiled, kernels)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_core_works_without_any_extra():
     block = f"""
 import sys
@@ -64,7 +88,7 @@ class Block:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Block())
 """
-    done = run(block + FIT)
+    done = run(block + FIT + EVALUATE)
     assert done.returncode == 0, done.stderr
 
 

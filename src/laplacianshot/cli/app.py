@@ -16,6 +16,8 @@ from laplacianshot.cli import BAD_INPUT, INTERRUPTED
 from laplacianshot.cli.demo import demo
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
+from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
+from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 
 app = typer.Typer(
@@ -26,8 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command(epilog=EXTRACT_EXAMPLES)(extract)
 app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
 app.command(epilog=TUNE_EXAMPLES)(tune)
+app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

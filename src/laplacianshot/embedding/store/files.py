@@ -62,9 +62,9 @@ def remove_partial(folder: Path) -> None:
 
 
 def foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that no store has put there."""
+    """Names in a folder that no store has put there; hidden ones do not count, as file managers leave them about."""
     names = sorted(path.name for path in folder.iterdir())
-    return [name for name in names if name not in STORE_FILES and not name.startswith(_PARTIAL)]
+    return [name for name in names if name not in STORE_FILES and not name.startswith(".")]
 
 
 class FolderLock:

@@ -7,6 +7,7 @@ from typing import Any
 
 from laplacianshot.episodes import LAMS, NEIGHBORS, FeatureSet, draw_tasks, tune
 from laplacianshot.episodes.evaluation import center_for
+from laplacianshot.episodes.methods import method_name
 from laplacianshot.episodes.results import Setting, Tuning
 from laplacianshot.reports.evaluation_plan import Watch, task_arguments, unwatched
 from laplacianshot.reports.evaluation_tables import setting_title
@@ -20,8 +21,8 @@ class TuningPlan:
     Attributes
     ----------
     feature_set : FeatureSet
-    method : str
-        Name of the recipe's method.
+    method : str or LaplacianShot
+        A recipe by name, or an estimator.
     settings : tuple of Setting
         All on the split that chooses lambda.
     lams, neighbors : tuple
@@ -33,7 +34,7 @@ class TuningPlan:
     """
 
     feature_set: FeatureSet
-    method: str
+    method: Any
     settings: tuple[Setting, ...]
     lams: tuple[float, ...] = LAMS
     neighbors: tuple[int, ...] = NEIGHBORS
@@ -66,7 +67,7 @@ class TuningPlan:
                 tuned.append(Tuned(tuning, shown.lam_curve, self.test_split))
         except KeyboardInterrupt:
             interrupted = True
-        return TuningReport(file, self.method, tuple(tuned), command, interrupted)
+        return TuningReport(file, method_name(self.method), tuple(tuned), command, interrupted)
 
     def _tune(
         self, setting: Setting, neighbors: tuple[int, ...], neighbor_split: str | None, watch: Watch, what: str

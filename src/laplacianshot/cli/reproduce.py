@@ -1,0 +1,211 @@
+"""``laplacianshot reproduce``: a published setting from its pictures to its tables, in one command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from laplacianshot.cli import INTERRUPTED, options
+from laplacianshot.cli.console import output_console, print_table, progress_bar, watcher
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.files import check_report_folder
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from laplacianshot.reproduce import Experiment
+    from laplacianshot.training import TrainStatus
+
+REPRODUCE_EXAMPLES = """\
+Examples:
+
+  laplacianshot reproduce --list
+
+  laplacianshot reproduce omniglot --data data -o runs/omniglot
+
+  laplacianshot reproduce cub-conv4 --data data -o runs/cub --steps train,extract
+
+  laplacianshot reproduce cub-conv4-to-cifarfs --data data -o runs/cub
+
+Stopped or killed, the same command goes on where it was. A step is done again only if what it is made from has changed.
+"""
+
+
+def reproduce(
+    context: typer.Context,
+    setting: Annotated[
+        str | None, typer.Argument(metavar="SETTING", help="A name of --list, or a .toml file of your own.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the pictures; --list says what each needs.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for all that is made, one a network.")
+    ] = None,
+    target_data: Annotated[
+        Path | None, typer.Option(help="Folder of the other pictures of a cross-domain setting. Without: --data.")
+    ] = None,
+    tasks: Annotated[int | None, typer.Option(min=2, help="Test tasks of each kind. Without: 10,000.")] = None,
+    steps: Annotated[str | None, typer.Option(help="Only these of train, extract, tune, evaluate, report.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another value of the training config; several times."),
+    ] = None,
+    list_settings: Annotated[bool, typer.Option("--list", help="Print all settings and leave.")] = False,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Train, extract, tune, evaluate and report a published setting."""
+    if list_settings:
+        _list(as_json)
+        return 0
+    if setting is None or data is None or output is None:
+        raise CommandError("give a SETTING (see --list), --data DIR and -o OUT.")
+    from laplacianshot.embedding._extras import require
+
+    # Here, so that --help need not wait for torch.
+    try:
+        for module in ("torch", "safetensors", "PIL.Image"):
+            require(module, "train")
+        from laplacianshot.reproduce import reproduce as run
+        from laplacianshot.reproduce.run import STEPS
+
+        experiment = _experiment(setting, tasks, sets or [])
+        wanted = STEPS if steps is None else tuple(options.listed(steps, "--steps", options.known(STEPS, "step")))
+        folder = check_report_folder(output, "--output")
+        with progress_bar() as bar:
+            outcome = run(
+                experiment, data, folder, _Display(bar), target_data=target_data, steps=wanted,
+                command=options.command_line(context),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        again = options.command_line(context)
+        print(f"interrupted: what was done is kept; the same command goes on from there: {again}", file=sys.stderr)
+        return INTERRUPTED
+    except (ModuleNotFoundError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(_os_message(error)) from error
+    _print(outcome, as_json)
+    return 0
+
+
+def _experiment(setting: str, tasks: int | None, sets: list[str]) -> Experiment:
+    from laplacianshot.reproduce import load_experiment
+
+    return load_experiment(setting).with_training(_assignments(sets)).with_tasks(tasks)
+
+
+def _assignments(sets: list[str]) -> dict[str, Any]:
+    """Values of ``--set NAME=VALUE``, written as in TOML; a text needs no quotes."""
+    import tomllib
+
+    found = {}
+    for text in sets:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise CommandError(f"--set {text!r}: write NAME=VALUE, such as --set epochs=10.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _os_message(error: OSError) -> str:
+    # Messages of our own come without a number.
+    if error.errno is None:
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}."
+
+
+class _Display:
+    """A bar on a terminal; in a log a line now and then."""
+
+    _LINE_SECONDS = 30.0
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._watch = watcher(bar)
+        self._count: Callable[[int, int], object] = lambda done, total: None
+        self._training = ""
+        self._epoch = 0
+        self._told = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def watch(self, what: str) -> Callable[[int, int], object]:
+        """Counts one thing after the other."""
+        count = self._watch(what)
+
+        def progress(done: int, total: int) -> None:
+            count(done, total)
+            self._line(f"{what}: {done:,} of {total:,}")
+
+        return progress
+
+    def training(self, status: TrainStatus) -> None:
+        """The epoch at work, with what is known of it."""
+        best = "" if status.best is None else f", best validation {100 * status.best.validation:.2f}%"
+        text = f"train: epoch {status.epoch} of {status.epochs}, loss {status.loss:.3f}{best}"
+        if self._training != text:
+            self._training, self._count = text, self._watch(text)
+        self._count(status.step, status.steps)
+        left = "" if status.seconds_left != status.seconds_left else f", {status.seconds_left / 60:.0f} min left"
+        self._line(f"{text}, {status.images_per_second:,.0f} images/s{left}", status.epoch != self._epoch)
+        self._epoch = status.epoch
+
+    def _line(self, text: str, now: bool = False) -> None:
+        """A line for a log that no bar can be drawn in."""
+        if self._bar.disable and (now or time.monotonic() - self._told >= self._LINE_SECONDS):
+            self._told = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+
+def _list(as_json: bool) -> None:
+    from laplacianshot.datasets.pictures import DATASETS
+    from laplacianshot.reports.table import Table, row
+    from laplacianshot.reproduce import load_experiment, named_experiments
+
+    found = [load_experiment(name) for name in named_experiments()]
+    if as_json:
+        entries = [
+            {"setting": e.name, "title": e.title, "datasets": list(e.datasets), "network": e.config.network,
+             "epochs": e.config.epochs, "published": e.published or None}
+            for e in found
+        ]  # fmt: skip
+        needed = {name: DATASETS[name] for e in found for name in e.datasets}
+        print(json.dumps({"settings": entries, "datasets": needed}, indent=2))
+        return
+    rows = [row(e.name, e.title, " and ".join(e.datasets), str(e.config.epochs)) for e in found]
+    console = output_console()
+    print_table(console, Table("Settings", ("Name", "What", "Data", "Epochs"), tuple(rows), words=(1, 2)))
+    used = dict.fromkeys(name for e in found for name in e.datasets)
+    print_table(
+        console, Table("Data", ("Name", "What is expected"), tuple(row(n, DATASETS[n]) for n in used), words=(1,))
+    )
+
+
+def _print(outcome: Any, as_json: bool) -> None:
+    from laplacianshot.reports.evaluation_page import PAGE
+    from laplacianshot.reports.reproduction_page import RESULTS, RUN
+
+    records = [{"step": r.step, "seconds": r.seconds, "finished": r.finished, "key": r.key} for r in outcome.steps]
+    if as_json:
+        document: dict[str, Any] = {"steps": records, "ran": list(outcome.ran), "results": None, "run": None}
+        if outcome.folder is not None:
+            document["results"] = json.loads((outcome.folder / RESULTS).read_text(encoding="utf-8"))
+            document["run"] = json.loads((outcome.folder / RUN).read_text(encoding="utf-8"))
+        print(json.dumps(document, indent=2))
+        return
+    console = output_console()
+    for record in records:
+        console.print(f"{record['step']}: {record['seconds']:,.1f} s", highlight=False)
+    if outcome.folder is not None:
+        console.print(f"\nWritten: {outcome.folder / PAGE}", soft_wrap=True, highlight=False, markup=False)

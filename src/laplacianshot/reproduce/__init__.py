@@ -1,0 +1,34 @@
+"""A published setting from its pictures to its tables: train, extract, tune, evaluate, report.
+
+Names are loaded when they are first used: the list of settings needs neither torch nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from laplacianshot.reproduce.experiment import Experiment, Protocol, load_experiment, named_experiments
+    from laplacianshot.reproduce.run import Outcome, reproduce
+
+__all__ = ["Experiment", "Outcome", "Protocol", "load_experiment", "named_experiments", "reproduce"]
+
+_HOMES = {
+    "Experiment": "laplacianshot.reproduce.experiment",
+    "Outcome": "laplacianshot.reproduce.run",
+    "Protocol": "laplacianshot.reproduce.experiment",
+    "load_experiment": "laplacianshot.reproduce.experiment",
+    "named_experiments": "laplacianshot.reproduce.experiment",
+    "reproduce": "laplacianshot.reproduce.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

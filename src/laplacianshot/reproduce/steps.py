@@ -1,0 +1,168 @@
+"""Steps that are done once: a folder each, with the hash of what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from laplacianshot.embedding.store.files import put_file, remove_partial
+from laplacianshot.training.errors import OutputInUse
+
+# In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, what came of it.
+BEGUN, CLOCK, DONE = "begun.json", "clock.json", "step.json"
+
+# Seconds of a step that a kill may cost in its clock.
+_TICK_SECONDS = 5.0
+
+
+def digest(document: Any) -> str:
+    """SHA-256 of a JSON document, whatever the order of its keys."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a finished step leaves: ``step.json``.
+
+    Attributes
+    ----------
+    step : str
+    key : str
+        Hash of ``inputs``.
+    inputs : dict
+        Everything that decides the outputs.
+    outputs : str
+        Hash of what was made, times left out.
+    seconds : float
+        Over all attempts.
+    finished : str
+        Date and time, UTC.
+    """
+
+    step: str
+    key: str
+    inputs: Mapping[str, Any]
+    outputs: str
+    seconds: float
+    finished: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """The record of a folder; None where the step is not finished."""
+        try:
+            return cls(**json.loads((folder / DONE).read_text(encoding="utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError) as error:
+            raise OutputInUse(f"{folder / DONE}: is no record of a step; choose another output folder.") from error
+
+
+class Step:
+    """The folder of a step, from its beginning to its record.
+
+    A folder that was begun or finished with other inputs is emptied; with ``keep`` it is put aside instead.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+    inputs : dict
+        Plain data that decides the outputs, a version of the code among it.
+    keep : bool
+        Whether the folder is worth keeping when its inputs have changed.
+    """
+
+    def __init__(self, name: str, folder: Path, inputs: Mapping[str, Any], *, keep: bool = False) -> None:
+        self.name = name
+        self.folder = folder
+        self.inputs = dict(inputs)
+        self.key = digest(self.inputs)
+        self._keep = keep
+        self._before = 0.0
+        self._started = self._ticked = time.monotonic()
+
+    @property
+    def record(self) -> StepRecord | None:
+        """The record, if the step was finished with these very inputs."""
+        found = StepRecord.read(self.folder)
+        return found if found is not None and found.key == self.key else None
+
+    def changed(self) -> tuple[str, ...]:
+        """Which inputs differ from those the folder was begun with; empty for a new folder and for the same inputs."""
+        begun = _read(self.folder / BEGUN)
+        if begun is None or begun.get("key") == self.key:
+            return ()
+        before = begun.get("inputs", {})
+        return tuple(name for name in {**before, **self.inputs} if before.get(name) != self.inputs.get(name))
+
+    def begin(self) -> Path | None:
+        """Make the folder ready and start the clock; where an older one was put aside, if it was."""
+        aside = None
+        begun = _read(self.folder / BEGUN)
+        if self.folder.exists() and (begun is None or begun.get("key") != self.key):
+            aside = self._clear(begun)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_partial(self.folder)
+        if _read(self.folder / BEGUN) is None:
+            _write(self.folder / BEGUN, {"step": self.name, "key": self.key, "inputs": self.inputs})
+        clock = _read(self.folder / CLOCK)
+        self._before = float(clock["seconds"]) if clock else 0.0
+        self._started = self._ticked = time.monotonic()
+        return aside
+
+    def tick(self) -> None:
+        """Note the time spent so far, now and then."""
+        if time.monotonic() - self._ticked >= _TICK_SECONDS:
+            self._ticked = time.monotonic()
+            _write(self.folder / CLOCK, {"seconds": self.seconds})
+
+    @property
+    def seconds(self) -> float:
+        """Time spent, over all attempts."""
+        return self._before + time.monotonic() - self._started
+
+    def finish(self, outputs: str) -> StepRecord:
+        """Write the record: from here on the step is done."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        record = StepRecord(self.name, self.key, self.inputs, outputs, round(self.seconds, 3), now)
+        _write(self.folder / DONE, record.__dict__)
+        return record
+
+    def _clear(self, begun: Mapping[str, Any] | None) -> Path | None:
+        """Take away what was made from other inputs; a folder that is none of ours is left alone."""
+        if begun is None:
+            if any(self.folder.iterdir()):
+                raise OutputInUse(f"{self.folder}: holds files that are not of this command; choose another output.")
+            return None
+        if self._keep:
+            aside = self.folder.with_name(f"{self.folder.name}-{str(begun.get('key'))[:8]}")
+            if not aside.exists():
+                self.folder.rename(aside)
+                return aside
+        # First of all the record: half a folder is never taken for a whole one.
+        (self.folder / DONE).unlink(missing_ok=True)
+        shutil.rmtree(self.folder)
+        return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    put_file(path, lambda file: file.write(text.encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from laplacianshot.datasets.pictures import Pictures, open_pictures
-from laplacianshot.training import TrainConfig
+from laplacianshot.training import Checkpoint, EpochRecord, TrainConfig
 
 # Classes of each split.
 SPLITS = {"base": 4, "val": 4, "novel": 3}
@@ -78,3 +79,18 @@ class Plain(nn.Module):
 def same_tensors(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     """Equal names and equal bits."""
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def without_times(history: tuple[EpochRecord, ...]) -> list[EpochRecord]:
+    return [dataclasses.replace(record, images_per_second=0.0, seconds=0.0) for record in history]
+
+
+def same_runs(one: Path, other: Path) -> bool:
+    """Whether two output folders hold the same weights, momentum, generators and history."""
+    same = True
+    for name in ("last", "best"):
+        a, b = (Checkpoint.read(folder / f"{name}.safetensors") for folder in (one, other))
+        same &= same_tensors(dict(a.tensors), dict(b.tensors))
+        same &= without_times(a.state.history) == without_times(b.state.history)
+        same &= a.state.best == b.state.best
+    return same

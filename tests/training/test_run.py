@@ -18,7 +18,7 @@ from laplacianshot.training.errors import CheckpointError, ConfigError, Diverged
 from laplacianshot.training.lock import FolderLock
 from laplacianshot.training.validation import features_of, validate
 from laplacianshot.training.views import eval_view
-from tests.training.drawings import read_bundle, same_tensors, tiny, write_bundle
+from tests.training.drawings import read_bundle, same_runs, same_tensors, tiny, write_bundle
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,6 @@ def finished(tmp_path_factory, bundle):
     output = tmp_path_factory.mktemp("run") / "out"
     result = train(tiny(), read_bundle(bundle), output, progress=told.append)
     return result, output, told
-
-
-def without_times(history):
-    return [dataclasses.replace(record, images_per_second=0, seconds=0) for record in history]
-
-
-def same_runs(one, other) -> bool:
-    """Whether two output folders hold the same weights, momentum and history."""
-    same = True
-    for name in ("last", "best"):
-        a, b = (Checkpoint.read(folder / f"{name}.safetensors") for folder in (one, other))
-        same &= same_tensors(dict(a.tensors), dict(b.tensors))
-        same &= without_times(a.state.history) == without_times(b.state.history)
-        same &= a.state.best == b.state.best
-    return same
 
 
 def test_training_lowers_the_loss_and_raises_the_accuracy(tmp_path, pictures):

@@ -77,11 +77,14 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Put the checkpoint at ``path``, whole and on the disk, or leave what was there."""
-        header = self.header()
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        content = save(tensors, {"laplacianshot": json.dumps(header)})
+        content = save(tensors, {"laplacianshot": json.dumps(self.header())})
         put_file(path, lambda file: file.write(content))
-        text = json.dumps(header, indent=2) + "\n"
+        self.write_json(path)
+
+    def write_json(self, path: Path) -> None:
+        """Put the copy of the header beside the checkpoint at ``path``."""
+        text = json.dumps(self.header(), indent=2) + "\n"
         put_file(path.with_suffix(".json"), lambda file: file.write(text.encode()))
 
     @classmethod

@@ -46,7 +46,8 @@ class Epochs:
     world : World
     output : Path
         Where checkpoints go.
-    log : Log
+    log : Log or None
+        None but in the first process.
     stop : StopRequest
     reporter : Reporter
     """
@@ -58,7 +59,7 @@ class Epochs:
         trainer: Trainer,
         world: World,
         output: Path,
-        log: Log,
+        log: Log | None,
         stop: StopRequest,
         reporter: Reporter,
     ) -> None:
@@ -164,7 +165,8 @@ class Epochs:
             if best != state.best or (is_last and best is None):
                 trainer.checkpoint(trainer.state).only(MODEL).write(self._output / BEST)
             self._save(trainer.state)
-            self._log.write(trainer.state.history)
+            if self._log is not None:
+                self._log.write(trainer.state.history)
         self._world.wait()
 
     def _validated(self, record: EpochRecord, state: TrainState) -> EpochRecord:

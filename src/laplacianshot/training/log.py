@@ -33,20 +33,22 @@ class Log:
     Parameters
     ----------
     folder : Path
-    epoch : int
-        Epochs finished before; events of later ones, left by a run that was killed, are taken back.
+    history : sequence of EpochRecord
+        Epochs finished before. What a killed run has left behind of others is taken back.
     events : bool
         Whether to write for TensorBoard as well.
     """
 
-    def __init__(self, folder: Path, epoch: int, events: bool) -> None:
+    def __init__(self, folder: Path, history: Sequence[EpochRecord], events: bool) -> None:
         self._folder = folder
         self._writer: Any = None
         if events:
             require("tensorboard", "train")
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(folder / EVENTS), purge_step=epoch + 1)
+            self._writer = SummaryWriter(str(folder / EVENTS), purge_step=len(history))
+        if history:
+            self.write(history)
 
     def __enter__(self) -> Self:
         return self

@@ -90,9 +90,13 @@ def train(
             trainer.restore(found)
         # Nobody writes before all have read.
         world.wait()
+        log = None
         if world.is_main:
             put_file(output / CONFIG, lambda file: file.write(config.to_toml().encode()))
-        log = held.enter_context(Log(output, trainer.state.epoch, config.tensorboard and world.is_main))
+            log = held.enter_context(Log(output, trainer.state.history, config.tensorboard))
+            if found is not None:
+                # A kill may have come between the two files.
+                found.write_json(output / LAST)
         reporter = Reporter(progress if world.is_main else None, plan, world.size)
         state = Epochs(plan, pictures, trainer, world, output, log, stop, reporter).run()
     return TrainResult(

@@ -76,7 +76,7 @@ class TrainState:
 
     def to_json(self) -> dict[str, Any]:
         """For a JSON document; floats come back exactly."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"history": [dataclasses.asdict(record) for record in self.history]}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:

@@ -1,0 +1,115 @@
+"""Runs that are killed: ``python -m tests.training.killing BUNDLE FOLDER SEED``.
+
+Each run is a child forked from this process, which has loaded torch but computed nothing: only so can dozens of runs
+begin within seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from laplacianshot.training import TrainStatus, reporter, run
+from laplacianshot.training.plan import make_plan
+from laplacianshot.training.trainer import Trainer
+from laplacianshot.training.validation import validate
+from laplacianshot.training.views import eval_view, train_view
+from laplacianshot.training.world import World
+from tests.training.drawings import read_bundle, tiny
+
+# A checkpoint after every step: a kill is in the middle of writing more often than not.
+CONFIG = tiny(checkpoint_seconds=0.0, epochs=2, workers=0)
+
+
+def child(bundle: Path, output: Path, *, deadly: int = 0, told: int = -1) -> int:
+    """Begin a run.
+
+    One with ``deadly`` is killed by its own hand at that call that moves bytes to the disk. Each step and batch is a
+    byte on the pipe ``told``.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        _count_down(deadly)
+        run.train(CONFIG, read_bundle(bundle), output, progress=lambda status: _tell(status, told))
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def _tell(status: TrainStatus, pipe: int) -> None:
+    if pipe >= 0:
+        os.write(pipe, status.phase[:1].encode())
+
+
+def _count_down(deadly: int) -> None:
+    left = deadly
+
+    def deadly_version(function):
+        def call(*args, **named):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **named)
+
+        return call
+
+    os.fsync = deadly_version(os.fsync)
+    Path.replace = deadly_version(Path.replace)
+
+
+def ended(pid: int) -> bool:
+    """Wait for a run; whether it came to its end rather than being killed."""
+    status = os.waitpid(pid, 0)[1]
+    if os.WIFSIGNALED(status):
+        return False
+    assert os.WEXITSTATUS(status) == 0, f"a run failed with {os.WEXITSTATUS(status)}"
+    return True
+
+
+def killed_at_random(bundle: Path, output: Path, chance: random.Random, times: int) -> None:
+    """Kill a run again and again, a moment after some step."""
+    for _ in range(times):
+        here, there = os.pipe()
+        pid = child(bundle, output, told=there)
+        os.close(there)
+        for _ in range(chance.randrange(1, 4)):
+            os.read(here, 1)
+        time.sleep(chance.uniform(0, 0.02))
+        os.kill(pid, signal.SIGKILL)
+        os.close(here)
+        assert not ended(pid)
+
+
+def main(bundle: Path, folder: Path, seed: int) -> None:
+    reporter._SECONDS = 0.0
+    # What a run loads is loaded here, once for all; torch must not have started threads before a fork.
+    torch.set_num_threads(1)
+    pictures = read_bundle(bundle)
+    Trainer(make_plan(CONFIG, pictures), World(), torch.device("cpu"))
+    for view in (train_view(CONFIG), eval_view(CONFIG)):
+        view(pictures, [0, 1])
+    labels = np.repeat(np.arange(4), 12)
+    validate(np.random.default_rng(0).random((48, 5), dtype=np.float32), labels, CONFIG, threads=1)
+
+    assert ended(child(bundle, folder / "whole"))
+    killed_at_random(bundle, folder / "random", random.Random(seed), 5)
+    assert ended(child(bundle, folder / "random"))
+    # Each call to the disk of a run's first checkpoints is a place to die, in turn; each attempt gets a little further.
+    for deadly in range(1, 17):
+        assert not ended(child(bundle, folder / "writing", deadly=deadly))
+    assert ended(child(bundle, folder / "writing"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -55,6 +55,18 @@ def test_figures_are_those_of_their_source(key, method, shot, status, text):
     assert value(key, method, shot, status).text == text
 
 
+def test_conv4_on_cub_has_the_figures_of_its_source_and_says_which_one_is_from_memory():
+    found = {figure.method: figure for figure in PUBLISHED.matching("cub/conv4", Setting())}
+    assert {name: figure.status for name, figure in found.items() if figure.status != "as published"} == {
+        "Baseline": "unconfirmed"
+    }
+    assert found["Baseline++"].text == "60.53 ± 0.83"
+    assert found["MatchingNet"].text == "61.16 ± 0.89"
+    assert value("cub/conv4", "ProtoNet", 5, "as published").text == "70.77 ± 0.69"
+    assert "from memory" in " ".join(caveat.text for caveat in PUBLISHED.caveats_for("cub/conv4"))
+    assert "from memory" not in " ".join(caveat.text for caveat in PUBLISHED.caveats_for("cub/resnet18"))
+
+
 def test_with_imbalanced_queries_the_independent_figures_are_lower():
     one = value("mini/resnet18", "LaplacianShot", 1, "independent", protocol="dirichlet")
     five = value("mini/resnet18", "LaplacianShot", 5, "independent", protocol="dirichlet")

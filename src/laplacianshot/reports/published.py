@@ -11,7 +11,7 @@ from typing import Any
 
 from laplacianshot.episodes.results import Setting
 
-STATUSES = ("as published", "superseded", "never corrected", "corrected", "independent")
+STATUSES = ("as published", "superseded", "never corrected", "corrected", "independent", "unconfirmed")
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Caveat:
-    """What must be said wherever figures of these data sets are printed."""
+    """What must be said wherever figures of these data sets, and of these networks if any are named, are printed."""
 
     about: str
     datasets: tuple[str, ...]
     text: str
+    networks: tuple[str, ...] = ()
+
+    def concerns(self, key: str) -> bool:
+        """Whether it must be said beside figures of ``key``."""
+        dataset, network = key.split("/")
+        return dataset in self.datasets and (not self.networks or network in self.networks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,8 +125,9 @@ class Published:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Data sets and networks for which a method of ours has a figure: ``mini/resnet18`` and so on."""
-        return tuple(dict.fromkeys(figure.key for figure in self.figures if figure.network and figure.ours))
+        """Data sets and networks that we can train and that have figures: ``mini/resnet18`` and so on."""
+        ours = [figure for figure in self.figures if figure.network and self.networks[figure.network][1]]
+        return tuple(dict.fromkeys(figure.key for figure in ours))
 
     def title(self, key: str) -> str:
         """``CUB, ResNet-18`` for ``cub/resnet18``."""
@@ -141,7 +148,7 @@ class Published:
 
     def matching(self, key: str, setting: Setting) -> tuple[Figure, ...]:
         """Figures of this data set, network and kind of task, corrected ones first."""
-        order = ("corrected", "independent", "superseded", "never corrected", "as published")
+        order = ("corrected", "independent", "superseded", "never corrected", "as published", "unconfirmed")
         found = [
             figure for figure in self.figures if figure.key == key and not figure.ablation and figure.suits(setting)
         ]
@@ -156,8 +163,8 @@ class Published:
         }
 
     def caveats_for(self, key: str) -> tuple[Caveat, ...]:
-        """What must be said beside the figures of this data set."""
-        return tuple(caveat for caveat in self.caveats if key.split("/")[0] in caveat.datasets)
+        """What must be said beside the figures of this data set and network."""
+        return tuple(caveat for caveat in self.caveats if caveat.concerns(key))
 
     def to_dict(self, figure: Figure) -> dict[str, Any]:
         """One figure with its source spelt out, for JSON."""
@@ -174,7 +181,12 @@ def load_published() -> Published:
         figures=tuple(figure for table in document["tables"] for figure in _figures(table, document["ours"])),
         sources={key: Source(**source) for key, source in document["sources"].items()},
         caveats=tuple(
-            Caveat(entry["about"], tuple(entry["datasets"]), " ".join(entry["text"].split()))
+            Caveat(
+                entry["about"],
+                tuple(entry["datasets"]),
+                " ".join(entry["text"].split()),
+                tuple(entry.get("networks", ())),
+            )
             for entry in document["caveats"]
         ),
         datasets={key: (entry["title"], entry["classes"]) for key, entry in document["datasets"].items()},

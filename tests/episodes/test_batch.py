@@ -222,19 +222,21 @@ def test_equal_rows_are_equally_far_though_only_their_equality_is_known():
         np.testing.assert_array_equal(batch_neighbors(X, 4, exact=False), exact_neighbors(X, 4))
 
 
+@pytest.mark.parametrize(
+    ("transform", "dtype", "offset"), [("none", np.float32, 100), ("none", np.float64, 100), ("l2", np.float32, 0)]
+)
 @pytest.mark.parametrize("make", [LaplacianShot, reference, paper])
-def test_tied_rows_of_a_lattice_are_labelled_as_by_the_estimator(make):
+def test_tied_rows_of_a_lattice_are_labelled_as_by_the_estimator(make, transform, dtype, offset):
     rng = np.random.default_rng(2)
     # Unrectified: the query shift would break ties by its rounding.
     options = {} if make is LaplacianShot else {"rectify": False}
-    estimator = make(transform="none", **options, **FIXED)
-    for dtype in (np.float32, np.float64):
-        for _ in range(10):
-            tasks = random_tasks(rng, n_classes=3, n_query=20, dim=3, n_tasks=1)
-            tasks = replace(tasks, features=np.round(4 * tasks.features).astype(dtype) + 100)
-            fitted = tasks.fit(estimator, None, 0)
-            found = tasks.solve(estimator)
-            assert gap(found.assignments[0], fitted.label_distributions_[tasks.n_support :]) < 1e-4
+    estimator = make(transform=transform, **options, **FIXED)
+    for _ in range(10):
+        tasks = random_tasks(rng, n_classes=3, n_query=20, dim=3, n_tasks=1)
+        tasks = replace(tasks, features=np.round(4 * tasks.features).astype(dtype) + dtype(offset))
+        fitted = tasks.fit(estimator, None, 0)
+        found = tasks.solve(estimator)
+        assert gap(found.assignments[0], fitted.label_distributions_[tasks.n_support :]) < 1e-4
 
 
 PLACEMENTS = {

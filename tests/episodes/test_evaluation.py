@@ -278,8 +278,8 @@ def test_slow_methods_run_the_first_tasks_only(protocol, hard):
     assert found.difference("slow", "fast").mean == 0
     assert found.difference("fast", "slow").n == 90
     assert evaluate(hard, methods, slow_tasks=500, **options)["slow"].n_tasks == 200
-    assert BASELINES["tim"].slow
-    assert evaluate(hard, "tim", slow_tasks=2, tasks=3).n_tasks == 2
+    assert BASELINES["label-spreading-knn"].slow
+    assert evaluate(hard, "label-spreading-knn", slow_tasks=2, tasks=3).n_tasks == 2
 
 
 def test_queries_of_classes_outside_the_task_are_not_counted(hard):

@@ -121,8 +121,6 @@ class TrainView:
         steps = _ORDERS[(draws[:, _ORDER] * len(_ORDERS)).astype(np.int64)]
         low, high = max(0.0, 1 - self.jitter), 1 + self.jitter
         factors = low + (high - low) * draws[:, _FACTORS]
-        # The factor of a step is drawn for that step, whatever its place.
-        factors = np.take_along_axis(factors, steps, axis=1)
         return _tensor(self, pixels, draws[:, _FLIP] < self.flip, steps if self.jitter else steps[:, :0], factors)
 
     def _cut(self, picture: Image, draws: Floats) -> Any:

@@ -213,6 +213,8 @@ def draw(main: list[dict[str, Any]], curves: dict[str, list[dict[str, Any]]], pa
             axes.plot(x, [row[key] * s for row, s in zip(rows, scale, strict=True)], style, color=colour, marker=".",
                       label=label)  # fmt: skip
         axes.set(xscale="log", yscale="log", xlabel=titles[name])
+        axes.set_xticks(x, [f"{value:,}" for value in x], fontsize=8)
+        axes.minorticks_off()
         axes.set_ylabel("seconds" if name == "tasks" else "microseconds a task")
         axes.grid(alpha=0.25, which="major")
         axes.spines[["top", "right"]].set_visible(False)

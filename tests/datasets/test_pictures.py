@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -218,3 +219,9 @@ def test_unknown_settings_are_refused(birds):
         open_pictures("folder", birds, on_error="ignore")
     with pytest.raises(ValueError, match="check must be 'quick' or 'whole'"):
         open_pictures("folder", birds, check="none")
+
+
+def test_pillow_is_loaded_only_when_a_picture_is():
+    look = "import sys, laplacianshot.datasets.pictures; print(sorted({'PIL', 'torch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

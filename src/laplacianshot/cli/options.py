@@ -23,14 +23,15 @@ Value = TypeVar("Value")
 # The end of --help.
 FEATURE_FILES = (
     "FEATURES is an .npz file with the arrays features (n, D) and labels (n,) and, if there are any, split (n,), such "
-    "as base, val and novel, and class_names. Where there is a split base, its mean is the centre of CL2."
+    "as base, val and novel, and class_names; or a feature store, the folder that extract makes. Where there is a split "
+    "base, its mean is the centre of CL2."
 )
 
 # Where options stand in --help.
 TASKS, RECIPE, MORE, OUTPUT = "Tasks", "Recipes paper and reference", "Also show", "Output"
 
 # Options of both commands over tasks.
-FeaturesArgument = Annotated[Path, typer.Argument(metavar="FEATURES", help="Feature file, .npz.")]
+FeaturesArgument = Annotated[Path, typer.Argument(metavar="FEATURES", help="Feature file, .npz, or feature store.")]
 WayOption = Annotated[
     str, typer.Option(help="Classes of a task; a list gives a setting for each.", rich_help_panel=TASKS)
 ]

@@ -23,8 +23,8 @@ Value = TypeVar("Value")
 # The end of --help.
 FEATURE_FILES = (
     "FEATURES is an .npz file with the arrays features (n, D) and labels (n,) and, if there are any, split (n,), such "
-    "as base, val and novel, and class_names; or a feature store, the folder that extract makes. Where there is a split "
-    "base, its mean is the centre of CL2."
+    "as base, val and novel, and class_names; or a feature store, the folder that extract makes. Where there is a "
+    "split base, its mean is the centre of CL2."
 )
 
 # Where options stand in --help.

@@ -223,6 +223,12 @@ def test_a_setting_that_does_not_suit_the_pictures_leaves_no_folder(tmp_path, pi
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(tmp_path, pictures, device):
+    with pytest.raises(ConfigError, match=f"device = '{device}': "):
+        train(tiny(device=device), pictures, tmp_path)
+
+
 def test_a_damaged_checkpoint_is_an_error_and_stays_as_it_is(tmp_path, pictures):
     (tmp_path / "last.safetensors").write_bytes(b"rubbish" * 10)
     with pytest.raises(CheckpointError, match=r"last\.safetensors: is no whole safetensors file"):

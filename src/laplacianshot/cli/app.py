@@ -18,6 +18,7 @@ from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command(epilog=TRAIN_EXAMPLES)(train)
 app.command(epilog=EXTRACT_EXAMPLES)(extract)
 app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
 app.command(epilog=TUNE_EXAMPLES)(tune)

@@ -170,6 +170,22 @@ def load_base_mean(text: str | None, dimension: int) -> Any:
     return base
 
 
+def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, Any]:
+    """Values of ``NAME=VALUE``, written as in TOML; a text needs no quotes."""
+    import tomllib
+
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise CommandError(f"{option} {text!r}: write NAME=VALUE, such as {option} epochs=10.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
 def command_line(context: typer.Context) -> str:
     """The command as it could be typed again."""
     return shlex.join(["laplacianshot", *(context.obj or sys.argv[1:])])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import TrainError
+from laplacianshot.training.named import config_names, load_config
 from laplacianshot.training.state import Best, EpochRecord, TrainResult, TrainState, TrainStatus
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = [
     "TrainState",
     "TrainStatus",
     "TrainingInterrupted",
+    "config_names",
+    "load_config",
     "train",
 ]
 

@@ -82,6 +82,7 @@ class Epochs:
         """The steps of this epoch that are left."""
         trainer = self._trainer
         epoch, first = trainer.state.epoch, trainer.state.step
+        self._tell("train", first, self._steps, now=True)
         sizes, mine = self._plan.shares(self._world.rank, self._world.size)
         order = self._plan.order(epoch)
         rows = np.concatenate([order[share] for share in mine])

@@ -41,7 +41,6 @@ class Reporter:
             meter.read()
         epochs = self._plan.config.epochs
         last = state.history[-1] if state.history else None
-        measured = [record.validation for record in state.history if record.validation is not None]
         # Between two epochs the numbers are those of the one before.
         loss, accuracy = (meter.loss, meter.accuracy) if meter.seen or last is None else (last.loss, last.accuracy)
         speed = self._processes * meter.images_per_second or (0.0 if last is None else last.images_per_second)
@@ -57,7 +56,7 @@ class Reporter:
                 learning_rate=self.rate,
                 images_per_second=speed,
                 seconds_left=self._seconds_left(speed, state, meter),
-                validation=measured[-1] if measured else None,
+                latest=last,
                 best=state.best,
             )
         )

@@ -105,8 +105,8 @@ class TrainStatus:
     images_per_second : float
     seconds_left : float
         Until the end of the run; NaN before anything is known.
-    validation : float or None
-        The latest.
+    latest : EpochRecord or None
+        The epoch finished last.
     best : Best or None
     """
 
@@ -120,7 +120,7 @@ class TrainStatus:
     learning_rate: float
     images_per_second: float
     seconds_left: float
-    validation: float | None
+    latest: EpochRecord | None
     best: Best | None
 
 

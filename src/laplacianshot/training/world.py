@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import distributed, nn
 
+from laplacianshot.training.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class World:
@@ -34,11 +36,16 @@ class World:
         return self.rank == 0
 
     def device(self, wanted: str) -> torch.device:
-        """The device of this process; with several on CUDA, each has its own."""
-        if wanted == "auto":
-            wanted = "cuda" if torch.cuda.is_available() else "cpu"
-        device = torch.device(wanted)
-        return torch.device("cuda", self.local_rank) if device == torch.device("cuda") else device
+        """The device of this process, tried out; with several on CUDA, each has its own."""
+        name = wanted
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cuda":
+            name = f"cuda:{self.local_rank}"
+        try:
+            return torch.empty(0, device=name).device
+        except (AssertionError, NotImplementedError, RuntimeError) as error:
+            raise ConfigError(f"device = {wanted!r}: {str(error).splitlines()[0]}") from error
 
     def sums(self, values: list[float]) -> list[float]:
         """Each value summed over all processes, exactly for whole numbers."""

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import INTERRUPTED, options
+from laplacianshot.cli import options
 from laplacianshot.cli.console import output_console, print_table, progress_bar, watcher
 from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.extract import OnError
 from laplacianshot.cli.files import check_report_folder
+from laplacianshot.reports.files import json_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from laplacianshot.reproduce import Experiment
+    from laplacianshot.reproduce import Experiment, Outcome
     from laplacianshot.training import TrainStatus
 
 REPRODUCE_EXAMPLES = """\
@@ -55,6 +58,9 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another value of the training config; several times."),
     ] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="A picture that cannot be read stops the command, or is left out and named.")
+    ] = OnError.stop,
     list_settings: Annotated[bool, typer.Option("--list", help="Print all settings and leave.")] = False,
     as_json: options.JsonOption = False,
 ) -> int:
@@ -78,17 +84,27 @@ def reproduce(
         folder = check_report_folder(output, "--output")
         with progress_bar() as bar:
             outcome = run(
-                experiment, data, folder, _Display(bar), target_data=target_data, steps=wanted,
+                experiment,
+                data,
+                folder,
+                _Display(bar),
+                target_data=target_data,
+                steps=wanted,
+                on_error="skip" if on_error == OnError.skip else "raise",
                 command=options.command_line(context),
-            )  # fmt: skip
-    except KeyboardInterrupt:
+            )
+    except KeyboardInterrupt as stopped:
         again = options.command_line(context)
         print(f"interrupted: what was done is kept; the same command goes on from there: {again}", file=sys.stderr)
-        return INTERRUPTED
+        # Training also stops in good order for SIGTERM.
+        return 128 + getattr(stopped, "signal", signal.SIGINT)
     except (ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(_os_message(error)) from error
+    except RuntimeError as error:
+        # Such as a device that is not there, or memory that does not suffice.
+        raise CommandError(f"torch: {str(error).splitlines()[0]}", 1) from error
     _print(outcome, as_json)
     return 0
 
@@ -96,23 +112,7 @@ def reproduce(
 def _experiment(setting: str, tasks: int | None, sets: list[str]) -> Experiment:
     from laplacianshot.reproduce import load_experiment
 
-    return load_experiment(setting).with_training(_assignments(sets)).with_tasks(tasks)
-
-
-def _assignments(sets: list[str]) -> dict[str, Any]:
-    """Values of ``--set NAME=VALUE``, written as in TOML; a text needs no quotes."""
-    import tomllib
-
-    found = {}
-    for text in sets:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip():
-            raise CommandError(f"--set {text!r}: write NAME=VALUE, such as --set epochs=10.")
-        try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = value.strip()
-    return found
+    return load_experiment(setting, options.assignments(sets)).with_tasks(tasks)
 
 
 def _os_message(error: OSError) -> str:
@@ -176,12 +176,12 @@ def _list(as_json: bool) -> None:
     found = [load_experiment(name) for name in named_experiments()]
     if as_json:
         entries = [
-            {"setting": e.name, "title": e.title, "datasets": list(e.datasets), "network": e.config.network,
-             "epochs": e.config.epochs, "published": e.published or None}
+            {"setting": e.name, "title": e.title, "datasets": list(e.datasets), "network": e.config.network}
+            | {"epochs": e.config.epochs, "published": e.published}
             for e in found
-        ]  # fmt: skip
+        ]
         needed = {name: DATASETS[name] for e in found for name in e.datasets}
-        print(json.dumps({"settings": entries, "datasets": needed}, indent=2))
+        print(json_text({"settings": entries, "datasets": needed}), end="")
         return
     rows = [row(e.name, e.title, " and ".join(e.datasets), str(e.config.epochs)) for e in found]
     console = output_console()
@@ -192,20 +192,22 @@ def _list(as_json: bool) -> None:
     )
 
 
-def _print(outcome: Any, as_json: bool) -> None:
+def _print(outcome: Outcome, as_json: bool) -> None:
     from laplacianshot.reports.evaluation_page import PAGE
+    from laplacianshot.reports.reproduction import StepTime, accuracy_table, steps_table
     from laplacianshot.reports.reproduction_page import RESULTS, RUN
 
-    records = [{"step": r.step, "seconds": r.seconds, "finished": r.finished, "key": r.key} for r in outcome.steps]
+    results = run = None
+    if outcome.folder is not None:
+        results, run = (json.loads((outcome.folder / name).read_text(encoding="utf-8")) for name in (RESULTS, RUN))
+    steps = [StepTime(record.step, record.seconds, record.finished) for record in outcome.steps]
     if as_json:
-        document: dict[str, Any] = {"steps": records, "ran": list(outcome.ran), "results": None, "run": None}
-        if outcome.folder is not None:
-            document["results"] = json.loads((outcome.folder / RESULTS).read_text(encoding="utf-8"))
-            document["run"] = json.loads((outcome.folder / RUN).read_text(encoding="utf-8"))
-        print(json.dumps(document, indent=2))
+        document = {"ran": list(outcome.ran), "steps": [vars(step) for step in steps], "results": results, "run": run}
+        print(json_text(document), end="")
         return
     console = output_console()
-    for record in records:
-        console.print(f"{record['step']}: {record['seconds']:,.1f} s", highlight=False)
+    if results is not None:
+        print_table(console, accuracy_table(results))
+    print_table(console, steps_table(steps))
     if outcome.folder is not None:
         console.print(f"\nWritten: {outcome.folder / PAGE}", soft_wrap=True, highlight=False, markup=False)

@@ -155,7 +155,7 @@ def csv_rows(report: EvaluationReport) -> list[dict[str, Any]]:
                 | {key: numbers[key] for key in ("method", "tasks", "mean", "ci95", "mean_class_accuracy")}
                 | _columns("to_prototype", to_prototype)
                 | _columns("to_best", to_best)
-                | {"seconds_per_task": seconds_per_task(evaluation)}
+                | {"seconds_per_task": _measured(seconds_per_task(evaluation))}
                 | {key: numbers[key] for key in ("mean_iterations", "interrupted")}
             )
     return rows
@@ -170,12 +170,15 @@ def _evaluations_dict(evaluations: Evaluations) -> dict[str, Any]:
     document = evaluations.to_dict()
     prototype = prototype_of(evaluations)
     for entry, evaluation in zip(document["evaluations"], evaluations, strict=True):
-        seconds = seconds_per_task(evaluation)
-        entry["seconds_per_task"] = seconds if math.isfinite(seconds) else None
+        entry["seconds_per_task"] = _measured(seconds_per_task(evaluation))
         if prototype is not None:
             entry["difference_to_prototype"] = interval_dict(evaluations.difference(evaluation.method, prototype))
     setting = evaluations[0].setting
     return {"setting": asdict(setting), "prototype": prototype, "verdict": verdict(evaluations), **document}
+
+
+def _measured(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None
 
 
 def _convergence_dict(trace: Convergence) -> dict[str, Any]:

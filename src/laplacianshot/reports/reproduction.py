@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from laplacianshot.episodes.results import Evaluations
+from laplacianshot.episodes.results import Evaluations, Setting
+from laplacianshot.episodes.statistics import MeanInterval
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.evaluation_tables import (
     DEFAULT,
@@ -20,21 +22,10 @@ from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import Cell, Table, row
 from laplacianshot.reports.text import percent
 from laplacianshot.reports.tuning import Tuned, lam_table, neighbors_table
+from laplacianshot.training.state import EpochRecord
 
 # Rows of ours in the table beside published figures.
 _OURS = (*PROTOTYPES, "laplacianshot-balanced", *RECIPES)
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """An epoch of training: numbers that do not depend on the clock."""
-
-    epoch: int
-    learning_rate: float
-    loss: float
-    accuracy: float
-    validation: float | None
-    validation_ci95: float | None
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class Reproduction:
         Data, network, training and seeds, in words.
     config : dict
         Of the training.
-    epochs : tuple of Epoch
+    epochs : tuple of EpochRecord
     best_epoch : int
         Whose weights were used.
     tuned : tuple of (method, transform, Tuned)
@@ -77,7 +68,7 @@ class Reproduction:
     title: str
     facts: Mapping[str, str]
     config: Mapping[str, Any]
-    epochs: tuple[Epoch, ...]
+    epochs: tuple[EpochRecord, ...]
     best_epoch: int
     tuned: tuple[tuple[str, str, Tuned], ...]
     evaluation: EvaluationReport
@@ -87,8 +78,6 @@ class Reproduction:
     steps: tuple[StepTime, ...]
     environment: Mapping[str, str]
     command: str
-
-    interrupted = False
 
     def results(self) -> dict[str, Any]:
         """All numbers that are the same in every run: no time, no date, no machine."""
@@ -100,7 +89,7 @@ class Reproduction:
             "training": {
                 "config": dict(self.config),
                 "best_epoch": self.best_epoch,
-                "epochs": [vars(epoch) for epoch in self.epochs],
+                "epochs": [_timeless(vars(epoch)) for epoch in self.epochs],
             },
             "tuning": [
                 {"method": method, "transform": transform, **_timeless(one.tuning.to_dict())}
@@ -127,18 +116,6 @@ class Reproduction:
             ],
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Results and run, for JSON."""
-        return {**self.results(), "run": self.run()}
-
-    def summary(self) -> tuple[Table, ...]:
-        """The tables that a terminal shows."""
-        return (*self.published_tables(), accuracy_table(self.evaluation.evaluations), steps_table(self.steps))
-
-    def tables(self) -> tuple[Table, ...]:
-        """The tables that a terminal shows; :meth:`all_tables` has all."""
-        return self.summary()
-
     def published_tables(self) -> tuple[Table, ...]:
         """Published figures and ours in one table, for each setting that has any."""
         key = self.evaluation.published
@@ -150,15 +127,18 @@ class Reproduction:
             found[-1] = replace(found[-1], notes=(*found[-1].notes, *published_notes(key)))
         return tuple(found)
 
-    def all_tables(self) -> tuple[Table, ...]:
-        """All tables in the order of reading, those with times last."""
-        first = (facts_table(self.facts), *self.published_tables(), accuracy_table(self.evaluation.evaluations))
+    def tables(self) -> tuple[Table, ...]:
+        """All tables that are the same in every run, in the order of reading."""
+        first = (facts_table(self.facts), *self.published_tables(), accuracy_table(self.results()))
         transforms = tuple(transforms_table(evaluations, self.pairs) for evaluations in self.transforms)
         tuning = (tuned_table(self.tuned),) if self.tuned else ()
         curves = tuple(table for entry in self.tuned for table in tuning_tables(*entry))
-        plain = (*first, *replace(self.evaluation, published=None).tables(), *transforms, *tuning, *curves)
+        return (*first, *replace(self.evaluation, published=None).tables(), *transforms, *tuning, *curves)
+
+    def run_tables(self) -> tuple[Table, ...]:
+        """Tables of times, and of what the run was made with."""
         times = tuple(timing_table(evaluations) for evaluations in self.times)
-        return (*plain, *times, steps_table(self.steps), environment_table(self.environment))
+        return (*times, steps_table(self.steps), environment_table(self.environment))
 
 
 def standing_table(key: str, evaluations: Evaluations) -> Table | None:
@@ -191,18 +171,23 @@ def published_notes(key: str) -> tuple[str, ...]:
     )
 
 
-def accuracy_table(all_evaluations: Sequence[Evaluations]) -> Table:
-    """Mean accuracy, method by setting."""
-    names = dict.fromkeys(name for evaluations in all_evaluations for name in evaluations.names)
+def accuracy_table(results: Mapping[str, Any]) -> Table:
+    """Mean accuracy, method by setting, of what :meth:`Reproduction.results` has given."""
+    columns = {
+        setting_title(Setting(**group["setting"])): {one["method"]: one for one in group["evaluations"]}
+        for group in results["evaluation"]["results"]
+    }
+    names = dict.fromkeys(name for column in columns.values() for name in column)
     rows = []
     for name in names:
-        cells = [
-            percent(evaluations[name].interval, digits=2) if name in evaluations.names else ""
-            for evaluations in all_evaluations
-        ]
+        cells = [_mean(column[name]) if name in column else "" for column in columns.values()]
         rows.append(row(name, *cells, bold=name == DEFAULT))
-    head = ("Method", *(setting_title(evaluations[0].setting) for evaluations in all_evaluations))
-    return Table("Accuracy, %", head, tuple(rows))
+    return Table("Accuracy, %", ("Method", *columns), tuple(rows))
+
+
+def _mean(one: Mapping[str, Any]) -> str:
+    ci95 = math.inf if one["ci95"] is None else one["ci95"]
+    return percent(MeanInterval(one["mean"], ci95, one["tasks"]), digits=2)
 
 
 def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, str]]) -> Table:
@@ -274,6 +259,7 @@ def duration(seconds: float) -> str:
 
 
 def _timeless(document: Any) -> Any:
+    """A document without what a clock says."""
     if isinstance(document, dict):
-        return {key: _timeless(value) for key, value in document.items() if not key.startswith("seconds")}
+        return {key: _timeless(value) for key, value in document.items() if "second" not in key}
     return [_timeless(value) for value in document] if isinstance(document, (list, tuple)) else document

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from laplacianshot.reports import html
 from laplacianshot.reports.evaluation_page import (
@@ -34,9 +33,9 @@ from laplacianshot.reports.reproduction import (
     tuned_table,
     tuning_tables,
 )
-from laplacianshot.reports.style import BLUE, ORANGE, QUIET, bare
-from laplacianshot.reports.svg import WIDTH, inline_svg, new_figure, svg_text
+from laplacianshot.reports.svg import inline_svg, svg_text
 from laplacianshot.reports.table import Table, to_markdown
+from laplacianshot.reports.training_figure import training_curves
 from laplacianshot.reports.tuning import Tuned, lam_figure
 
 if TYPE_CHECKING:
@@ -44,7 +43,10 @@ if TYPE_CHECKING:
 
 RESULTS, RUN, MARKDOWN = "results.json", "run.json", "report.md"
 
-_TRAINING_CAPTION = "Accuracy on validation tasks (1-shot nearest prototype, L2 features) and training loss, by epoch."
+# What comes below is different in every run.
+RUN_TITLE = "This run"
+
+_TRAINING_CAPTION = "Training, epoch by epoch; the weights of the marked epoch were kept."
 _TUNING_CAPTION = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
 
 
@@ -63,34 +65,16 @@ def write_reproduction(found: Reproduction, folder: Path) -> None:
 
 def reproduction_figures(found: Reproduction) -> dict[str, Figure]:
     """Figures by the name of their file."""
-    figures = {"training": training_figure(found)} | report_figures(found.evaluation)
+    figures = {"training": training_curves(found.epochs, found.best_epoch)} | report_figures(found.evaluation)
     figures |= {_tuned_name(*entry): lam_figure(entry[2]) for entry in found.tuned}
     return figures | timing_figures(found.times)
-
-
-def training_figure(found: Reproduction) -> Figure:
-    """Validation accuracy above, training loss below, over the epochs; dashed: the epoch that was kept."""
-    figure = new_figure(WIDTH, 3.6)
-    above, below = figure.subplots(2, 1, sharex=True)
-    epochs = [epoch.epoch for epoch in found.epochs]
-    measured = [(epoch.epoch, 100 * epoch.validation) for epoch in found.epochs if epoch.validation is not None]
-    for axes in (above, below):
-        bare(axes)
-        axes.axvline(found.best_epoch, color=QUIET, lw=1, ls=(0, (4, 3)))
-    if measured:
-        above.plot(*np.transpose(measured), color=BLUE, lw=2.0, marker="o", ms=3 if len(measured) < 60 else 0)
-    below.plot(epochs, [epoch.loss for epoch in found.epochs], color=ORANGE, lw=2.0)
-    above.set_ylabel("validation, %", fontsize=9.5, color=QUIET)
-    below.set_ylabel("loss", fontsize=9.5, color=QUIET)
-    below.set_xlabel("epoch", fontsize=9.5, color=QUIET, loc="right")
-    return figure
 
 
 def reproduction_page(found: Reproduction, figures: dict[str, Figure]) -> str:
     """The page as a text."""
     sections: list[Section] = [("setting", "Setting", [html.table_html(facts_table(found.facts))])]
     sections += _published_sections(found)
-    accuracy = accuracy_table(found.evaluation.evaluations)
+    accuracy = accuracy_table(found.results())
     sections.append(("accuracy", accuracy.title, [html.table_html(accuracy)]))
     sections += report_sections(found.evaluation, figures)
     if found.transforms:
@@ -103,18 +87,25 @@ def reproduction_page(found: Reproduction, figures: dict[str, Figure]) -> str:
     if found.times:
         sections.append(timing_section(found.times, figures))
     run = [html.table_html(steps_table(found.steps)), html.table_html(environment_table(found.environment))]
-    sections.append(("run", "This run", run))
+    sections.append(("run", RUN_TITLE, run))
     sections += closing_sections(found.evaluation.methods)
     lead = str(found.evaluation.features)
     return sections_page(f"Reproduction: {found.title}", sections, lead=lead, command=found.command)
 
 
-def markdown(found: Reproduction, figures: list[str]) -> str:
-    """The report as Markdown: everything that is the same in every run, then times and environment."""
-    pictures = "\n\n".join(f"![{name}]({name}.svg)" for name in figures if not name.startswith("time-"))
-    opening = f"# Reproduction: {found.title}\n\n{found.evaluation.features}\n\n```\n{found.command}\n```\n"
-    config = f"## Training config\n\n```json\n{json.dumps(found.config, indent=2)}\n```\n"
-    return "\n".join([opening, to_markdown(found.all_tables()), config, f"## Figures\n\n{pictures}\n"])
+def markdown(found: Reproduction, figures: Sequence[str]) -> str:
+    """The report as Markdown: first what is the same in every run, then times and environment."""
+    drawn = [name for name in figures if not name.startswith("time-")]
+    return "\n".join(
+        [
+            f"# Reproduction: {found.title}\n\n{found.evaluation.features}\n\n```\n{found.command}\n```\n",
+            to_markdown(found.tables()),
+            f"## Training config\n\n```json\n{json.dumps(found.config, indent=2)}\n```\n",
+            "## Figures\n\n" + "\n\n".join(f"![{name}]({name}.svg)" for name in drawn) + "\n",
+            f"# {RUN_TITLE}\n",
+            to_markdown(found.run_tables()),
+        ]
+    )
 
 
 def _published_sections(found: Reproduction) -> list[Section]:

@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-from laplacianshot.training.config import TrainConfig
+from laplacianshot.baselines import BASELINES
+from laplacianshot.training import TrainConfig, load_config
 from laplacianshot.training.errors import ConfigError
 
 # Methods of a table: every one that answers few-shot tasks, none that was made for whole data sets.
@@ -21,7 +22,11 @@ METHODS = (
     "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference",
 )  # fmt: skip
 
-_KINDS: Mapping[str, str] = {"int": "a whole number of at least 1", "ints": "a list of whole numbers of at least 1"}
+# Of the one large task of iNat, with its thousands of queries.
+LARGE_TASK_METHODS = (
+    "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "laplacianshot", "laplacianshot-paper",
+    "laplacianshot-reference",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,7 @@ class Protocol:
     tuning_tasks : int
         For each lambda and each number of neighbours.
     methods : tuple of str
+        Without: all, and for the large task of iNat those that can answer it.
     inat : bool
         The one large task of iNat instead.
     test_split : str
@@ -79,7 +85,13 @@ class Protocol:
             if not fine:
                 raise ConfigError(f"{name} = {values[name]!r}: does not fit; the default is {default!r}.")
             given[name] = value
-        return cls(**given)
+        if given.get("inat"):
+            given.setdefault("methods", LARGE_TASK_METHODS)
+        found = cls(**given)
+        for method in found.methods:
+            if method not in BASELINES:
+                raise ConfigError(f"methods: there is no method {method!r}; {_nearest(method, list(BASELINES))}.")
+        return found
 
     def to_mapping(self) -> dict[str, Any]:
         """What JSON can hold."""
@@ -119,11 +131,6 @@ class Experiment:
         """Data sets whose pictures are needed."""
         return (self.config.dataset,) if self.target is None else (self.config.dataset, self.target)
 
-    def with_training(self, settings: Mapping[str, Any]) -> Experiment:
-        """The same with other settings of the training."""
-        config = TrainConfig.from_mapping({**self.config.to_mapping(), **settings}) if settings else self.config
-        return dataclasses.replace(self, config=config)
-
     def with_tasks(self, tasks: int | None) -> Experiment:
         """The same with another number of test tasks."""
         if tasks is None:
@@ -137,7 +144,7 @@ def named_experiments() -> dict[str, Mapping[str, Any]]:
     return tomllib.loads(text)
 
 
-def load_experiment(name: str) -> Experiment:
+def load_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Experiment:
     """A setting by its name, or from a TOML file of its own.
 
     Parameters
@@ -146,6 +153,8 @@ def load_experiment(name: str) -> Experiment:
         One of :func:`named_experiments`, or the path of a ``.toml`` file with a table ``train`` (as for
         ``laplacianshot train``), a table ``evaluation`` (as :class:`Protocol`) and, if wanted, ``title`` and
         ``published``.
+    settings : mapping, optional
+        Values that take the place of those of the training config.
 
     Raises
     ------
@@ -153,25 +162,20 @@ def load_experiment(name: str) -> Experiment:
         There is no such setting, or one of its values cannot be.
     """
     if name.endswith(".toml"):
-        return _from_file(Path(name))
+        return _from_file(Path(name), settings or {})
     known = named_experiments()
     if name not in known:
         raise ConfigError(f"there is no setting {name!r}; {_nearest(name, list(known))}.")
     entry = dict(known[name])
-    source = entry.pop("source", None)
-    if source is not None:
-        home = load_experiment(source)
-        return _experiment(name, source, home.config, {**known[source], **entry})
-    config = TrainConfig.from_toml(config_path(entry.pop("config", name)))
-    return _experiment(name, name, config, entry)
+    source = entry.pop("source", name)
+    config = load_config(source, settings)
+    if source != name:
+        # Tasks like those of the source, but another title, and figures of its own or none.
+        entry = {"evaluation": known[source].get("evaluation", {}), **entry}
+    return _experiment(name, source, config, entry)
 
 
-def config_path(name: str) -> Path:
-    """The training config of that name that comes with the package."""
-    return Path(str(files("laplacianshot").joinpath("configs", f"{name}.toml")))
-
-
-def _from_file(path: Path) -> Experiment:
+def _from_file(path: Path, settings: Mapping[str, Any]) -> Experiment:
     try:
         document = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
@@ -179,14 +183,14 @@ def _from_file(path: Path) -> Experiment:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: is no TOML ({error}).") from error
     try:
-        config = TrainConfig.from_mapping(document.pop("train", {}))
+        config = TrainConfig.from_mapping({**document.pop("train", {}), **settings})
         return _experiment(path.stem, path.stem, config, {"title": path.stem, **document})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
 def _experiment(name: str, source: str, config: TrainConfig, entry: Mapping[str, Any]) -> Experiment:
-    known = ("title", "target", "published", "evaluation", "config")
+    known = ("title", "target", "published", "evaluation")
     for key in entry:
         if key not in known:
             raise ConfigError(f"there is no value {key!r} of a setting; {_nearest(key, list(known))}.")

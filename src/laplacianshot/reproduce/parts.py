@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.embedding.store.files import put_file
+from laplacianshot._files import put_file
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.episodes.statistics import MeanInterval
 from laplacianshot.reports.tuning import Tuned

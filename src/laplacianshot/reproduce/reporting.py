@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from laplacianshot.baselines import BASELINES
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.published import load_published
-from laplacianshot.reports.reproduction import Epoch, Reproduction, StepTime
+from laplacianshot.reports.reproduction import Reproduction, StepTime
 from laplacianshot.reproduce.environment import environment
 from laplacianshot.reproduce.evaluating import TRANSFORMS, Measured, transformed
 from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.steps import StepRecord
 from laplacianshot.reproduce.tuning import PAPER, REFERENCE, Constants
+from laplacianshot.training.state import EpochRecord
 
 
 def make_report(
     experiment: Experiment,
-    trained: Path,
+    epochs: tuple[EpochRecord, ...],
+    best: int,
     constants: Constants,
     measured: Measured,
     records: Sequence[StepRecord],
@@ -29,15 +30,16 @@ def make_report(
     Parameters
     ----------
     experiment : Experiment
-    trained : Path
-        Folder of the training.
+    epochs : tuple of EpochRecord
+        Of the training.
+    best : int
+        The epoch whose weights were kept.
     constants : Constants
     measured : Measured
     records : sequence of StepRecord
         Of the steps before.
     command : str
     """
-    epochs, best = training_facts(trained)
     return Reproduction(
         name=experiment.name,
         title=experiment.title,
@@ -63,26 +65,16 @@ def make_report(
     )
 
 
-def training_facts(folder: Path) -> tuple[tuple[Epoch, ...], int]:
-    """The epochs of a finished training, and the one whose weights were kept."""
-    from laplacianshot.training import Checkpoint
-    from laplacianshot.training.checkpoint import LAST
-
-    state = Checkpoint.read(folder / LAST).state
-    names = ("epoch", "learning_rate", "loss", "accuracy", "validation", "validation_ci95")
-    epochs = tuple(Epoch(**{name: getattr(record, name) for name in names}) for record in state.history)
-    return epochs, state.epoch if state.best is None else state.best.epoch
-
-
 def _facts(experiment: Experiment, measured: Measured, best: int) -> dict[str, str]:
     config, protocol = experiment.config, experiment.protocol
     features = measured.features
-    facts = {
+    kept = "the best on validation tasks" if config.validation_split else "the last one"
+    return {
         "Setting": experiment.name,
         "Trained on": f"{config.dataset}, classes of {config.base_split}",
         "Network": f"{config.network}, {features.dimension} features, pictures of {config.image_size} px",
         "Training": f"{config.epochs} epochs of SGD, batches of {config.batch_size}, label smoothing "
-        f"{config.label_smoothing:g}; weights of epoch {best}, the best on validation tasks",
+        f"{config.label_smoothing:g}; weights of epoch {best}, {kept}",
         "Tasks from": f"{features.file}, {features.split_classes} classes of {features.split}, "
         f"{features.split_rows:,} pictures",
         "Tasks": f"{protocol.tasks:,} of each kind, {protocol.slow_tasks:,} for slow methods; {protocol.query} queries "
@@ -91,7 +83,6 @@ def _facts(experiment: Experiment, measured: Measured, best: int) -> dict[str, s
         "Seeds": f"training {config.seed}, validation tasks {config.validation_seed}, tuning and test tasks "
         f"{protocol.seed}",
     }
-    return facts
 
 
 def _settings(name: str) -> str:

@@ -6,19 +6,20 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from laplacianshot.embedding.store.files import put_file
+from laplacianshot._files import put_file
 from laplacianshot.episodes import FeatureSet, draw_tasks
 from laplacianshot.reports.evaluation_plan import task_arguments
 from laplacianshot.reproduce.evaluating import Measured, Measurement, cells
 from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.parts import part_hash
 from laplacianshot.reproduce.reporting import make_report
-from laplacianshot.reproduce.steps import Step, StepRecord, digest
+from laplacianshot.reproduce.steps import Step, StepRecord, digest, read_json
 from laplacianshot.reproduce.tuning import Constants, tune_all
 from laplacianshot.training.errors import ConfigError, OutputInUse
 from laplacianshot.training.lock import FolderLock
@@ -49,6 +50,20 @@ class Display(Protocol):
         """How far the training is."""
 
 
+class _Silence:
+    """For runs that nobody watches."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def watch(self, what: str) -> Callable[[int, int], object]:
+        """Count nothing."""
+        return lambda done, total: None
+
+    def training(self, status: TrainStatus) -> None:
+        """Show nothing."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a run.
@@ -72,10 +87,11 @@ def reproduce(
     experiment: Experiment,
     data: Path,
     output: Path,
-    display: Display,
+    display: Display | None = None,
     *,
     target_data: Path | None = None,
     steps: Sequence[str] = STEPS,
+    on_error: Literal["raise", "skip"] = "raise",
     command: str = "",
 ) -> Outcome:
     """Train, extract, tune, evaluate and report a setting, as far as that is not done already.
@@ -89,11 +105,13 @@ def reproduce(
         Folder of the pictures.
     output : Path
         A folder for this setting; made if it is not there. Cross-domain settings share that of their source.
-    display : Display
+    display : Display, optional
     target_data : Path, optional
         Folder of the pictures that tasks are drawn from, for cross-domain settings; without it ``data``.
     steps : sequence of str
         Those to be done; the ones before them must have been done.
+    on_error : {"raise", "skip"}
+        Whether a picture that cannot be read is an error, or is left out and named.
     command : str
         For the report.
 
@@ -110,13 +128,18 @@ def reproduce(
     """
     from laplacianshot.datasets.pictures import open_pictures
 
-    pictures = open_pictures(experiment.config.dataset, data)
-    target = None if experiment.target is None else open_pictures(experiment.target, target_data or data)
+    told = _Silence() if display is None else display
+    pictures = open_pictures(experiment.config.dataset, data, on_error=on_error)
+    target = None
+    if experiment.target is not None:
+        target = open_pictures(experiment.target, target_data or data, on_error=on_error)
+    for fault in (*pictures.skipped, *(() if target is None else target.skipped)):
+        told.note(f"left out: {fault}")
     check_tasks(experiment, pictures if target is None else target)
     output.mkdir(parents=True, exist_ok=True)
     with FolderLock(output):
         _claim(output, experiment)
-        return _Chain(experiment, pictures, target, output, display, command).run(steps)
+        return _Chain(experiment, pictures, target, output, told, command).run(steps)
 
 
 def check_tasks(experiment: Experiment, pictures: Pictures) -> None:
@@ -132,8 +155,9 @@ def check_tasks(experiment: Experiment, pictures: Pictures) -> None:
 def _claim(output: Path, experiment: Experiment) -> None:
     """One source a folder: hours of training are not to be replaced by a slip of the keyboard."""
     path = output / _OWNER
-    if path.exists():
-        owner = json.loads(path.read_text(encoding="utf-8"))["setting"]
+    found = read_json(path)
+    if found is not None:
+        owner = found.get("setting", "something else")
         if owner != experiment.source:
             raise OutputInUse(f"{output}: holds a run of {owner}; choose another folder for {experiment.name}.")
         return
@@ -156,31 +180,30 @@ class _Chain:
         self._experiment, self._config, self._protocol = experiment, experiment.config, experiment.protocol
         self._pictures, self._target = pictures, target
         self._output, self._display, self._command = output, display, command
+        self._wanted: Sequence[str] = STEPS
         self._records: list[StepRecord] = []
         self._ran: list[str] = []
-        self._wanted: Sequence[str] = STEPS
+        # Hash of what each step has made.
+        self._made: dict[str, str] = {}
 
     def run(self, wanted: Sequence[str]) -> Outcome:
         """Go through the steps up to the last that is wanted."""
         self._wanted = wanted
         last = max(STEPS.index(step) for step in wanted)
-        for name in STEPS[: last + 1]:
-            getattr(self, f"_{name}")()
-        folder = self._folder("report") if "report" in wanted else None
-        return Outcome(tuple(self._records), tuple(self._ran), folder)
+        for prepare in (self._train, self._extract, self._tune, self._evaluate, self._report)[: last + 1]:
+            prepare()
+        return Outcome(tuple(self._records), tuple(self._ran), self._own("report") if "report" in wanted else None)
 
-    def _do(self, name: str, folder: Path, inputs: dict[str, Any], work: Callable[[Step], str]) -> str:
-        """The hash of what a step has made, now or before."""
-        kind = name.partition(" ")[0]
-        step = Step(name, folder, {"version": _VERSIONS[kind], **inputs}, keep=kind == "train")
+    def _do(self, folder: Path, inputs: dict[str, Any], work: Callable[[Step], str], adopt: str | None = None) -> None:
+        """A step, unless it was done with these inputs before."""
+        name = folder.name
+        kind = name.partition("-")[0]
+        step = Step(name, folder, {"version": _VERSIONS[kind], **inputs}, adopt=adopt)
         record = step.record
-        if record is not None:
-            self._display.note(f"{name}: done before.")
-        else:
+        if record is None:
             if kind not in self._wanted:
-                raise ConfigError(
-                    f"--steps {','.join(self._wanted)}: {name} comes first and has not been done with these inputs."
-                )
+                wanted = ",".join(self._wanted)
+                raise ConfigError(f"--steps {wanted}: {name} comes first, and is not done with these inputs.")
             changed = step.changed()
             if changed:
                 self._display.note(f"{name}: again, as {', '.join(changed)} changed.")
@@ -190,74 +213,66 @@ class _Chain:
             record = step.finish(work(step))
             self._ran.append(name)
             self._display.note(f"{name}: done in {record.seconds:,.1f} s.")
+        else:
+            self._display.note(f"{name}: done before.")
         self._records.append(record)
-        return record.outputs
+        self._made[name] = record.outputs
 
     def _train(self) -> None:
+        from laplacianshot.training.checkpoint import LAST
+
         inputs = {"config": self._config.experiment(), "pictures": self._pictures.content_key()}
-        self._trained = self._do("train", self._output / "train", inputs, self._train_now)
+        # A folder that laplacianshot train has left is as good as one of ours: train checks whose it is.
+        self._do(self._output / "train", inputs, self._train_now, adopt=LAST)
 
     def _train_now(self, step: Step) -> str:
-        from laplacianshot.training import train
+        from laplacianshot.reproduce.vectors import train_network
 
         def progress(status: TrainStatus) -> None:
             step.tick()
             self._display.training(status)
 
-        train(self._config, self._pictures, step.folder, progress=progress)
-        return weights_hash(step.folder)
+        outputs, seconds = train_network(self._config, self._pictures, step.folder, progress)
+        step.at_least(seconds)
+        return outputs
 
     def _extract(self) -> None:
-        source = {"train": self._trained, "pictures": self._pictures.content_key()}
-        work = lambda step: self._extract_now(step, self._pictures)  # noqa: E731
-        self._features = self._do("extract", self._output / "extract", source, work)
-        self._target_features = self._features
+        parts = {self._output / "extract": self._pictures}
         if self._target is not None:
-            part = self._target.select(self._protocol.test_split)
-            inputs = {"train": self._trained, "pictures": part.content_key()}
-            work = lambda step: self._extract_now(step, part)  # noqa: E731
-            name = f"extract {self._experiment.target}"
-            self._target_features = self._do(name, self._folder("extract"), inputs, work)
+            parts[self._own("extract")] = self._target.select(self._protocol.test_split)
+        for folder, pictures in parts.items():
+            inputs = {"train": self._made["train"], "pictures": pictures.content_key()}
+            self._do(folder, inputs, partial(self._extract_now, pictures=pictures))
 
     def _extract_now(self, step: Step, pictures: Pictures) -> str:
-        from laplacianshot.embedding.extraction import extract
-        from laplacianshot.training import Checkpoint
-        from laplacianshot.training.checkpoint import BEST
-        from laplacianshot.training.views import eval_view
+        from laplacianshot.reproduce.vectors import extract_features
 
-        network = Checkpoint.read(self._output / "train" / BEST).network()
-        count = self._display.watch(step.name)
-
-        def progress(done: int, total: int) -> None:
-            step.tick()
-            count(done, total)
-
-        found = extract(
-            network, pictures, step.folder / "features", view=eval_view(self._config),
-            workers=self._config.workers, progress=progress,
-        )  # fmt: skip
-        return store_hash(found.store)
+        progress = self._watch(step)("pictures")
+        return extract_features(self._output / "train", self._config, pictures, step.folder, progress)
 
     def _tune(self) -> None:
-        protocol = self._protocol
+        protocol = self._protocol.to_mapping()
         names = ("ways", "shots", "query", "tuning_tasks", "test_split", "seed")
-        inputs = {"features": self._features} | {name: protocol.to_mapping()[name] for name in names}
-        self._tuned = self._do("tune", self._output / "tune", inputs, self._tune_now)
+        inputs = {"features": self._made["extract"]} | {name: protocol[name] for name in names}
+        self._do(self._output / "tune", inputs, self._tune_now)
 
     def _tune_now(self, step: Step) -> str:
-        features = FeatureSet.load(self._output / "extract" / "features")
+        features = self._features("extract")
         tune_all(features, self._protocol, step.folder, self._watch(step), step.tick)
         return parts_hash(step.folder)
 
     def _evaluate(self) -> None:
-        inputs: dict[str, Any] = {"features": self._features, "target": self._target_features, "tune": self._tuned}
-        inputs["protocol"] = self._protocol.to_mapping()
-        name = "evaluate" if self._target is None else f"evaluate {self._experiment.target}"
-        self._evaluated = self._do(name, self._folder("evaluate"), inputs, self._evaluate_now)
+        inputs = {
+            "features": self._made[self._own("extract").name],
+            "base features": self._made["extract"],
+            "tune": self._made["tune"],
+            "protocol": self._protocol.to_mapping(),
+        }
+        self._do(self._own("evaluate"), inputs, self._evaluate_now)
 
     def _evaluate_now(self, step: Step) -> str:
-        source = FeatureSet.load(self._output / "extract" / "features")
-        features = source if self._target is None else FeatureSet.load(self._folder("extract") / "features")
+        source = self._features("extract")
+        features = source if self._target is None else self._features(self._own("extract").name)
         constants = Constants.load(self._output / "tune", self._protocol, tuple(source.splits))
         centre = source.base_mean(self._config.base_split)
         name = self._experiment.target or self._config.dataset
@@ -266,26 +281,36 @@ class _Chain:
         return parts_hash(step.folder)
 
     def _report(self) -> None:
-        inputs: dict[str, Any] = {"train": self._trained, "tune": self._tuned, "evaluate": self._evaluated}
-        inputs |= {"setting": [self._experiment.name, self._experiment.title, self._experiment.published]}
-        name = "report" if self._target is None else f"report {self._experiment.target}"
-        self._do(name, self._folder("report"), inputs, self._report_now)
+        experiment = self._experiment
+        inputs = {
+            "train": self._made["train"],
+            "tune": self._made["tune"],
+            "evaluate": self._made[self._own("evaluate").name],
+            "setting": [experiment.name, experiment.title, experiment.published],
+        }
+        self._do(self._own("report"), inputs, self._report_now)
 
     def _report_now(self, step: Step) -> str:
+        from laplacianshot.reports.reproduction_page import write_reproduction
+        from laplacianshot.reproduce.vectors import trained_epochs
+
         found = make_report(
             self._experiment,
-            self._output / "train",
+            *trained_epochs(self._output / "train"),
             Constants.load(self._output / "tune", self._protocol, tuple(self._pictures.splits)),
-            Measured.load(self._folder("evaluate"), self._protocol),
+            Measured.load(self._own("evaluate"), self._protocol),
             self._records,
             self._command,
         )
-        from laplacianshot.reports.reproduction_page import write_reproduction
-
         write_reproduction(found, step.folder)
         return digest(found.results())
 
-    def _folder(self, kind: str) -> Path:
+    def _features(self, step: str) -> FeatureSet:
+        from laplacianshot.reproduce.vectors import FEATURES
+
+        return FeatureSet.load(self._output / step / FEATURES)
+
+    def _own(self, kind: str) -> Path:
         """Folder of a step of this setting; a cross-domain one has its own beside those of its source."""
         return self._output / (kind if self._target is None else f"{kind}-{self._experiment.target}")
 
@@ -300,26 +325,6 @@ class _Chain:
             return progress
 
         return watch
-
-
-def weights_hash(folder: Path) -> str:
-    """SHA-256 of the weights that a training has kept, and of all that it noted but times."""
-    from laplacianshot.embedding.store import arrays_hash
-    from laplacianshot.reproduce.reporting import training_facts
-    from laplacianshot.training import Checkpoint
-    from laplacianshot.training.checkpoint import BEST
-
-    epochs, best = training_facts(folder)
-    return arrays_hash(Checkpoint.read(folder / BEST).tensors, digest([[vars(epoch) for epoch in epochs], best]))
-
-
-def store_hash(store: Any) -> str:
-    """SHA-256 of the vectors of a store and what is beside them."""
-    from laplacianshot.embedding.store import arrays_hash
-
-    names = ("features", "labels", "split", "class_names", "names")
-    arrays = {name: np.asarray(getattr(store, name)) for name in names}
-    return arrays_hash(arrays)
 
 
 def parts_hash(folder: Path) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from laplacianshot.embedding.store.files import put_file, remove_partial
+from laplacianshot._files import put_file, remove_partial
 from laplacianshot.training.errors import OutputInUse
 
 # In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, what came of it.
@@ -68,7 +68,7 @@ class StepRecord:
 class Step:
     """The folder of a step, from its beginning to its record.
 
-    A folder that was begun or finished with other inputs is emptied; with ``keep`` it is put aside instead.
+    A folder that was begun or finished with other inputs is emptied; one that cost much is put aside instead.
 
     Parameters
     ----------
@@ -76,16 +76,17 @@ class Step:
     folder : Path
     inputs : dict
         Plain data that decides the outputs, a version of the code among it.
-    keep : bool
-        Whether the folder is worth keeping when its inputs have changed.
+    adopt : str, optional
+        A folder with a file of this name was begun by another command and can be gone on with. Such work costs much:
+        it is put aside, not emptied, when its inputs have changed.
     """
 
-    def __init__(self, name: str, folder: Path, inputs: Mapping[str, Any], *, keep: bool = False) -> None:
+    def __init__(self, name: str, folder: Path, inputs: Mapping[str, Any], *, adopt: str | None = None) -> None:
         self.name = name
         self.folder = folder
         self.inputs = dict(inputs)
         self.key = digest(self.inputs)
-        self._keep = keep
+        self._adopt = adopt
         self._before = 0.0
         self._started = self._ticked = time.monotonic()
 
@@ -97,7 +98,7 @@ class Step:
 
     def changed(self) -> tuple[str, ...]:
         """Which inputs differ from those the folder was begun with; empty for a new folder and for the same inputs."""
-        begun = _read(self.folder / BEGUN)
+        begun = read_json(self.folder / BEGUN)
         if begun is None or begun.get("key") == self.key:
             return ()
         before = begun.get("inputs", {})
@@ -106,14 +107,14 @@ class Step:
     def begin(self) -> Path | None:
         """Make the folder ready and start the clock; where an older one was put aside, if it was."""
         aside = None
-        begun = _read(self.folder / BEGUN)
+        begun = read_json(self.folder / BEGUN)
         if self.folder.exists() and (begun is None or begun.get("key") != self.key):
             aside = self._clear(begun)
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_partial(self.folder)
-        if _read(self.folder / BEGUN) is None:
+        if read_json(self.folder / BEGUN) is None:
             _write(self.folder / BEGUN, {"step": self.name, "key": self.key, "inputs": self.inputs})
-        clock = _read(self.folder / CLOCK)
+        clock = read_json(self.folder / CLOCK)
         self._before = float(clock["seconds"]) if clock else 0.0
         self._started = self._ticked = time.monotonic()
         return aside
@@ -129,6 +130,10 @@ class Step:
         """Time spent, over all attempts."""
         return self._before + time.monotonic() - self._started
 
+    def at_least(self, seconds: float) -> None:
+        """So much time was spent, whatever this clock says: attempts of others count too."""
+        self._before += max(0.0, seconds - self.seconds)
+
     def finish(self, outputs: str) -> StepRecord:
         """Write the record: from here on the step is done."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -139,10 +144,12 @@ class Step:
     def _clear(self, begun: Mapping[str, Any] | None) -> Path | None:
         """Take away what was made from other inputs; a folder that is none of ours is left alone."""
         if begun is None:
+            if self._adopt is not None and (self.folder / self._adopt).exists():
+                return None
             if any(self.folder.iterdir()):
                 raise OutputInUse(f"{self.folder}: holds files that are not of this command; choose another output.")
             return None
-        if self._keep:
+        if self._adopt is not None:
             aside = self.folder.with_name(f"{self.folder.name}-{str(begun.get('key'))[:8]}")
             if not aside.exists():
                 self.folder.rename(aside)
@@ -153,7 +160,8 @@ class Step:
         return None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A document that is there; None where there is none, and an empty one where it cannot be understood."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -5,8 +5,9 @@ Names are loaded when they are first used, so that ``import laplacianshot`` cost
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from laplacianshot._lazy import lazy_names
 
 if TYPE_CHECKING:
     from laplacianshot.episodes import Evaluation, Evaluations, FeatureSet, Tuning, evaluate, tune
@@ -39,12 +40,4 @@ _HOMES = {
     "tune": "laplacianshot.episodes.tuning",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from laplacianshot._files import put_file
 from laplacianshot.datasets import Digits
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.reports.demo import DEFAULT, DemoResult, Example, Trace
-from laplacianshot.reports.files import write_whole
 from laplacianshot.reports.style import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, spread_out
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def save_demo_figure(result: DemoResult, digits: Digits, path: Path) -> None:
         Its ending, one of :data:`FORMATS`, gives the format.
     """
     figure = draw_demo(result, digits)
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
+    put_file(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
 
 
 def draw_demo(result: DemoResult, digits: Digits) -> Figure:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laplacianshot.reports.files import write_whole
+from laplacianshot._files import put_file
 from laplacianshot.reports.style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
 from laplacianshot.training.state import EpochRecord
 
@@ -21,7 +21,7 @@ FORMATS = (".png", ".svg", ".pdf")
 def save_training_figure(history: Sequence[EpochRecord], best_epoch: int | None, path: Path) -> None:
     """Draw the curves and put them at ``path``, whole or not at all; its ending gives the format."""
     figure = training_curves(history, best_epoch)
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
+    put_file(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
 
 
 def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> Figure:

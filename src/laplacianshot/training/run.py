@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from laplacianshot.embedding.store.files import put_file, remove_partial
+from laplacianshot._files import put_file, remove_partial
 from laplacianshot.inference._threads import available_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig

@@ -7,8 +7,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from laplacianshot._files import put_file
 from laplacianshot.embedding._extras import require
-from laplacianshot.embedding.store.files import SIDES, put_file
+from laplacianshot.embedding.store.files import SIDES
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.store.reader import FeatureStore

@@ -1,12 +1,9 @@
-"""Files that survive a kill at any moment, and the lock of a folder."""
+"""What a store consists of, and the lock of its folder."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 from weakref import WeakSet
@@ -23,42 +20,6 @@ SIDES = ("labels", "split", "class_names", "names")
 
 # All that a store may consist of.
 STORE_FILES = (MANIFEST, VECTORS, ITEM_KEYS, LOCK, *(f"{name}.npy" for name in SIDES))
-_PARTIAL = ".partial-"
-
-
-def put_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let ``write`` fill a file and put it at ``path``: on the disk and whole, or what was there before stays."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL, suffix=path.suffix)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for their owner's eyes only.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put the names of a folder on the disk, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def remove_partial(folder: Path) -> None:
-    """Remove what a kill left of a file that was being written."""
-    for path in folder.glob(f"{_PARTIAL}*"):
-        path.unlink(missing_ok=True)
 
 
 def foreign_files(folder: Path) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from laplacianshot._files import put_file
 from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError
-from laplacianshot.embedding.store.files import MANIFEST, put_file
+from laplacianshot.embedding.store.files import MANIFEST
 from laplacianshot.embedding.store.key import StoreKey
 
 FORMAT = 1

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot._files import put_file, remove_partial, sync_folder
 from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError
 from laplacianshot.embedding.store.files import (
     ITEM_KEYS,
@@ -22,9 +23,6 @@ from laplacianshot.embedding.store.files import (
     VECTORS,
     FolderLock,
     foreign_files,
-    put_file,
-    remove_partial,
-    sync_folder,
 )
 from laplacianshot.embedding.store.key import StoreKey, packed_keys
 from laplacianshot.embedding.store.manifest import DTYPES, Manifest, Skipped

@@ -53,13 +53,14 @@ _READING = (
 
 def write_report(report: EvaluationReport, folder: Path) -> None:
     """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
-    for name, figure in report_figures(report).items():
-        write_text(folder / f"{name}.svg", svg_text(figure))
+    drawn = report_drawings(report)
+    for name, text in drawn.items():
+        write_text(folder / f"{name}.svg", text)
     write_text(folder / "results.json", json_text(report.to_dict()))
     write_text(folder / "results.csv", csv_text(report))
     write_text(folder / "tables.md", to_markdown(report.tables()))
     # The page last: where it is, the rest is.
-    write_text(folder / PAGE, report_page(report))
+    write_text(folder / PAGE, report_page(report, drawn))
 
 
 def csv_text(report: EvaluationReport) -> str:
@@ -72,18 +73,23 @@ def csv_text(report: EvaluationReport) -> str:
     return buffer.getvalue()
 
 
-def report_figures(report: EvaluationReport) -> dict[str, Figure]:
-    """Figures by the name of their file."""
+def report_drawings(report: EvaluationReport) -> dict[str, str]:
+    """Figures as SVG, by the name of their file."""
     figures = {f"accuracy-{setting_slug(e[0].setting)}": accuracy_figure(e) for e in report.evaluations}
     figures |= {_trace_name(trace): convergence_figure(trace) for trace in report.convergence}
     if report.timing:
         figures |= timing_figures(report.evaluations)
-    return figures
+    return drawings(figures)
 
 
-def report_page(report: EvaluationReport) -> str:
-    """The page as a text."""
-    drawn = report_figures(report)
+def drawings(figures: Mapping[str, Figure]) -> dict[str, str]:
+    """Figures as SVG, each drawn once."""
+    return {name: svg_text(figure) for name, figure in figures.items()}
+
+
+def report_page(report: EvaluationReport, drawings: Mapping[str, str] | None = None) -> str:
+    """The page as a text, with the figures of :func:`report_drawings`."""
+    drawn = report_drawings(report) if drawings is None else drawings
     sections = report_sections(report, drawn)
     if report.timing:
         sections.append(timing_section(report.evaluations, drawn))
@@ -94,8 +100,8 @@ def report_page(report: EvaluationReport) -> str:
     return sections_page("Few-shot evaluation", sections, opening, lead=str(report.features), command=report.command)
 
 
-def report_sections(report: EvaluationReport, drawn: Mapping[str, Figure]) -> list[Section]:
-    """Every setting, ablation and convergence, with the figures of :func:`report_figures`."""
+def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[Section]:
+    """Every setting, ablation and convergence, with the figures of :func:`report_drawings`."""
     sections: list[Section] = []
     if len(report.evaluations) > 1:
         overview = overview_table(report.evaluations)
@@ -112,8 +118,8 @@ def report_sections(report: EvaluationReport, drawn: Mapping[str, Figure]) -> li
     return sections
 
 
-def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, Figure]) -> Section:
-    """Times side by side, with the figures of :func:`timing_figures`."""
+def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, str]) -> Section:
+    """Times side by side, with drawings of :func:`timing_figures`."""
     return "time", "Time", [_timing_part(evaluations, drawn) for evaluations in all_evaluations]
 
 
@@ -142,7 +148,7 @@ def sections_page(
     return html.page(title, parts, lead=lead)
 
 
-def _setting_section(evaluations: Evaluations, drawn: Mapping[str, Figure]) -> Section:
+def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Section:
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
     shown = _shown(drawn, f"accuracy-{setting_slug(setting)}", caption)
@@ -154,7 +160,7 @@ def _setting_section(evaluations: Evaluations, drawn: Mapping[str, Figure]) -> S
     return setting_slug(setting), setting_title(setting), parts
 
 
-def _timing_part(evaluations: Evaluations, drawn: Mapping[str, Figure]) -> str:
+def _timing_part(evaluations: Evaluations, drawn: Mapping[str, str]) -> str:
     table, name = timing_table(evaluations), f"time-{setting_slug(evaluations[0].setting)}"
     shown = _shown(drawn, name, "Time of a task, each method run alone.")
     return html.heading(table.title, name, level=3) + html.side_by_side(html.table_html(table), html.figures([shown]))
@@ -168,7 +174,7 @@ def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> Se
     return "published", f"Published figures, {load_published().title(key)}", parts
 
 
-def _shown(drawn: Mapping[str, Figure], name: str, caption: str) -> tuple[str, str]:
+def _shown(drawn: Mapping[str, str], name: str, caption: str) -> tuple[str, str]:
     return inline_svg(drawn[name], name, caption), caption
 
 

@@ -16,6 +16,7 @@ from laplacianshot.reports.evaluation_tables import (
     RECIPES,
     gap_cell,
     setting_title,
+    short_name,
     timing_table,
 )
 from laplacianshot.reports.published import load_published
@@ -173,9 +174,11 @@ def published_notes(key: str) -> tuple[str, ...]:
 
 def accuracy_table(results: Mapping[str, Any]) -> Table:
     """Mean accuracy, method by setting, of what :meth:`Reproduction.results` has given."""
+    groups = results["evaluation"]["results"]
+    settings = [Setting(**group["setting"]) for group in groups]
     columns = {
-        setting_title(Setting(**group["setting"])): {one["method"]: one for one in group["evaluations"]}
-        for group in results["evaluation"]["results"]
+        short_name(setting, settings): {one["method"]: one for one in group["evaluations"]}
+        for setting, group in zip(settings, groups, strict=True)
     }
     names = dict.fromkeys(name for column in columns.values() for name in column)
     rows = []

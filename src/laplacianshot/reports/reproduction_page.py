@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from laplacianshot.reports.evaluation_page import (
     Section,
     closing_sections,
     csv_text,
-    report_figures,
+    drawings,
+    report_drawings,
     report_sections,
     sections_page,
     timing_figures,
@@ -33,13 +34,13 @@ from laplacianshot.reports.reproduction import (
     tuned_table,
     tuning_tables,
 )
-from laplacianshot.reports.svg import inline_svg, svg_text
+from laplacianshot.reports.svg import inline_svg
 from laplacianshot.reports.table import Table, to_markdown
 from laplacianshot.reports.training_figure import training_curves
 from laplacianshot.reports.tuning import Tuned, lam_figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 RESULTS, RUN, MARKDOWN = "results.json", "run.json", "report.md"
 
@@ -52,40 +53,40 @@ _TUNING_CAPTION = "Accuracy against lambda with 95% intervals; dashed: the chose
 
 def write_reproduction(found: Reproduction, folder: Path) -> None:
     """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
-    figures = reproduction_figures(found)
-    for name, figure in figures.items():
-        write_text(folder / f"{name}.svg", svg_text(figure))
+    drawn = reproduction_drawings(found)
+    for name, text in drawn.items():
+        write_text(folder / f"{name}.svg", text)
     write_text(folder / RESULTS, json_text(found.results()))
     write_text(folder / RUN, json_text(found.run()))
     write_text(folder / "results.csv", csv_text(found.evaluation))
-    write_text(folder / MARKDOWN, markdown(found, list(figures)))
+    write_text(folder / MARKDOWN, markdown(found, list(drawn)))
     # The page last: where it is, the rest is.
-    write_text(folder / PAGE, reproduction_page(found, figures))
+    write_text(folder / PAGE, reproduction_page(found, drawn))
 
 
-def reproduction_figures(found: Reproduction) -> dict[str, Figure]:
-    """Figures by the name of their file."""
-    figures = {"training": training_curves(found.epochs, found.best_epoch)} | report_figures(found.evaluation)
+def reproduction_drawings(found: Reproduction) -> dict[str, str]:
+    """Figures as SVG, by the name of their file."""
+    figures = {"training": training_curves(found.epochs, found.best_epoch)}
     figures |= {_tuned_name(*entry): lam_figure(entry[2]) for entry in found.tuned}
-    return figures | timing_figures(found.times)
+    return drawings(figures) | report_drawings(found.evaluation) | drawings(timing_figures(found.times))
 
 
-def reproduction_page(found: Reproduction, figures: dict[str, Figure]) -> str:
+def reproduction_page(found: Reproduction, drawn: Mapping[str, str]) -> str:
     """The page as a text."""
     sections: list[Section] = [("setting", "Setting", [html.table_html(facts_table(found.facts))])]
     sections += _published_sections(found)
     accuracy = accuracy_table(found.results())
     sections.append(("accuracy", accuracy.title, [html.table_html(accuracy)]))
-    sections += report_sections(found.evaluation, figures)
+    sections += report_sections(found.evaluation, drawn)
     if found.transforms:
         tables = [transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
         parts = [html.heading(t.title, f"transforms-{i}", level=3) + html.table_html(t) for i, t in enumerate(tables)]
         sections.append(("transforms", "Transforms", parts))
     if found.tuned:
-        sections.append(("tuning", "Tuning", [html.table_html(tuned_table(found.tuned)), *_curves(found, figures)]))
-    sections.append(("training", "Training", [html.figures([_shown(figures, "training", _TRAINING_CAPTION)])]))
+        sections.append(("tuning", "Tuning", [html.table_html(tuned_table(found.tuned)), *_curves(found, drawn)]))
+    sections.append(("training", "Training", [html.figures([_shown(drawn, "training", _TRAINING_CAPTION)])]))
     if found.times:
-        sections.append(timing_section(found.times, figures))
+        sections.append(timing_section(found.times, drawn))
     run = [html.table_html(steps_table(found.steps)), html.table_html(environment_table(found.environment))]
     sections.append(("run", RUN_TITLE, run))
     sections += closing_sections(found.evaluation.methods)
@@ -124,13 +125,13 @@ def _without_notes(table: Table) -> Table:
     return replace(table, notes=())
 
 
-def _curves(found: Reproduction, figures: dict[str, Figure]) -> list[str]:
+def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[str]:
     parts = []
     for entry in found.tuned:
         name = _tuned_name(*entry)
         tables = "".join(html.table_html(table) for table in tuning_tables(*entry))
         title = tuning_tables(*entry)[0].title
-        shown = html.figures([_shown(figures, name, _TUNING_CAPTION)])
+        shown = html.figures([_shown(drawn, name, _TUNING_CAPTION)])
         parts.append(html.details(title, html.side_by_side(tables, shown)))
     return parts
 
@@ -139,5 +140,5 @@ def _tuned_name(method: str, transform: str, one: Tuned) -> str:
     return f"lambda-{method}-{transform}-{setting_slug(one.tuning.setting)}"
 
 
-def _shown(figures: dict[str, Figure], name: str, caption: str) -> tuple[str, str]:
-    return inline_svg(figures[name], name, caption), caption
+def _shown(drawn: Mapping[str, str], name: str, caption: str) -> tuple[str, str]:
+    return inline_svg(drawn[name], name, caption), caption

@@ -50,18 +50,18 @@ def svg_text(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def inline_svg(figure: Figure, name: str, label: str) -> str:
+def inline_svg(text: str, name: str, label: str) -> str:
     """The figure as an element of a page.
 
     Parameters
     ----------
-    figure : Figure
+    text : str
+        As :func:`svg_text` gives it: drawing costs more than all the rest, so it is done once for file and page.
     name : str
         Put before every id, so that several figures can stand on one page.
     label : str
         What is to be seen, for those who do not see it.
     """
-    text = svg_text(figure)
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,23 +161,30 @@ def lam_figure(one: Tuned) -> Figure:
 
 def write_report(report: TuningReport, folder: Path) -> None:
     """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
-    for one in report.tuned:
-        write_text(folder / f"{_name(one)}.svg", svg_text(lam_figure(one)))
+    drawn = report_drawings(report)
+    for name, text in drawn.items():
+        write_text(folder / f"{name}.svg", text)
     write_text(folder / "results.json", json_text(report.to_dict()))
     write_text(folder / "tables.md", to_markdown(report.tables()))
     # The page last: where it is, the rest is.
-    write_text(folder / PAGE, report_page(report))
+    write_text(folder / PAGE, report_page(report, drawn))
 
 
-def report_page(report: TuningReport) -> str:
-    """The page as a text."""
+def report_drawings(report: TuningReport) -> dict[str, str]:
+    """Figures as SVG, by the name of their file."""
+    return {_name(one): svg_text(lam_figure(one)) for one in report.tuned}
+
+
+def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None) -> str:
+    """The page as a text, with the figures of :func:`report_drawings`."""
+    drawn = report_drawings(report) if drawings is None else drawings
     parts = [html.warning(PARTIAL)] if report.interrupted else []
     if report.command:
         parts.append(html.code(report.command))
     for one in report.tuned:
         tuning = one.tuning
         caption = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
-        shown = html.figures([(inline_svg(lam_figure(one), _name(one), caption), caption)])
+        shown = html.figures([(inline_svg(drawn[_name(one)], _name(one), caption), caption)])
         title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbours"
         parts += [
             html.heading(title, _name(one)),

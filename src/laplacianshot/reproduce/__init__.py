@@ -1,6 +1,6 @@
 """A published setting from its pictures to its tables: train, extract, tune, evaluate, report.
 
-Names are loaded when they are first used: the list of settings needs neither torch nor scikit-learn.
+Names are loaded when they are first used: the list of settings needs no torch.
 """
 
 from __future__ import annotations

@@ -50,6 +50,22 @@ def test_work_that_cost_much_is_put_aside(tmp_path):
     assert not (again.folder / "soup").exists()
 
 
+def test_what_was_put_aside_is_taken_up_again_when_its_inputs_come_back(tmp_path):
+    finished(tmp_path / "cook", salt=1)
+    other = Step("cook", tmp_path / "cook", {"salt": 2}, adopt="soup")
+    assert other.bring_back() is None
+    other.begin()
+    (other.folder / "soup").write_text("salty")
+    back = Step("cook", tmp_path / "cook", {"salt": 1}, adopt="soup")
+    assert back.bring_back() is not None
+    assert back.record.outputs == "soup"
+    assert (back.folder / "soup").read_text() == "hot"
+    assert back.bring_back() is None
+    # And the other one is aside now.
+    assert Step("cook", tmp_path / "cook", {"salt": 2}, adopt="soup").bring_back() is not None
+    assert (tmp_path / "cook" / "soup").read_text() == "salty"
+
+
 def test_a_folder_with_files_of_others_is_refused_unless_they_can_be_gone_on_with(tmp_path):
     folder = tmp_path / "cook"
     folder.mkdir()

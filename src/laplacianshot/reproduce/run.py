@@ -199,6 +199,9 @@ class _Chain:
         name = folder.name
         kind = name.partition("-")[0]
         step = Step(name, folder, {"version": _VERSIONS[kind], **inputs}, adopt=adopt)
+        back = step.bring_back() if kind in self._wanted else None
+        if back is not None:
+            self._display.note(f"{name}: what was put aside in {back.name} is taken up again.")
         record = step.record
         if record is None:
             if kind not in self._wanted:

@@ -78,7 +78,7 @@ class Step:
         Plain data that decides the outputs, a version of the code among it.
     adopt : str, optional
         A folder with a file of this name was begun by another command and can be gone on with. Such work costs much:
-        it is put aside, not emptied, when its inputs have changed.
+        it is put aside, not emptied, when its inputs have changed, and brought back when they are the same again.
     """
 
     def __init__(self, name: str, folder: Path, inputs: Mapping[str, Any], *, adopt: str | None = None) -> None:
@@ -103,6 +103,17 @@ class Step:
             return ()
         before = begun.get("inputs", {})
         return tuple(name for name in {**before, **self.inputs} if before.get(name) != self.inputs.get(name))
+
+    def bring_back(self) -> Path | None:
+        """Put what was begun with these inputs, and then put aside, in its place again; where it was, if it was."""
+        aside = self._aside(self.key)
+        there, wanted = read_json(self.folder / BEGUN), read_json(aside / BEGUN)
+        if (there or {}).get("key") == self.key or (wanted or {}).get("key") != self.key:
+            return None
+        if self.folder.exists():
+            self._clear(there)
+        aside.rename(self.folder)
+        return aside
 
     def begin(self) -> Path | None:
         """Make the folder ready and start the clock; where an older one was put aside, if it was."""
@@ -150,7 +161,7 @@ class Step:
                 raise OutputInUse(f"{self.folder}: holds files that are not of this command; choose another output.")
             return None
         if self._adopt is not None:
-            aside = self.folder.with_name(f"{self.folder.name}-{str(begun.get('key'))[:8]}")
+            aside = self._aside(str(begun.get("key")))
             if not aside.exists():
                 self.folder.rename(aside)
                 return aside
@@ -158,6 +169,9 @@ class Step:
         (self.folder / DONE).unlink(missing_ok=True)
         shutil.rmtree(self.folder)
         return None
+
+    def _aside(self, key: str) -> Path:
+        return self.folder.with_name(f"{self.folder.name}-{key[:8]}")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -204,7 +204,7 @@ def create(*arguments, **options):
         if writer.items == 16:
             writer.commit()
             print("sixteen", file=sys.stderr, flush=True)
-            time.sleep(60)
+            time.sleep(600)
         append(*arguments, **options)
     writer.append = slow
     return writer
@@ -226,7 +226,7 @@ def test_a_stopped_command_goes_on_where_it_was(place, environment, capsys, numb
             assert run(command) == 2
             assert "another process is writing this store" in capsys.readouterr().err
             process.send_signal(number)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=300)
         finally:
             process.kill()
     assert out == ""
@@ -250,7 +250,12 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(place, environment
     code += "from laplacianshot.cli import main; main()"
     command = [*COMMAND, "--batch-size", "8"]
     failed = subprocess.run(
-        [sys.executable, "-c", code, *command], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert failed.returncode == 1
     assert re.fullmatch(

@@ -39,7 +39,7 @@ NAMES = np.array([f"birds/№ {i}.jpg" for i in range(10)])
 
 def run(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 # --- what is written is read ------------------------------------------------------------------------------------------
@@ -507,7 +507,7 @@ def test_a_worker_forked_by_a_killed_writer_does_not_keep_the_lock(tmp_path):
         if child == 0:
             os.close(1)
             os.write(tell, b"!")
-            time.sleep(60)
+            time.sleep(600)
             os._exit(0)
         os.read(ready, 1)
         print(child, flush=True)

@@ -17,7 +17,9 @@ from laplacianshot.cli.app import run
 
 # Where each attempt is killed: when this file is about to be put in its place for the so manieth time.
 DEATHS = (
+    ("train/begun.json", 1),
     ("train/last.safetensors", 2),
+    ("train/step.json", 1),
     ("extract/features/manifest.json", 2),
     ("tune/laplacianshot-paper*.npz", 1),
     ("evaluate/transforms*.npz", 1),

@@ -42,6 +42,18 @@ def test_with_the_same_inputs_an_unfinished_step_goes_on_with_what_is_there(tmp_
     assert (second.folder / "onions").read_text() == "cut"
 
 
+def test_what_a_kill_leaves_of_the_beginning_or_of_the_emptying_of_a_folder_is_no_hindrance(tmp_path):
+    folder = tmp_path / "cook"
+    folder.mkdir()
+    (folder / ".partial-abc.json").write_text('{"st')
+    half = tmp_path / ".cook-discarded"
+    half.mkdir()
+    (half / "soup").write_text("cold")
+    Step("cook", folder, {"salt": 1}).begin()
+    assert sorted(path.name for path in folder.iterdir()) == ["begun.json"]
+    assert not half.exists()
+
+
 def test_work_that_cost_much_is_put_aside(tmp_path):
     finished(tmp_path / "cook", salt=1)
     again = Step("cook", tmp_path / "cook", {"salt": 2}, adopt="soup")

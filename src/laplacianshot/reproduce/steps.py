@@ -118,11 +118,12 @@ class Step:
     def begin(self) -> Path | None:
         """Make the folder ready and start the clock; where an older one was put aside, if it was."""
         aside = None
+        remove_partial(self.folder)
+        shutil.rmtree(self._discarded, ignore_errors=True)
         begun = read_json(self.folder / BEGUN)
         if self.folder.exists() and (begun is None or begun.get("key") != self.key):
             aside = self._clear(begun)
         self.folder.mkdir(parents=True, exist_ok=True)
-        remove_partial(self.folder)
         if read_json(self.folder / BEGUN) is None:
             _write(self.folder / BEGUN, {"step": self.name, "key": self.key, "inputs": self.inputs})
         clock = read_json(self.folder / CLOCK)
@@ -165,10 +166,15 @@ class Step:
             if not aside.exists():
                 self.folder.rename(aside)
                 return aside
-        # First of all the record: half a folder is never taken for a whole one.
-        (self.folder / DONE).unlink(missing_ok=True)
-        shutil.rmtree(self.folder)
+        # Under another name, so that half a folder is never taken for a whole one.
+        shutil.rmtree(self._discarded, ignore_errors=True)
+        self.folder.rename(self._discarded)
+        shutil.rmtree(self._discarded)
         return None
+
+    @property
+    def _discarded(self) -> Path:
+        return self.folder.with_name(f".{self.folder.name}-discarded")
 
     def _aside(self, key: str) -> Path:
         return self.folder.with_name(f"{self.folder.name}-{key[:8]}")

@@ -74,12 +74,14 @@ def test_progress_is_told_with_loss_accuracy_speed_and_time_left(finished):
     _, _, told = finished
     assert {status.phase for status in told} == {"train", "validate", "done"}
     assert [status.epoch for status in told] == sorted(status.epoch for status in told)
-    training = [status for status in told if status.phase == "train"]
+    assert math.isnan(told[0].loss)
+    training = [status for status in told if status.phase == "train" and status.step > 0]
     assert all(status.images_per_second > 0 and math.isfinite(status.seconds_left) for status in training)
     assert all(0 <= status.accuracy <= 1 and status.loss > 0 for status in training)
     assert told[-1].phase == "done"
     assert told[-1].seconds_left == 0
     assert told[-1].best is not None
+    assert told[-1].latest.epoch == 3
 
 
 def test_neither_workers_nor_chance_change_a_bit(finished, tmp_path, pictures):

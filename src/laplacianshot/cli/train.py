@@ -133,6 +133,7 @@ def _pictures(config: TrainConfig, data: Path, on_error: OnError) -> Pictures:
     from laplacianshot.embedding._extras import require
 
     try:
+        # A missing package is an error now, not after the pictures have been looked through.
         for module in ("torch", "safetensors", "PIL.Image"):
             require(module, "train")
         options.known(DATASETS, "data set")(config.dataset)

@@ -36,6 +36,7 @@ def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> F
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(9.6, 5.6), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
@@ -46,6 +47,7 @@ def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> F
     _validation(validation, [record for record in history if record.validation is not None], best_epoch)
     _curve(rate, "Learning rate", epochs, [record.learning_rate for record in history], QUIET)
     rate.set_yscale("log")
+    rate.yaxis.set_minor_locator(NullLocator())
     for axes in (validation, rate):
         axes.set_xlabel("epoch", fontsize=9.5, color=QUIET, loc="right")
     return figure

@@ -5,9 +5,10 @@ Names are loaded when they are first used: a config can be read and checked with
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from laplacianshot._lazy import lazy_names
+from laplacianshot.embedding._extras import require
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import TrainError
 from laplacianshot.training.named import config_names, load_config
@@ -41,15 +42,11 @@ _HOMES = {
 }
 
 
+_load, __dir__ = lazy_names(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from laplacianshot.embedding._extras import require
-
-    require("torch", "train")
-    require("safetensors", "train")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    if name in _HOMES:
+        for module in ("torch", "safetensors", "PIL.Image"):
+            require(module, "train")
+    return _load(name)

@@ -83,7 +83,7 @@ def train(
         held.enter_context(joined(world, device))
         held.enter_context(_threads(config.threads))
         # What torch draws elsewhere in this process is not disturbed.
-        held.enter_context(torch.random.fork_rng())
+        held.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
         torch.manual_seed(config.seed)
         trainer = Trainer(plan, world, device)
         if found is not None:

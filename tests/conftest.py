@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+# A suite started in the background of a shell ignores Ctrl-C, and so would every command that its tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("LAPLACIANSHOT_SHARED", ROOT.parent / "shared"))

@@ -266,7 +266,7 @@ def test_a_disk_that_fills_up_costs_the_file_but_not_the_table(birds, tmp_path, 
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("laplacianshot.reports.files.os.fdopen", full_disk)
+    monkeypatch.setattr("laplacianshot._files.os.fdopen", full_disk)
     path = tmp_path / "out.csv"
     assert run(["evaluate", str(birds), *FEW, "--csv", str(path)]) == 1
     out, err = capsys.readouterr()

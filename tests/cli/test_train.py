@@ -155,7 +155,7 @@ def test_a_picture_that_cannot_be_read_is_named_and_stops_or_is_left_out(tmp_pat
 @pytest.fixture
 def started(drawings, tmp_path):
     """A long run in a process of its own, with its first epoch behind it."""
-    arguments = command(drawings, tmp_path / "out", "--set", "epochs=400", "--set", "validate_every=400")
+    arguments = command(drawings, tmp_path / "out", "--set", "epochs=60", "--set", "validate_every=60")
     process = subprocess.Popen(
         [sys.executable, "-m", "laplacianshot", *arguments],
         stdout=subprocess.PIPE,
@@ -164,7 +164,7 @@ def started(drawings, tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     with process:
-        assert process.stderr.readline().startswith("epoch   1/400"), process.stderr.read()
+        assert process.stderr.readline().startswith("epoch  1/60"), process.stderr.read()
         yield process, tmp_path / "out"
         process.kill()
 
@@ -178,11 +178,11 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(started, capsys):
     assert line.startswith("interrupted: ")
     assert "Traceback" not in err
     state = Checkpoint.read(output / "last.safetensors").state
-    assert f"{state.epoch} of 400 epochs and {state.step} steps of the next are in {output}" in line
+    assert f"{state.epoch} of 60 epochs and {state.step} steps of the next are in {output}" in line
     again = shlex.split(line.partition("go on with: ")[2])
     assert again[-1] == "--resume"
     assert run(again[1:]) == 0
-    assert "400 epochs in" in capsys.readouterr().out
+    assert "60 epochs in" in capsys.readouterr().out
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_sigterm_is_code_143(started, drawings, capsys):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from laplacianshot.embedding._extras import require
+from laplacianshot._extras import require
 from laplacianshot.embedding.store import (
     FeatureStore,
     Skipped,

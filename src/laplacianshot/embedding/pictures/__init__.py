@@ -1,6 +1,6 @@
 """Pictures as tensors: views for training and evaluation, and batches of them."""
 
-from laplacianshot.embedding._extras import require
+from laplacianshot._extras import require
 
 # Before the modules that need them, so that a missing one is named with its extra.
 require("torch", "train")

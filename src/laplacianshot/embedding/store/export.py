@@ -7,8 +7,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from laplacianshot._extras import require
 from laplacianshot._files import put_file
-from laplacianshot.embedding._extras import require
 from laplacianshot.embedding.store.files import SIDES
 
 if TYPE_CHECKING:

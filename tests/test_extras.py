@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import laplacianshot.embedding
-from laplacianshot.embedding._extras import require
+from laplacianshot._extras import require
 
 WITHOUT_TORCH = """
 import sys

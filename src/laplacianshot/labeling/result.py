@@ -1,0 +1,105 @@
+"""What labelling a source gives: one row an item, in the order of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.inference._types import Floats, Ints
+
+GIVEN = "given"
+PREDICTED = "predicted"
+REJECTED = "rejected"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An item that could not be read, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the work and the seconds it took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, repr=False)
+class LabelResult:
+    """Every label of a source, how sure it is, and what to label next.
+
+    n items, C classes. Items that could not be read are in ``skipped`` and nowhere else.
+
+    Attributes
+    ----------
+    ids : tuple of n str
+        Relative path, row number or the value of the id column.
+    classes : tuple of C str
+        In the order of the columns of ``probabilities``.
+    codes : int array of shape (n,)
+        Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
+    origins : tuple of n str
+        ``"given"``, ``"predicted"`` or ``"rejected"``.
+    probabilities : float32 array of shape (n, C)
+        Calibrated probability of each class; for a given item what the graph says of it without its own label.
+    confidence : float array of shape (n,)
+        Probability that the label is right: that of the item's class in ``probabilities``; 1 for given labels unless
+        the graph disputes them; for a rejected item that of the class it would have had.
+    suggestions : int array of shape (n,)
+        Rank among what to label next, from 1; 0 where nothing is suggested.
+    disputes : int array of shape (n,)
+        For a given label the neighbours dispute, the class number they prefer; -1 elsewhere.
+    strangeness : float array of shape (n,)
+        How little an item fits any of the classes; larger is stranger. What ``--reject`` cuts.
+    skipped : tuple of Skipped
+    objective : float array
+        The objective after each update of the graph's labels, falling.
+    converged : bool
+    stages : tuple of Stage
+    settings : mapping of str to JSON values
+        What was asked for: encoder, options, versions.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    codes: Ints
+    origins: tuple[str, ...]
+    probabilities: Floats
+    confidence: Floats
+    suggestions: Ints
+    disputes: Ints
+    strangeness: Floats
+    skipped: tuple[Skipped, ...] = ()
+    objective: Floats = field(default_factory=lambda: np.zeros(0))
+    converged: bool = True
+    stages: tuple[Stage, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each item, ``""`` for items without one."""
+        return tuple(self.classes[code] if code >= 0 else "" for code in self.codes)
+
+    @property
+    def suggested(self) -> Ints:
+        """Positions of the items to label next, the most useful first."""
+        rows = np.flatnonzero(self.suggestions)
+        return rows[np.argsort(self.suggestions[rows])]
+
+    def counts(self) -> dict[str, int]:
+        """How many items are given, predicted and rejected."""
+        return {origin: self.origins.count(origin) for origin in (GIVEN, PREDICTED, REJECTED)}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {origin}" for origin, count in self.counts().items() if count)
+        return f"LabelResult({len(self)} items, {len(self.classes)} classes: {counts})"

@@ -1,0 +1,34 @@
+"""What is wrong with what was given, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+# So many rows are named in a message; of the others it says how many there are.
+_NAMED = 5
+
+
+class LabelingError(ValueError):
+    """Input that cannot be labelled. The message, of one line, names it and says what to do."""
+
+    def __init__(self, message: str) -> None:
+        # File names and texts may hold newlines.
+        super().__init__(" ".join(message.split()))
+
+
+def listed(things: Iterable[object]) -> str:
+    """The first few of many, and how many more there are.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed(range(9))
+    '0, 1, 2, 3, 4 and 4 more'
+    """
+    every: Sequence[object] = list(things)
+    named = ", ".join(_short(thing) for thing in every[:_NAMED])
+    return named if len(every) <= _NAMED else f"{named} and {len(every) - _NAMED} more"
+
+
+def _short(thing: object) -> str:
+    text = repr(thing)
+    return text if len(text) <= 80 else f"{text[:60]}...{text[-10:]}"

@@ -33,7 +33,8 @@ def strangeness(rows: Floats, codes: Ints, prototypes: Floats, affinity: sp.csr_
     nearest: Floats = squared_distances(rows, prototypes).min(axis=1).astype(np.float64)
     degrees = affinity.sum(axis=1)
     around = np.divide(affinity @ nearest, degrees, out=nearest.copy(), where=degrees > 0)
-    return (nearest + around) / 2
+    strange: Floats = (nearest + around) / 2
+    return strange
 
 
 def rejected(strange: Floats, codes: Ints, rate: float) -> Ints:

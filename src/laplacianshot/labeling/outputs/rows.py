@@ -1,0 +1,91 @@
+"""A result as a table: one row an item."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from laplacianshot._extras import require
+from laplacianshot._files import put_file
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.result import LabelResult
+
+# Digits of a confidence: more would only tell of rounding.
+_DIGITS = 6
+
+
+def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool = False) -> None:
+    """Write ``id, label, confidence, origin, suggestion``, whole or not at all; the same result gives the same bytes.
+
+    Parameters
+    ----------
+    result : LabelResult
+    path : path
+        Ends in ``.csv``, ``.jsonl`` or ``.parquet``. CSV is UTF-8, with a line feed at the ends of lines.
+    relabel : bool
+        A further column ``dispute``: the label that the graph prefers to a given one, blank where it agrees.
+
+    Raises
+    ------
+    LabelingError
+        The name has another ending, or its folder is not there.
+    OSError
+        The file cannot be written. What was there before stays.
+    """
+    where = Path(path)
+    writer = _WRITERS.get(where.suffix.lower())
+    if writer is None:
+        raise LabelingError(f"{where}: the name of an output must end in {', '.join(_WRITERS)}.")
+    if not where.parent.is_dir():
+        raise LabelingError(f"{where}: there is no folder {where.parent}; make it first.")
+    columns = _columns(result, relabel)
+    put_file(where, lambda file: writer(columns, file))
+
+
+def _columns(result: LabelResult, relabel: bool) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {
+        "id": list(result.ids),
+        "label": list(result.labels),
+        "confidence": np.round(result.confidence.astype(np.float64), _DIGITS).tolist(),
+        "origin": list(result.origins),
+        "suggestion": [int(rank) if rank > 0 else None for rank in result.suggestions],
+    }
+    if relabel:
+        columns["dispute"] = [result.classes[code] if code >= 0 else "" for code in result.disputes]
+    return columns
+
+
+def _write_csv(columns: dict[str, list[Any]], file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(columns)
+    confidence = [f"{value:.{_DIGITS}f}" for value in columns["confidence"]]
+    rows.writerows(zip(*(columns | {"confidence": confidence}).values(), strict=True))
+    text.detach()
+
+
+def _write_jsonl(columns: dict[str, list[Any]], file: IO[bytes]) -> None:
+    for row in zip(*columns.values(), strict=True):
+        file.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+def _write_parquet(columns: dict[str, list[Any]], file: IO[bytes]) -> None:
+    arrow = require("pyarrow", "parquet")
+    parquet = require("pyarrow.parquet", "parquet")
+    types = {"confidence": arrow.float64(), "suggestion": arrow.int64()}
+    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in columns])
+    parquet.write_table(arrow.table(columns, schema=schema), file)
+
+
+_WRITERS: dict[str, Callable[[dict[str, list[Any]], IO[bytes]], None]] = {
+    ".csv": _write_csv,
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+}

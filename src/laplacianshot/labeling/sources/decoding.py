@@ -1,0 +1,71 @@
+"""Text files of the encodings that people's programs write."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from laplacianshot.labeling.errors import LabelingError
+
+# Longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+# In texts of western European languages hardly more of the letters are beyond ASCII.
+_MAX_ACCENTED = 1 / 3
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, UTF-16, UTF-32 or Windows-1252, line ends as they are.
+
+    A mark at the beginning decides; without one the file is UTF-8 if it can be, UTF-16 if every other byte of its
+    beginning is zero, and Windows-1252 if it then reads like a western European language.
+
+    Raises
+    ------
+    LabelingError
+        It is none of them.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
+    encoding = _encoding(data)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise LabelingError(
+            f"{path} is not text in {encoding}: byte {error.start} cannot be read; save it as UTF-8."
+        ) from error
+    if encoding == "cp1252" and not _is_western(text):
+        raise LabelingError(f"{path} is in an encoding that cannot be told; save it as UTF-8.")
+    return text
+
+
+def _encoding(data: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
+    start = data[:1000]
+    half = len(start) // 2
+    if half and start[1::2].count(0) > 0.6 * half and start[::2].count(0) == 0:
+        return "utf-16-le"
+    if half and start[::2].count(0) > 0.6 * half and start[1::2].count(0) == 0:
+        return "utf-16-be"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _is_western(text: str) -> bool:
+    """Whether a text is mostly ASCII, and its other characters are such as western languages use."""
+    letters = sum(character.isalpha() for character in text)
+    accented = sum(character.isalpha() and not character.isascii() for character in text)
+    return accented <= _MAX_ACCENTED * letters and not any(ord(c) < 32 and c not in "\t\n\r\f\v" for c in text)

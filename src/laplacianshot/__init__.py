@@ -12,6 +12,7 @@ from laplacianshot._lazy import lazy_names
 if TYPE_CHECKING:
     from laplacianshot.episodes import Evaluation, Evaluations, FeatureSet, Tuning, evaluate, tune
     from laplacianshot.inference import BoundResult, LaplacianShot, bound_optimize
+    from laplacianshot.labeling import LabelResult, label_source
 
 __version__ = "0.1.0"
 
@@ -20,11 +21,13 @@ __all__ = [
     "Evaluation",
     "Evaluations",
     "FeatureSet",
+    "LabelResult",
     "LaplacianShot",
     "Tuning",
     "__version__",
     "bound_optimize",
     "evaluate",
+    "label_source",
     "tune",
 ]
 
@@ -33,10 +36,12 @@ _HOMES = {
     "Evaluation": "laplacianshot.episodes.results",
     "Evaluations": "laplacianshot.episodes.results",
     "FeatureSet": "laplacianshot.episodes.feature_set",
+    "LabelResult": "laplacianshot.labeling.result",
     "LaplacianShot": "laplacianshot.inference.estimator",
     "Tuning": "laplacianshot.episodes.results",
     "bound_optimize": "laplacianshot.inference.bound",
     "evaluate": "laplacianshot.episodes.evaluation",
+    "label_source": "laplacianshot.labeling.run",
     "tune": "laplacianshot.episodes.tuning",
 }
 

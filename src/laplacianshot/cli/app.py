@@ -17,6 +17,7 @@ from laplacianshot.cli.demo import demo
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
+from laplacianshot.cli.label import LABEL_EXAMPLES, label
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command(epilog=LABEL_EXAMPLES)(label)
 app.command(epilog=TRAIN_EXAMPLES)(train)
 app.command(epilog=EXTRACT_EXAMPLES)(extract)
 app.command(epilog=EVALUATE_EXAMPLES)(evaluate)

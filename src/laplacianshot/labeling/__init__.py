@@ -1,1 +1,22 @@
 """The practitioner's job: a source and a few labels in, every label out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laplacianshot._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.labeling.result import LabelResult
+    from laplacianshot.labeling.run import label_source
+
+__all__ = ["LabelResult", "LabelingError", "label_source"]
+
+_HOMES = {
+    "LabelResult": "laplacianshot.labeling.result",
+    "LabelingError": "laplacianshot.labeling.errors",
+    "label_source": "laplacianshot.labeling.run",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

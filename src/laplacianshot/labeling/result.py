@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from laplacianshot.inference._types import Floats, Ints
+
+if TYPE_CHECKING:
+    from laplacianshot.labeling.sources import Source
 
 GIVEN = "given"
 PREDICTED = "predicted"
 REJECTED = "rejected"
+# Where no label was given at all and only suggestions are made.
+UNLABELLED = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class LabelResult:
     codes : int array of shape (n,)
         Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
     origins : tuple of n str
-        ``"given"``, ``"predicted"`` or ``"rejected"``.
+        ``"given"``, ``"predicted"`` or ``"rejected"``; ``""`` where no label was given at all.
     probabilities : float32 array of shape (n, C)
         Calibrated probability of each class; for a given item what the graph says of it without its own label.
     confidence : float array of shape (n,)
@@ -65,6 +71,17 @@ class LabelResult:
     stages : tuple of Stage
     settings : mapping of str to JSON values
         What was asked for: encoder, options, versions.
+    notes : tuple of str
+        What the user should know besides.
+    source : Source, optional
+        What the items come from.
+    rows : int array of shape (n,), optional
+        Position of each item in the source.
+    vectors : array of shape (n, D), optional
+    affinity : csr_array of shape (n, n), optional
+        The graph between the items.
+    center : array of shape (D,), optional
+        What was taken from the vectors before their length was.
     """
 
     ids: tuple[str, ...]
@@ -81,6 +98,12 @@ class LabelResult:
     converged: bool = True
     stages: tuple[Stage, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    source: Source | None = None
+    rows: Ints | None = None
+    vectors: Floats | None = None
+    affinity: sp.csr_array | None = None
+    center: Floats | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:

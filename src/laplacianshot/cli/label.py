@@ -1,0 +1,248 @@
+"""``laplacianshot label``: a source and a few labels in, every label out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import note, progress_bar, watcher
+from laplacianshot.cli.deliver import Output, deliver
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.files import check_output, check_report_folder
+
+if TYPE_CHECKING:
+    from laplacianshot.labeling.result import LabelResult
+
+LABEL_EXAMPLES = """\
+Examples:
+
+  laplacianshot label photos --labels labels.csv -o all.csv --report page
+
+  laplacianshot label photos --suggest 20 -o first.csv
+
+  laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
+
+  laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
+
+  laplacianshot label photos --labels labels.csv --apply copy sorted
+
+  laplacianshot label --undo sorted/laplacianshot-undo.jsonl
+
+""" + (
+    "SOURCE is a folder of pictures; a .csv, .jsonl or .parquet with a column of texts; or a .npy, .npz or .parquet of "
+    "vectors. The output has the columns id, label, confidence, origin (given, predicted or rejected) and suggestion "
+    "(the rank among what to label next). Vectors of pictures and texts are kept by content: a second run is instant, "
+    "and a run that was stopped goes on where it was."
+)
+
+ENDINGS = (".csv", ".jsonl", ".parquet")
+UNDO_LOG = "laplacianshot-undo.jsonl"
+
+
+class ExportFormat(StrEnum):
+    """Other tools' formats."""
+
+    label_studio = "label-studio"
+
+
+class Sorting(StrEnum):
+    """How pictures come into class folders."""
+
+    copy = "copy"
+    move = "move"
+    link = "link"
+
+
+_IN, _ASK = "Input", "What to find"
+
+
+def label(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="CSV with columns id,label, or a Label Studio export. Without: the labels that SOURCE holds.",
+            rich_help_panel=_IN,
+        ),
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=_IN)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of the ids. Without: row numbers from 0.", rich_help_panel=_IN)
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=_IN),
+    ] = None,
+    folders_are_labels: Annotated[
+        bool | None,
+        typer.Option(
+            "--folders-are-labels/--folders-are-paths",
+            help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
+            rich_help_panel=_IN,
+            show_default=False,
+        ),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="efficientnet-lite0 (pictures), minilm-l6 (texts), onnx:FILE, hf:NAME, timm:NAME, checkpoint:PATH.",
+            rich_help_panel=_IN,
+        ),
+    ] = None,
+    suggest: Annotated[
+        int, typer.Option(min=0, help="Name so many items that a person should label next.", rich_help_panel=_ASK)
+    ] = 0,
+    reject: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Leave this share, which fits the classes least, unlabelled.", rich_help_panel=_ASK
+        ),
+    ] = 0.0,
+    relabel: Annotated[
+        bool, typer.Option("--relabel", help="Flag given labels that the graph disputes.", rich_help_panel=_ASK)
+    ] = False,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="All classes are known to be equally frequent.", rich_help_panel=_ASK)
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Every label: .csv, .jsonl or .parquet.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A page to look at, in this folder.", rich_help_panel=options.OUTPUT),
+    ] = None,
+    export: Annotated[
+        ExportFormat | None,
+        typer.Option(help="Also write tasks with predictions, beside the output.", rich_help_panel=options.OUTPUT),
+    ] = None,
+    apply: Annotated[
+        tuple[Sorting, Path] | None,
+        typer.Option(
+            metavar="copy|move|link DIR",
+            help="Sort the pictures into class folders in DIR; nothing is ever overwritten.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    undo: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="Take back what --apply did; alone.", rich_help_panel=options.OUTPUT),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors.")] = False,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Label a handful of items; the graph labels the rest, and says how sure it is and what to label next."""
+    if undo is not None:
+        return _undo(undo, as_json)
+    if source is None:
+        raise CommandError("SOURCE is missing: name a folder of pictures, a table of texts or a file of vectors.")
+    out = None if output is None else check_output(output, ENDINGS)
+    folder = None if report is None else check_report_folder(report)
+    tasks = None if export is None else _export_path(out, source)
+    sorted_into = None if apply is None else check_report_folder(apply[1], "--apply")
+    # Here, so that --help need not wait for numpy.
+    from laplacianshot.embedding.encoders import EncoderError
+    from laplacianshot.labeling import label_source
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.reports.labeling.summary import LabelSummary
+
+    try:
+        if sorted_into is not None and not source.is_dir():
+            raise LabelingError(f"--apply sorts pictures into folders, and {source} is no folder of pictures.")
+        with progress_bar() as bar:
+            result = label_source(
+                source,
+                labels,
+                encoder=encoder,
+                text_column=text_column,
+                id_column=id_column,
+                label_column=label_column,
+                folders_are_labels=folders_are_labels,
+                balanced=balanced,
+                suggest=suggest,
+                reject=reject,
+                relabel=relabel,
+                threads=threads,
+                cache=not no_cache,
+                watch=watcher(bar),
+            )
+    except (LabelingError, EncoderError, ModuleNotFoundError) as error:
+        raise CommandError(str(error)) from error
+    outputs: list[Output] = []
+    if out is not None:
+        outputs.append((out, lambda: _write_rows(result, out, relabel)))
+    if tasks is not None:
+        outputs.append((tasks, lambda: _write_tasks(result, tasks)))
+    if folder is not None:
+        outputs.append((folder / "index.html", lambda: _write_page(result, folder)))
+    if sorted_into is not None and apply is not None:
+        outputs.append((sorted_into / UNDO_LOG, lambda: _sort_pictures(result, sorted_into, apply[0])))
+    if not (outputs or as_json):
+        note("nothing is written; name a file with -o OUT.csv, or a folder for a page with --report DIR.")
+    return deliver(LabelSummary(result), outputs, as_json=as_json)
+
+
+def _export_path(out: Path | None, source: Path) -> Path:
+    beside = Path(source.name or "labels").absolute() if out is None else out
+    return check_output(beside.with_name(f"{beside.stem}.label-studio.json"), (".json",), "--export")
+
+
+def _write_rows(result: LabelResult, path: Path, relabel: bool) -> None:
+    from laplacianshot.labeling.outputs import write_rows
+
+    write_rows(result, path, relabel=relabel)
+
+
+def _write_tasks(result: LabelResult, path: Path) -> None:
+    from laplacianshot.labeling.outputs import export_label_studio
+
+    assert result.source is not None
+    export_label_studio(result, result.source, path)
+
+
+def _write_page(result: LabelResult, folder: Path) -> None:
+    from laplacianshot.reports.labeling import write_label_report
+
+    with progress_bar() as bar:
+        write_label_report(result, folder, watch=watcher(bar))
+
+
+def _sort_pictures(result: LabelResult, folder: Path, how: Sorting) -> None:
+    from laplacianshot.labeling.outputs import apply_labels
+
+    assert result.source is not None
+    with progress_bar() as bar:
+        apply_labels(result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures"))
+
+
+def _undo(log: Path, as_json: bool) -> int:
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.labeling.outputs import undo
+    from laplacianshot.reports.files import json_text
+
+    try:
+        undone = undo(log)
+    except LabelingError as error:
+        raise CommandError(str(error)) from error
+    if as_json:
+        print(json_text({"undone": undone}), end="")
+    else:
+        print(f"{undone:,} pictures are where they were.")
+    return 0

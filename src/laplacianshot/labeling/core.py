@@ -1,0 +1,130 @@
+"""Vectors and a few labels in, every label out: the pure part of the job, without files.
+
+The default recipe labels the rows, :mod:`~laplacianshot.labeling.confidence` says how sure each label is,
+:mod:`~laplacianshot.labeling.rejection` which rows fit no class and :mod:`~laplacianshot.labeling.suggestions` which
+ones a person should label next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.estimator import LaplacianShot, given_center
+from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.labeling.confidence import calibrate, find_disputes
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.rejection import rejected, strangeness
+from laplacianshot.labeling.suggestions import suggest, suggest_first
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """What is asked for besides the labels.
+
+    Attributes
+    ----------
+    balanced : bool
+        The unlabelled items are known to hold as many of each class.
+    suggest : int
+        How many items to name that a person should label next.
+    reject : float
+        Share of the unlabelled items to leave without a label: those that fit the classes least.
+    relabel : bool
+        Flag given labels that the graph disputes. They are kept either way.
+    base_mean : array of shape (D,), optional
+        Centre of the vectors; found from the vectors themselves if not given.
+    """
+
+    balanced: bool = False
+    suggest: int = 0
+    reject: float = 0.0
+    relabel: bool = False
+    base_mean: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reject <= 1:
+            raise LabelingError(f"reject is {self.reject}; give a share of the unlabelled items, from 0 to 1.")
+        if self.suggest < 0:
+            raise LabelingError(f"suggest is {self.suggest}; give how many items to name, 0 or more.")
+
+
+@dataclass(frozen=True, repr=False)
+class VectorLabels:
+    """What was found for n rows and C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
+
+    ``model`` is the fitted estimator, None where there were no labels to fit.
+    """
+
+    codes: Ints
+    rejected: Ints
+    probabilities: Floats
+    confidence: Floats
+    suggestions: Ints
+    disputes: Ints
+    strangeness: Floats
+    model: LaplacianShot | None
+
+
+def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions | None = None) -> VectorLabels:
+    """Label every row from the few that have a label.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        Finite numbers.
+    codes : int array of shape (n,)
+        Given class of each row in ``0..C-1``, -1 where none is given. Each class has a row, or none has any: then only
+        suggestions are made.
+    n_classes : int
+    options : LabelOptions, optional
+
+    Returns
+    -------
+    VectorLabels
+    """
+    options = LabelOptions() if options is None else options
+    given = codes >= 0
+    if not given.any():
+        return _first_look(X, n_classes, options)
+    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean).fit(X, codes)
+    probabilities = calibrate(model, codes).probabilities
+    found = np.where(given, codes, probabilities.argmax(axis=1))
+    disputes = find_disputes(probabilities, codes)
+    confidence = probabilities[np.arange(len(X)), found].astype(np.float64)
+    confidence[given & (disputes < 0)] = 1.0
+    rows = transform_features(X, "cl2", model.center_)
+    strange = strangeness(rows, codes, model.prototypes_, model.affinity_)
+    out = rejected(strange, codes, options.reject)
+    wanted = suggest(rows, probabilities, codes, options.suggest, affinity=model.affinity_)
+    final = found.copy()
+    final[out] = -1
+    return VectorLabels(final, out, probabilities, confidence, _ranks(wanted, len(X)), disputes, strange, model)
+
+
+def _first_look(X: Floats, n_classes: int, options: LabelOptions) -> VectorLabels:
+    """Without a label only suggestions can be made."""
+    n = len(X)
+    center = base_mean(X) if options.base_mean is None else given_center(options.base_mean, X.shape[1])
+    wanted = suggest_first(transform_features(X, "cl2", center), options.suggest)
+    nothing = np.full(n, -1)
+    return VectorLabels(
+        codes=nothing,
+        rejected=np.zeros(0, dtype=np.int64),
+        probabilities=np.zeros((n, n_classes), np.float32),
+        confidence=np.zeros(n),
+        suggestions=_ranks(wanted, n),
+        disputes=nothing.copy(),
+        strangeness=np.zeros(n),
+        model=None,
+    )
+
+
+def _ranks(order: Ints, n: int) -> Ints:
+    """1 for the first of ``order``, 2 for the second, 0 for rows that are not in it."""
+    ranks = np.zeros(n, dtype=np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    return ranks

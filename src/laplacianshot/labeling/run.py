@@ -1,0 +1,272 @@
+"""The whole job: a source and a few labels in, every label out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from laplacianshot import __version__
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
+from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.labels import merge_given, read_labels
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED, LabelResult, Skipped, Stage
+from laplacianshot.labeling.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Called with the name of a stage, it gives what is called with (done, total) on the way.
+Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
+
+
+def label_source(
+    source: str | PathLike[str] | Source,
+    labels: str | PathLike[str] | Mapping[str, str] | None = None,
+    *,
+    encoder: str | None = None,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    folders_are_labels: bool | None = None,
+    balanced: bool = False,
+    suggest: int = 0,
+    reject: float = 0.0,
+    relabel: bool = False,
+    base_mean: ArrayLike | None = None,
+    threads: int | None = None,
+    cache: bool | str | PathLike[str] = True,
+    watch: Watch | None = None,
+) -> LabelResult:
+    """Label every item of a source from the few that have a label.
+
+    Parameters
+    ----------
+    source : path or Source
+        A folder of pictures; a ``.csv``, ``.jsonl`` or ``.parquet`` with a column of texts; a ``.npy``, ``.npz`` or
+        ``.parquet`` of vectors.
+    labels : path or mapping of str to str, optional
+        A CSV with the columns ``id`` and ``label``, an export of Label Studio, or labels by id. None: those that the
+        source holds itself, in a column ``label`` or as class folders beside unlabelled pictures.
+    encoder : str, optional
+        What turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
+    text_column, id_column, label_column : str, optional
+        Columns of a table.
+    folders_are_labels : bool, optional
+        Whether the top folders of pictures are classes; None: if there are unlabelled pictures beside them.
+    balanced : bool
+        The unlabelled items are known to hold as many of each class.
+    suggest : int
+        How many items to name that a person should label next. The only thing done where there are no labels.
+    reject : float
+        Share of the unlabelled items to leave without a label: those that fit the classes least.
+    relabel : bool
+        Flag given labels that the graph disputes. They are kept either way.
+    base_mean : array of shape (D,), optional
+        Centre of the vectors; found from them if not given.
+    threads : int, optional
+        All cores if not given.
+    cache : bool or path
+        Keep vectors of pictures and texts, by content, in the user's cache folder, in no or in this folder.
+    watch : callable, optional
+        Told of the progress: called with the name of a stage, it gives what is called with ``(done, total)``.
+
+    Returns
+    -------
+    LabelResult
+
+    Raises
+    ------
+    LabelingError
+        What was given cannot be labelled; the message says why and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> rng = np.random.default_rng(0)
+    >>> vectors = np.repeat(np.eye(2, 8), 50, axis=0) + 0.1 * rng.standard_normal((100, 8))
+    >>> np.save(folder / "vectors.npy", vectors)
+    >>> label_source(folder / "vectors.npy", {"0": "left", "50": "right"})
+    LabelResult(100 items, 2 classes: 2 given, 98 predicted)
+    """
+    options = LabelOptions(balanced=balanced, suggest=suggest, reject=reject, relabel=relabel, base_mean=base_mean)
+    clock = _Clock(watch)
+    with clock.stage("Reading"):
+        opened = (
+            source
+            if isinstance(source, Source)
+            else open_source(
+                source,
+                text_column=text_column,
+                id_column=id_column,
+                label_column=label_column,
+                folders_are_labels=folders_are_labels,
+                labels_file=labels is not None,
+            )
+        )
+        given = _given(opened, labels)
+        if not any(label is not None for label in given) and not suggest:
+            raise LabelingError(
+                f"{opened.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
+                "first with suggest (--suggest N)."
+            )
+    with clock.stage("Vectors") as count:
+        vectors = _vectors(opened, encoder, threads, cache, count)
+    with clock.stage("Labels"):
+        task = _Task.of(opened, given, vectors)
+        found = label_vectors(task.vectors, task.codes, len(task.classes), options)
+    settings = {
+        "source": str(opened.path),
+        "kind": opened.kind,
+        "encoder": vectors.encoder,
+        "balanced": balanced,
+        "suggest": suggest,
+        "reject": reject,
+        "relabel": relabel,
+        "version": __version__,
+    }
+    return _result(task, found, tuple(clock.stages), settings)
+
+
+class _Clock:
+    """Seconds of each stage, and a word to whoever watches."""
+
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch = watch
+        self.stages: list[Stage] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[int, int], object] | None]:
+        start = time.perf_counter()
+        yield None if self._watch is None else self._watch(name)
+        self.stages.append(Stage(name, time.perf_counter() - start))
+
+
+@dataclass(frozen=True, repr=False)
+class _Vectors:
+    """Vectors of the items that could be read, at their positions in the source."""
+
+    vectors: Floats
+    rows: Ints
+    failed: tuple[tuple[int, str], ...] = ()
+    encoder: str | None = None
+    cached: int = 0
+
+
+def _given(source: Source, labels: str | PathLike[str] | Mapping[str, str] | None) -> tuple[str | None, ...]:
+    if labels is None:
+        return source.given
+    if not isinstance(labels, Mapping):
+        return merge_given(source, read_labels(Path(labels), source))
+    known = set(source.ids)
+    unknown = [name for name in labels if name not in known]
+    if unknown:
+        raise LabelingError(f"labels: no item of {source.path} has the id {listed(unknown)}; ids are {source.id_name}.")
+    return merge_given(source, [labels.get(name) for name in source.ids])
+
+
+def _vectors(
+    source: Source,
+    encoder: str | None,
+    threads: int | None,
+    cache: bool | str | PathLike[str],
+    progress: Callable[[int, int], object] | None,
+) -> _Vectors:
+    if source.kind == "vectors":
+        if encoder is not None:
+            raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
+        return _Vectors(_finite(source), np.arange(len(source)))
+    # Here, as vectors need no encoder.
+    from laplacianshot.embedding.encoders import open_encoder
+    from laplacianshot.embedding.encoding import encode_items
+    from laplacianshot.embedding.user_cache import user_cache
+
+    opened = open_encoder(encoder, source.kind, threads=threads)
+    folder = user_cache()[0] / "vectors" if cache is True else None if cache is False else Path(cache)
+    encoded = encode_items(source, opened, folder, progress=progress)
+    if len(encoded.rows) == 0:
+        reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
+        raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
+    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached)
+
+
+def _finite(source: Source) -> Floats:
+    """The vectors of a source, all of them finite, or an error that names the rows."""
+    vectors = source.vectors
+    if vectors is None or vectors.ndim != 2 or 0 in vectors.shape:
+        shape = None if vectors is None else vectors.shape
+        raise LabelingError(f"{source.path}: vectors must be a matrix of items by features, got shape {shape}.")
+    bad: list[int] = []
+    for start in range(0, len(vectors), 65536):
+        block = vectors[start : start + 65536]
+        if block.dtype.kind == "f":
+            bad += (start + np.flatnonzero(~np.isfinite(block).all(axis=1))).tolist()
+    if bad:
+        raise LabelingError(f"{source.path}: NaN or infinity in rows {listed(bad)}; mend or leave out these rows.")
+    return vectors
+
+
+@dataclass(frozen=True, repr=False)
+class _Task:
+    """Items that could be read, their vectors and given classes."""
+
+    source: Source
+    rows: Ints
+    vectors: Floats
+    codes: Ints
+    classes: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+    cached: int = field(default=0)
+
+    @classmethod
+    def of(cls, source: Source, given: tuple[str | None, ...], found: _Vectors) -> _Task:
+        named = [given[row] for row in found.rows]
+        classes = tuple(sorted({label for label in named if label is not None}))
+        number = {name: code for code, name in enumerate(classes)}
+        codes = np.array([-1 if label is None else number[label] for label in named], dtype=np.int64)
+        lost = sorted({label for label in given if label is not None} - set(classes))
+        if len(classes) == 1 or (lost and not classes):
+            left = f" ({listed(lost)} had labels only on items that cannot be read)" if lost else ""
+            only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
+            raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
+        notes = (f"No item of {listed(lost)} can be read: nothing is labelled as such.",) if lost else ()
+        faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
+        return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), notes, found.cached)
+
+
+def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], settings: Mapping[str, Any]) -> LabelResult:
+    origins = np.where(task.codes >= 0, GIVEN, PREDICTED if found.model is not None else UNLABELLED)
+    origins[found.rejected] = REJECTED
+    model = found.model
+    return LabelResult(
+        ids=tuple(task.source.ids[row] for row in task.rows),
+        classes=task.classes,
+        codes=found.codes,
+        origins=tuple(origins.tolist()),
+        probabilities=found.probabilities,
+        confidence=found.confidence,
+        suggestions=found.suggestions,
+        disputes=found.disputes,
+        strangeness=found.strangeness,
+        skipped=task.skipped,
+        notes=task.notes,
+        objective=np.zeros(0) if model is None else model.objective_,
+        converged=model is None or model.converged_,
+        stages=stages,
+        settings={**settings, "cached": task.cached},
+        source=task.source,
+        rows=task.rows,
+        vectors=task.vectors,
+        affinity=None if model is None else model.affinity_,
+        center=None if model is None else model.center_,
+    )

@@ -1,0 +1,124 @@
+"""What labelling a source is told of in a terminal and in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
+from laplacianshot.reports.table import Table, row
+
+# Classes, suggestions and faults that are named; files and JSON have all.
+_NAMED_CLASSES = 25
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """A result, to be printed."""
+
+    result: LabelResult
+    interrupted: bool = False
+
+    def tables(self) -> Sequence[Table]:
+        """To be printed: classes, then what to label next."""
+        found = self.result
+        tables = [self._classes()] if found.classes else []
+        if len(found.suggested):
+            tables.append(self._suggestions())
+        notes = [*self._disputed(), *self._skipped(), *found.notes]
+        if notes:
+            tables.append(Table("Notes", (), (), tuple(notes)))
+        return tables
+
+    def _classes(self) -> Table:
+        found = self.result
+        counts, origins = found.counts(), np.asarray(found.origins)
+        rows = []
+        order = np.argsort([-int(np.sum(found.codes == code)) for code in range(len(found.classes))], kind="stable")
+        for code in order[:_NAMED_CLASSES]:
+            mine = found.codes == code
+            sure = found.confidence[mine & (origins == PREDICTED)]
+            given = int(np.sum(mine & (origins == GIVEN)))
+            certain = f"{100 * sure.mean():.1f}%" if len(sure) else ""
+            rows.append(row(_line(found.classes[code]), f"{given:,}", f"{len(sure):,}", certain))
+        sure = found.confidence[origins == PREDICTED]
+        total = f"{100 * sure.mean():.1f}%" if len(sure) else ""
+        rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", total, bold=True))
+        notes = []
+        if len(order) > _NAMED_CLASSES:
+            notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
+        if counts[REJECTED]:
+            notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
+        seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
+        cached = int(found.settings.get("cached") or 0)
+        kept = f"; {cached:,} vectors were kept from before" if cached else ""
+        notes.append(f"Time: {seconds}{kept}.")
+        title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
+        return Table(title, ("Class", "Given", "Predicted", "How sure"), tuple(rows), tuple(notes))
+
+    def _suggestions(self) -> Table:
+        found = self.result
+        rows = []
+        for place, item in enumerate(found.suggested[:_NAMED], 1):
+            label = found.classes[found.codes[item]] if found.codes[item] >= 0 else ""
+            sure = f"{100 * found.confidence[item]:.0f}%" if found.classes else ""
+            rows.append(row(f"{place}. {_line(found.ids[item])}", _line(label), sure))
+        more = len(found.suggested) - _NAMED
+        notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()
+        return Table("What to label next", ("Item", "Now", "How sure"), tuple(rows), notes, words=(1,))
+
+    def _disputed(self) -> list[str]:
+        found = self.result
+        disputed = np.flatnonzero(found.disputes >= 0)
+        if not len(disputed):
+            return []
+        lines = [f"Given labels that the neighbours dispute: {len(disputed):,}"]
+        for item in disputed[:_NAMED]:
+            given, other = found.classes[found.codes[item]], found.classes[found.disputes[item]]
+            lines.append(f"  {_line(found.ids[item])}: given {_line(given)}, they say {_line(other)}")
+        return lines
+
+    def _skipped(self) -> list[str]:
+        skipped = self.result.skipped
+        if not skipped:
+            return []
+        lines = [f"Left out, as they cannot be read: {len(skipped):,}"]
+        lines += [f"  {_line(fault.id)}: {_line(fault.reason)}" for fault in skipped[:_NAMED]]
+        return [*lines, "  and so on; --json lists all of them"] if len(skipped) > _NAMED else lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON, with every item."""
+        found = self.result
+        labels = found.labels
+        items = [
+            {
+                "id": found.ids[i],
+                "label": labels[i] or None,
+                "confidence": round(float(found.confidence[i]), 6) if found.classes else None,
+                "origin": found.origins[i] or None,
+                "suggestion": int(found.suggestions[i]) or None,
+                "dispute": found.classes[found.disputes[i]] if found.disputes[i] >= 0 else None,
+            }
+            for i in range(len(found))
+        ]
+        return {
+            "settings": dict(found.settings),
+            "classes": list(found.classes),
+            "counts": found.counts(),
+            "converged": bool(found.converged),
+            "objective": [float(value) for value in found.objective],
+            "seconds": {stage.name: stage.seconds for stage in found.stages},
+            "skipped": [asdict(fault) for fault in found.skipped],
+            "notes": list(found.notes),
+            "items": items,
+        }
+
+
+def _line(text: str) -> str:
+    """A name on one line, whatever it holds."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= 60 else f"{shown[:40]}...{shown[-16:]}"

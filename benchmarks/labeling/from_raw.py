@@ -1,8 +1,8 @@
 """From raw pictures and sentences to labels: the default beside three baselines, on the same vectors and labels.
 
 Pictures of CUB are unpacked from the bundle of 84 pixels into a folder, sentences of BANKING77 into a table without
-labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels a class drawn at random, ``--draws``
-times; the baselines get the vectors that it made. Accuracy over the items without a given label.
+labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels a class drawn ``--draws``
+times at random; the baselines get the vectors that it made. Accuracy over the items without a given label.
 
     python benchmarks/labeling/from_raw.py --data ../shared/data --output docs/results/label.md
 """

@@ -27,7 +27,7 @@ class Items(Protocol):
         ...
 
     def file(self, i: int) -> Path | None:
-        """The file that item i is all of, if there is one: then its hash is not computed again while it is unchanged."""
+        """The file that item i is all of, if there is one: it is not read again while it is unchanged."""
         ...
 
 

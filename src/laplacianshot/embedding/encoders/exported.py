@@ -1,0 +1,48 @@
+"""Networks written as ONNX files once, in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from laplacianshot._files import put_file
+from laplacianshot.embedding.user_cache import user_cache
+from laplacianshot.embedding.vector_cache import FileHashes, file_state
+
+# Raised by one whenever the same weights would give another graph.
+GRAPH_VERSION = 1
+
+
+def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple[Path, str]:
+    """The ONNX file of a network, written if it is not there, and a hash of its weights and version.
+
+    Parameters
+    ----------
+    name : str
+        What the file is called.
+    weights : Path
+    export : callable
+        The content of the ONNX file from the file of weights.
+    """
+    folder, _ = user_cache()
+    digest = hashlib.sha256(f"{name} {GRAPH_VERSION} {file_hash(weights, folder).hex()}".encode()).hexdigest()
+    path = folder / "networks" / f"{name}-{digest[:16]}.onnx"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = export(weights)
+        # Two processes may both come here; they write the same.
+        put_file(path, lambda file: file.write(content))
+    return path, digest
+
+
+def file_hash(path: Path, folder: Path) -> bytes:
+    """Hash of a file's content, 16 bytes; read from ``folder`` while the file is unchanged."""
+    hashes, state = FileHashes(folder), file_state(path)
+    (known,) = hashes.get([state])
+    if known is not None:
+        return known
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+    hashes.put([state], [found])
+    return found

@@ -1,0 +1,105 @@
+"""Vectors by the content of what they were made from, and the content of files by their state."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laplacianshot.embedding.segments import KEY_BYTES, Segments, pack_keys
+
+if TYPE_CHECKING:
+    from laplacianshot.inference._types import Floats
+
+# A file changed this short a time ago may change once more without its times showing it.
+_SETTLED_NS = 2_000_000_000
+
+
+def short_hash(content_hash: bytes) -> bytes:
+    """A cryptographic hash of 16 bytes or more as 16 bytes."""
+    if len(content_hash) == KEY_BYTES:
+        return content_hash
+    if len(content_hash) < KEY_BYTES:
+        raise ValueError(f"a content hash must have at least {KEY_BYTES} bytes, got {len(content_hash)}.")
+    return hashlib.blake2b(content_hash, digest_size=KEY_BYTES).digest()
+
+
+class VectorCache:
+    """Vectors (D,) of one encoder by content hash, kept on disk for good.
+
+    Several processes may use a folder at once. What is damaged counts as absent.
+
+    Parameters
+    ----------
+    folder : path
+        Shared by all encoders.
+    key : str
+        Which encoder: ``Encoder.key``. Vectors of other keys are never seen.
+    dim : int
+        D.
+    """
+
+    def __init__(self, folder: str | PathLike[str], key: str, dim: int) -> None:
+        self._segments = Segments(Path(folder) / "vectors" / key[:32], 4 * dim)
+        self._dim = dim
+
+    def get(self, hashes: Sequence[bytes]) -> tuple[NDArray[np.bool_], Floats]:
+        """Which hashes have a vector (m,), and the vectors (m, D), arbitrary where there is none."""
+        found, rows = self._segments.get(pack_keys([short_hash(content) for content in hashes]))
+        return found, rows.view("<f4")
+
+    def put(self, hashes: Sequence[bytes], vectors: Floats) -> None:
+        """Keep vectors (m, D); they are on the disk when this returns."""
+        rows = np.ascontiguousarray(vectors, dtype="<f4")
+        if rows.shape != (len(hashes), self._dim):
+            raise ValueError(f"vectors must have shape ({len(hashes)}, {self._dim}), got {rows.shape}.")
+        self._segments.put(pack_keys([short_hash(content) for content in hashes]), rows.view(np.uint8))
+
+
+class FileHashes:
+    """Content hashes of files by path, size, times and inode, so that an unchanged file is not read again.
+
+    Parameters
+    ----------
+    folder : path
+        As for :class:`VectorCache`.
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self._segments = Segments(Path(folder) / "files", KEY_BYTES)
+
+    def get(self, states: Sequence[bytes]) -> list[bytes | None]:
+        """The content hash under each state, None where it is not known."""
+        known = [place for place, state in enumerate(states) if state]
+        found, rows = self._segments.get(pack_keys([states[place] for place in known]))
+        hashes: list[bytes | None] = [None] * len(states)
+        for place, is_found, row in zip(known, found.tolist(), rows, strict=True):
+            if is_found:
+                hashes[place] = row.tobytes()
+        return hashes
+
+    def put(self, states: Sequence[bytes], hashes: Sequence[bytes]) -> None:
+        """Keep content hashes; those without a state are left out."""
+        kept = [place for place, state in enumerate(states) if state]
+        rows = np.frombuffer(b"".join(short_hash(hashes[place]) for place in kept), dtype=np.uint8)
+        self._segments.put(pack_keys([states[place] for place in kept]), rows.reshape(-1, KEY_BYTES))
+
+
+def file_state(path: Path) -> bytes:
+    """A hash of path, size, times and inode; empty if the file cannot be told from its next version by them."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - one call for each of a million files
+    except OSError:
+        return b""
+    # The time of the last change of the inode too: a copy or an archive may bring an older file's times along.
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _SETTLED_NS:
+        return b""
+    stamps = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} ".encode()
+    return hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=KEY_BYTES).digest()  # noqa: PTH100

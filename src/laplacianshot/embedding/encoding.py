@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from threading import Semaphore
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laplacianshot.datasets._decoding import CorruptPicture
+from laplacianshot.embedding.contents import Content, Items, contents, fault_of
+from laplacianshot.embedding.encoders.contract import EncoderError
+from laplacianshot.embedding.user_cache import user_cache
+from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
     from laplacianshot.inference._types import Floats, Ints
 
+__all__ = ["Encoded", "Items", "encode_items"]
 
-class Items(Protocol):
-    """Pictures or texts by number."""
+# Seconds of work that a kill may cost. Saving waits for the disk, so not after each batch.
+SAVE_SECONDS = 2.0
 
-    def __len__(self) -> int: ...
+# Batches that wait for a worker, for each worker.
+_QUEUED = 2
 
-    def content_hash(self, i: int) -> bytes:
-        """A cryptographic hash of item i's content, 16 bytes or more."""
-        ...
-
-    def load(self, i: int) -> Any:
-        """Item i: a ``PIL.Image`` or a str; raises ``CorruptPicture`` where it cannot be read."""
-        ...
-
-    def file(self, i: int) -> Path | None:
-        """The file that item i is all of, if there is one: it is not read again while it is unchanged."""
-        ...
+# Workers that read while as many as the encoder has cores for compute.
+_READERS = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,15 +46,22 @@ class Encoded:
     rows : int array of shape (m,)
         Position of each vector's item, ascending.
     failed : tuple of (position, reason)
-        Items that could not be read.
+        Items that have no vector, ascending.
     n_cached : int
         Items whose vector was there before.
+    notes : tuple of str
+        What the user should know: where vectors are kept if not in the usual folder, or why they are not.
     """
 
     vectors: Floats
     rows: Ints
-    failed: tuple[tuple[int, str], ...]
-    n_cached: int
+    failed: tuple[tuple[int, str], ...] = ()
+    n_cached: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        m, dim = self.vectors.shape
+        return f"Encoded({m} vectors x {dim}, {self.n_cached} from the cache, {len(self.failed)} failed)"
 
 
 def encode_items(
@@ -60,5 +72,185 @@ def encode_items(
     progress: Callable[[int, int], object] | None = None,
     workers: int | None = None,
 ) -> Encoded:
-    """A vector for each item that can be read: ``vectors[r] = encoder(items[rows[r]])``."""
-    raise NotImplementedError
+    """A vector for each item that can be read: ``vectors[r] = encoder(items[rows[r]])``.
+
+    Vectors are kept by the content of their items. What was encoded before, by this call or another one, for this
+    source or another one, is not encoded again; of equal items only the first is. Stopped or killed at any moment, a
+    second call goes on from what the first had done but for the last seconds.
+
+    Parameters
+    ----------
+    items : Items
+    encoder : Encoder
+    cache_folder : path, optional
+        Where vectors are kept; the user's cache by default.
+    progress : callable
+        Called from this thread with the items done and all of them, at the beginning and as they are done.
+    workers : int, optional
+        Threads that read and prepare items and run the network; by default one more than the encoder computes on, so
+        that none of these waits for the disk.
+
+    Returns
+    -------
+    Encoded
+    """
+    run = _Run(items, encoder, cache_folder, progress or (lambda done, total: None), workers)
+    pool = ThreadPoolExecutor(run.workers, thread_name_prefix="encode")
+    try:
+        run.work(pool)
+    finally:
+        # Also when interrupted: what has not begun is dropped, and what is done is kept.
+        pool.shutdown(wait=True, cancel_futures=True)
+        run.keep_rest()
+    return run.result()
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What a worker has done: items that have a vector, the others with the reason, and which vectors to keep."""
+
+    items: list[Content]
+    vectors: Floats
+    failed: dict[int, str]
+    kept: list[bool]
+
+
+class _Run:
+    """One call of :func:`encode_items`."""
+
+    def __init__(
+        self,
+        items: Items,
+        encoder: Encoder,
+        folder: str | PathLike[str] | None,
+        progress: Callable[[int, int], object],
+        workers: int | None,
+    ) -> None:
+        where, note = user_cache() if folder is None else (Path(folder), "")
+        self.workers = encoder.parallel + _READERS if workers is None else max(1, workers)
+        self._items, self._encoder, self._progress = items, encoder, progress
+        self._cache, self._hashes = VectorCache(where, encoder.key, encoder.dim), FileHashes(where)
+        self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
+        self._failed: dict[int, str] = {}
+        # Equal items: the first of them by its content, and the others with the first.
+        self._first: dict[bytes, int] = {}
+        self._equal: list[tuple[int, int]] = []
+        self._under_way: deque[Future[_Batch]] = deque()
+        self._unsaved: list[tuple[list[bytes], Floats]] = []
+        self._saved_at = monotonic()
+        self._notes = [note] if note else []
+        self._done = self._cached = 0
+        self._computing = Semaphore(encoder.parallel)
+
+    def work(self, pool: ThreadPoolExecutor) -> None:
+        """Encode all that is not known."""
+        self._progress(0, len(self._items))
+        for some in contents(self._items, self._hashes, pool):
+            new = self._look_up(some)
+            for start in range(0, len(new), self._encoder.batch_size):
+                batch = new[start : start + self._encoder.batch_size]
+                self._under_way.append(pool.submit(self._encode, batch))
+                while len(self._under_way) > _QUEUED * self.workers:
+                    self._take()
+        while self._under_way:
+            self._take()
+
+    def keep_rest(self) -> None:
+        """Save what is done and not yet saved, also after an interrupt or an error."""
+        for future in self._under_way:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._add(future.result())
+        self._under_way.clear()
+        self._save()
+
+    def result(self) -> Encoded:
+        """All vectors, in the order of the items."""
+        for position, first in self._equal:
+            if first in self._failed:
+                self._failed[position] = self._failed[first]
+            else:
+                self._vectors[position] = self._vectors[first]
+        has_vector = np.ones(len(self._items), dtype=bool)
+        has_vector[list(self._failed)] = False
+        rows = np.flatnonzero(has_vector)
+        vectors = self._vectors if has_vector.all() else self._vectors[rows]
+        return Encoded(vectors, rows, tuple(sorted(self._failed.items())), self._cached, tuple(self._notes))
+
+    def _look_up(self, some: list[Content]) -> list[Content]:
+        """Take the vectors that are there, set apart what is broken or there twice, and give the rest."""
+        whole = []
+        for item in some:
+            if item.fault:
+                self._failed[item.position] = item.fault
+            elif item.hash in self._first:
+                self._equal.append((item.position, self._first[item.hash]))
+            else:
+                whole.append(item)
+        found, vectors = self._cache.get([item.hash for item in whole])
+        self._vectors[[item.position for item in whole]] = vectors
+        new = []
+        for item, is_found in zip(whole, found.tolist(), strict=True):
+            if is_found:
+                self._cached += 1
+            elif item.hash in self._first:
+                self._equal.append((item.position, self._first[item.hash]))
+            else:
+                self._first[item.hash] = item.position
+                new.append(item)
+        self._advance(len(some) - len(new))
+        return new
+
+    def _encode(self, batch: list[Content]) -> _Batch:
+        """Read, prepare and encode some items; runs in the pool."""
+        prepared, read, failed = [], [], {}
+        for item in batch:
+            try:
+                prepared.append(self._encoder.prepare(self._items.load(item.position)))
+                read.append(item)
+            except (CorruptPicture, OSError) as error:
+                failed[item.position] = fault_of(error)
+        if not read:
+            return _Batch([], np.empty((0, self._encoder.dim), np.float32), failed, [])
+        with self._computing:
+            vectors: Floats = np.asarray(self._encoder.encode(prepared), dtype=np.float32)
+        wanted = (len(read), self._encoder.dim)
+        if vectors.shape != wanted:
+            raise EncoderError(f"encoder {self._encoder.name!r} gives vectors of shape {vectors.shape}, not {wanted}.")
+        finite = np.isfinite(vectors).all(axis=1)
+        for place in np.flatnonzero(~finite):
+            failed[read[place].position] = "the encoder gives NaN or infinity for it"
+        done = [read[place] for place in np.flatnonzero(finite)]
+        return _Batch(done, vectors[finite], failed, [item.is_unchanged(self._items) for item in done])
+
+    def _take(self) -> None:
+        """The oldest batch under way, when it is done."""
+        batch = self._under_way[0].result()
+        self._under_way.popleft()
+        self._add(batch)
+        self._advance(len(batch.items) + len(batch.failed))
+        if monotonic() - self._saved_at >= SAVE_SECONDS:
+            self._save()
+
+    def _add(self, batch: _Batch) -> None:
+        self._failed.update(batch.failed)
+        self._vectors[[item.position for item in batch.items]] = batch.vectors
+        hashes = [item.hash for item, is_kept in zip(batch.items, batch.kept, strict=True) if is_kept]
+        self._unsaved.append((hashes, batch.vectors[batch.kept]))
+
+    def _save(self) -> None:
+        """Put what is done on the disk."""
+        unsaved, self._unsaved = self._unsaved, []
+        hashes = [content for part, _ in unsaved for content in part]
+        if hashes:
+            try:
+                self._cache.put(hashes, np.concatenate([vectors for _, vectors in unsaved]))
+            except OSError as error:
+                # Such as a full disk: the work goes on without the cache.
+                note = f"vectors cannot be kept for the next run ({error.strerror or error})"
+                self._notes += [] if note in self._notes else [note]
+        self._saved_at = monotonic()
+
+    def _advance(self, count: int) -> None:
+        if count:
+            self._done += count
+            self._progress(self._done, len(self._items))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +63,23 @@ class VectorCache:
         self._segments.put(pack_keys([short_hash(content) for content in hashes]), rows.view(np.uint8))
 
 
+class FileState(NamedTuple):
+    """What tells a file from its other versions without reading it.
+
+    Attributes
+    ----------
+    digest : bytes
+        A hash of path, size, times and inode.
+    is_settled : bool
+        Whether any later change will show in the digest: times are coarse, and the last one is long enough ago.
+    """
+
+    digest: bytes
+    is_settled: bool
+
+
 class FileHashes:
-    """Content hashes of files by path, size, times and inode, so that an unchanged file is not read again.
+    """Content hashes of files by their state, so that an unchanged file is not read again.
 
     Parameters
     ----------
@@ -75,31 +90,25 @@ class FileHashes:
     def __init__(self, folder: str | PathLike[str]) -> None:
         self._segments = Segments(Path(folder) / "files", KEY_BYTES)
 
-    def get(self, states: Sequence[bytes]) -> list[bytes | None]:
+    def get(self, states: Sequence[FileState]) -> list[bytes | None]:
         """The content hash under each state, None where it is not known."""
-        known = [place for place, state in enumerate(states) if state]
-        found, rows = self._segments.get(pack_keys([states[place] for place in known]))
-        hashes: list[bytes | None] = [None] * len(states)
-        for place, is_found, row in zip(known, found.tolist(), rows, strict=True):
-            if is_found:
-                hashes[place] = row.tobytes()
-        return hashes
+        found, rows = self._segments.get(pack_keys([state.digest for state in states]))
+        return [row.tobytes() if is_found else None for is_found, row in zip(found.tolist(), rows, strict=True)]
 
-    def put(self, states: Sequence[bytes], hashes: Sequence[bytes]) -> None:
-        """Keep content hashes; those without a state are left out."""
-        kept = [place for place, state in enumerate(states) if state]
-        rows = np.frombuffer(b"".join(short_hash(hashes[place]) for place in kept), dtype=np.uint8)
-        self._segments.put(pack_keys([states[place] for place in kept]), rows.reshape(-1, KEY_BYTES))
+    def put(self, states: Sequence[FileState], hashes: Sequence[bytes]) -> None:
+        """Keep content hashes, each computed after its state was taken; those of unsettled files are left out."""
+        kept = [
+            (state.digest, short_hash(found)) for state, found in zip(states, hashes, strict=True) if state.is_settled
+        ]
+        rows = np.frombuffer(b"".join(found for _, found in kept), dtype=np.uint8)
+        self._segments.put(pack_keys([digest for digest, _ in kept]), rows.reshape(-1, KEY_BYTES))
 
 
-def file_state(path: Path) -> bytes:
-    """A hash of path, size, times and inode; empty if the file cannot be told from its next version by them."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - one call for each of a million files
-    except OSError:
-        return b""
-    # The time of the last change of the inode too: a copy or an archive may bring an older file's times along.
-    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _SETTLED_NS:
-        return b""
+def file_state(path: Path) -> FileState:
+    """The state of a file now; an ``OSError`` where there is none."""
+    found = os.stat(path)  # noqa: PTH116 - one call for each of a million files
+    # The time of the inode's last change too: a copy or an archive may bring an older file's times along.
+    changed = max(found.st_mtime_ns, found.st_ctime_ns)
     stamps = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} ".encode()
-    return hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=KEY_BYTES).digest()  # noqa: PTH100
+    digest = hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=KEY_BYTES).digest()  # noqa: PTH100
+    return FileState(digest, time.time_ns() - changed >= _SETTLED_NS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -44,5 +45,6 @@ def file_hash(path: Path, folder: Path) -> bytes:
         return known
     with path.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
-    hashes.put([state], [found])
+    with contextlib.suppress(OSError):
+        hashes.put([state], [found])
     return found

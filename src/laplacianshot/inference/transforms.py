@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -76,26 +77,36 @@ def transform_features(
     -------
     array of shape (n, D) or (m, D), float32 or float64
     """
-    if transform == "cl2" and center is None:
-        raise ValueError("transform='cl2' needs a center of shape (D,).")
-    dtype = working_dtype(X)
+    form = row_transform(transform, center, working_dtype(X))
     n = X.shape[0] if rows is None else len(rows)
-    out = np.empty((n, X.shape[1]), dtype=dtype)
-    origin = center.astype(dtype) if transform == "cl2" and center is not None else None
-    # What is left of a row equal to the centre is rounding, not a direction.
-    negligible = 0.0 if origin is None else 8 * np.finfo(dtype).eps * float(np.linalg.norm(origin))
+    out = np.empty((n, X.shape[1]), dtype=working_dtype(X))
 
     def fill(_: int, start: int, stop: int) -> None:
-        block = out[start:stop]
-        np.copyto(block, X[start:stop] if rows is None else X[rows[start:stop]], casting="unsafe")
-        if origin is not None:
-            block -= origin
-        if transform != "none":
-            _normalize(block, negligible)
+        form(X[start:stop] if rows is None else X[rows[start:stop]], out[start:stop])
 
     with Workers(out.size) as workers:
         workers.run(fill, row_blocks(n, _BLOCK_ROWS))
     return out
+
+
+def row_transform(
+    transform: Transform, center: Floats | None, dtype: np.dtype[Any]
+) -> Callable[[Floats, Floats], None]:
+    """The transform of :func:`transform_features` as a function ``(rows, out)``, both (m, D), ``out`` of ``dtype``."""
+    if transform == "cl2" and center is None:
+        raise ValueError("transform='cl2' needs a center of shape (D,).")
+    origin = center.astype(dtype) if transform == "cl2" and center is not None else None
+    # What is left of a row equal to the centre is rounding, not a direction.
+    negligible = 0.0 if origin is None else 8 * np.finfo(dtype).eps * float(np.linalg.norm(origin))
+
+    def form(rows: Floats, out: Floats) -> None:
+        np.copyto(out, rows, casting="unsafe")
+        if origin is not None:
+            out -= origin
+        if transform != "none":
+            _normalize(out, negligible)
+
+    return form
 
 
 def _normalize(rows: Floats, negligible: float) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 
+from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
+from laplacianshot.labeling._label_studio import is_export, read_choices
+from laplacianshot.labeling._matching import SKIPPED, Entry, Ids
 from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED
+from laplacianshot.labeling.sources.decoding import read_text
 from laplacianshot.labeling.sources.source import Source
-from laplacianshot.labeling.sources.tables import Table, read_table
+from laplacianshot.labeling.sources.tables import ENDINGS, Table, read_table, table_of_records
 from laplacianshot.labeling.sources.values import id_of, label_of
 
 Given = tuple[str | None, ...]
@@ -20,9 +27,12 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
     Parameters
     ----------
     path : path
-        A table with the columns ``id`` and ``label``.
+        A ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank where
+        there is no label. An id is one of ``source.ids``, nearly spelt so; its column may also be called as that of
+        the source. In a table with a column ``origin``, as we write them, only rows of origin ``given`` count.
+        Or an export of Label Studio, ``.json`` or ``.csv``.
     source : Source
-        Whose ids the file speaks of.
+        Whose items the file labels.
 
     Returns
     -------
@@ -34,26 +44,16 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
         The file cannot be read, names what is not in the source, or gives an item two labels; the rows are named.
     """
     where = Path(path)
-    table = read_table(where)
-    ids, labels = _id_column(table, source), table.column("label", "the labels' column")
-    positions = {name: i for i, name in enumerate(source.ids)}
-    found: dict[int, str] = {}
-    for name, value in zip(table.values(ids), table.values(labels), strict=True):
-        label = label_of(value)
-        if label is None:
-            continue
-        key = id_of(name)
-        if key not in positions:
-            raise LabelingError(f"{where}: id {key!r} is not in {source.path}.")
-        if found.setdefault(positions[key], label) != label:
-            raise LabelingError(f"{where}: id {key!r} has two labels.")
-    return tuple(found.get(i) for i in range(len(source)))
-
-
-def _id_column(table: Table, source: Source) -> str:
-    if source.id_column is not None and (named := table.find(source.id_column)) is not None:
-        return named
-    return table.column("id", "the labels' column")
+    if not where.is_file():
+        raise LabelingError(f"{where}: there is no such file of labels.")
+    table = _read(where)
+    if is_export(table):
+        entries = [
+            Entry(chosen.place, chosen.name, chosen.positions, chosen.label) for chosen in read_choices(table, source)
+        ]
+    else:
+        entries = list(_of_table(table, source))
+    return _settled(where, entries, source)
 
 
 def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
@@ -62,19 +62,17 @@ def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
     Raises
     ------
     LabelingError
-        They give an item two different labels; the rows are named.
+        They give an item two different labels, or a label is the word -1; the rows are named.
     """
-    if labels is None:
-        return source.given
-    pairs = list(zip(source.ids, source.given, labels, strict=True))
-    clash = [(name, own, other) for name, own, other in pairs if own and other and own != other]
+    pairs = list(zip(source.ids, source.given, labels or [None] * len(source), strict=True))
+    clash = [f"{name!r} is {own!r} and {other!r}" for name, own, other in pairs if own and other and own != other]
     if clash:
-        name, own, other = clash[0]
         raise LabelingError(
-            f"{source.path}: {name!r} is {own!r} in the source and {other!r} in the file of labels; "
-            f"{len(clash)} items clash: {listed(name for name, *_ in clash)}."
+            f"{source.path}: the source and the file of labels disagree, {_some(clash)}; change one of them."
         )
-    return tuple(own or other for _, own, other in pairs)
+    merged = tuple(own or other for _, own, other in pairs)
+    _check_words(source, merged)
+    return merged
 
 
 def check_labels(labels: Iterable[str | None], source: Source) -> None:
@@ -91,3 +89,103 @@ def check_labels(labels: Iterable[str | None], source: Source) -> None:
         raise LabelingError(
             f"{source.path}: all labels are {classes[0]!r} ({listed(rows)}); label at least one item of another class."
         )
+
+
+def _read(path: Path) -> Table:
+    if path.suffix.lower() in ENDINGS:
+        return read_table(path)
+    if path.suffix.lower() != ".json":
+        raise LabelingError(f"{path}: a file of labels ends in {', '.join(ENDINGS)} or .json.")
+    try:
+        records = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, LabelingError):
+            raise
+        raise LabelingError(f"{path} is not JSON ({error}); export it again.") from error
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise LabelingError(f"{path}: this is no list of tasks; export from Label Studio as JSON, or give a CSV file.")
+    return table_of_records(path, records)
+
+
+def _of_table(table: Table, source: Source) -> Iterator[Entry]:
+    """The labels of a table, with the items that its ids mean."""
+    ids, labels = _column(table, source, "id"), _column(table, source, "label")
+    origins = table.values(origin) if (origin := table.find("origin")) else [GIVEN] * table.n_rows
+    known = Ids(source)
+    n_ours = 0
+    for row, (value, word, made) in enumerate(zip(table.values(ids), table.values(labels), origins, strict=True)):
+        label, name = label_of(word), id_of(value)
+        if label is None:
+            continue
+        if made in (PREDICTED, REJECTED):
+            n_ours += 1
+            continue
+        if not name.strip():
+            raise LabelingError(f"{table.path}, {table.place(row)}: the label {label!r} has no id.")
+        position = known.find(name)
+        yield Entry(table.place(row), repr(name), () if position is None else (position,), label)
+    if n_ours:
+        warnings.warn(
+            f"{table.path}: {n_ours} labels are predictions of ours and do not count; "
+            f"write {GIVEN!r} under origin for those that you have checked.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _column(table: Table, source: Source, name: str) -> str:
+    """The column of ids or labels; ids may also be under the name they have in the source."""
+    wanted = [name] if name == "label" or source.id_column is None else [source.id_column, name]
+    for column in wanted:
+        if (found := table.find(column)) is not None:
+            return found
+    raise LabelingError(
+        f"{table.path} has no column {name!r}, its columns are {listed(table.columns)}; "
+        "the first line must be id,label and each further line an item."
+    )
+
+
+def _settled(path: Path, entries: list[Entry], source: Source) -> Given:
+    """One label an item, or an error that names what does not fit."""
+    unknown = [f"{entry.name} ({entry.place})" for entry in entries if not entry.positions]
+    if unknown:
+        raise LabelingError(
+            f"{path}: {len(unknown)} of {len(entries)} labels are for what is not in {source.path}: {_some(unknown)}; "
+            f"its ids are {source.id_name}, such as {source.ids[0]!r}."
+        )
+    found: dict[int, Entry] = {}
+    clash = []
+    for entry in entries:
+        for position in entry.positions:
+            first = found.setdefault(position, entry)
+            if position != SKIPPED and first.label != entry.label:
+                clash.append(
+                    f"{source.ids[position]!r} is {first.label!r} ({first.place}) and {entry.label!r} ({entry.place})"
+                )
+    if clash:
+        raise LabelingError(f"{path}: items have two labels, {_some(clash)}; keep one of each.")
+    return tuple(found[i].label if i in found else None for i in range(len(source)))
+
+
+def _check_words(source: Source, labels: Given) -> None:
+    """Raise for the word -1 and warn of others that may have been meant as no label."""
+    words = {label for label in labels if label is not None and label.lower() in _WORDS_FOR_NOTHING}
+    minus_one = sorted(word for word in words if word.startswith("-1"))
+    if minus_one:
+        rows = [name for name, label in zip(source.ids, labels, strict=True) if label in minus_one]
+        raise LabelingError(
+            f"{source.path}: the label of {listed(rows)} is the word {minus_one[0]!r}; "
+            "leave it blank if there is none, or give the class another name."
+        )
+    if words:
+        warnings.warn(
+            f"{source.path}: {min(words)!r} is a class like any other; leave labels blank where there is none.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _some(faults: list[str]) -> str:
+    """The first three of many faults, and how many more there are."""
+    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
+    return "; ".join(faults[:3]) + more

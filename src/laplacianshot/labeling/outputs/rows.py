@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
-
-import numpy as np
 
 from laplacianshot._extras import require
 from laplacianshot._files import put_file
@@ -53,7 +49,8 @@ def _columns(result: LabelResult, relabel: bool) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         "id": list(result.ids),
         "label": list(result.labels),
-        "confidence": np.round(result.confidence.astype(np.float64), _DIGITS).tolist(),
+        # Without any label there is nothing to be sure of.
+        "confidence": [round(float(value), _DIGITS) if value == value else None for value in result.confidence],
         "origin": list(result.origins),
         "suggestion": [int(rank) if rank > 0 else None for rank in result.suggestions],
     }
@@ -63,12 +60,19 @@ def _columns(result: LabelResult, relabel: bool) -> dict[str, list[Any]]:
 
 
 def _write_csv(columns: dict[str, list[Any]], file: IO[bytes]) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(columns)
-    confidence = [f"{value:.{_DIGITS}f}" for value in columns["confidence"]]
-    rows.writerows(zip(*(columns | {"confidence": confidence}).values(), strict=True))
-    text.detach()
+    file.write(",".join(columns).encode() + b"\n")
+    for row in zip(*columns.values(), strict=True):
+        file.write(",".join(_field(value) for value in row).encode("utf-8") + b"\n")
+
+
+def _field(value: str | float | None) -> str:
+    """A value between commas. The module csv would leave a lone carriage return without quotes, and end the row."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}f}"
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 
 
 def _write_jsonl(columns: dict[str, list[Any]], file: IO[bytes]) -> None:

@@ -6,9 +6,9 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,24 @@ class Table:
     columns : mapping of str to sequence of values
         All of the same length. Values of a Parquet file stay pyarrow columns until they are asked for.
     n_rows : int
+    lines : sequence of int, optional
+        The line of the file that each row ends at.
     """
 
     path: Path
     columns: dict[str, Any]
-    n_rows: int = field(default=0)
+    n_rows: int
+    lines: Sequence[int] | None = None
+
+    def place(self, row: int) -> str:
+        """Where a row is to be found, in words."""
+        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The rows one after the other."""
+        columns = [self.values(name) for name in self.columns]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(self.columns, row, strict=True))
 
     def find(self, name: str) -> str | None:
         """The column of that name, exactly or but for case and blanks around; None if there is none, or several."""
@@ -86,7 +99,7 @@ def _read_csv(path: Path) -> Table:
             if head is None:
                 raise LabelingError(f"{path} is empty; its first line must name the columns.")
             head = [name.strip() for name in head]
-            rows = list(_fitting(path, reader, len(head)))
+            rows, lines = _fitting(path, reader, len(head))
         except csv.Error as error:
             raise LabelingError(
                 f"{path}, line {reader.line_num}: {error}; put texts with quotes, commas or newlines between quotes "
@@ -94,11 +107,12 @@ def _read_csv(path: Path) -> Table:
             ) from error
     _check_head(path, head)
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in head]
-    return Table(path, dict(zip(head, columns, strict=True)), len(rows))
+    return Table(path, dict(zip(head, columns, strict=True)), len(rows), lines)
 
 
-def _fitting(path: Path, reader: Any, width: int) -> Iterator[list[str]]:
+def _fitting(path: Path, reader: Any, width: int) -> tuple[list[list[str]], list[int]]:
     """Rows of exactly that many fields: short ones are filled up with blanks, blank lines are left out."""
+    rows, lines = [], []
     for row in reader:
         if len(row) > width:
             raise LabelingError(
@@ -106,7 +120,9 @@ def _fitting(path: Path, reader: Any, width: int) -> Iterator[list[str]]:
                 "delimiter in them between quotes."
             )
         if row:
-            yield row + [""] * (width - len(row))
+            rows.append(row + [""] * (width - len(row)))
+            lines.append(reader.line_num)
+    return rows, lines
 
 
 def _check_head(path: Path, head: list[str]) -> None:
@@ -132,16 +148,10 @@ def _long_fields() -> Iterator[None]:
 
 
 def _read_jsonl(path: Path) -> Table:
-    rows = list(json_lines(path, read_text(path)))
-    if not rows:
-        raise LabelingError(f"{path} is empty; each line must be a JSON object.")
-    return table_of_records(path, rows)
-
-
-def json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
-    """The object of each line that is not blank."""
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
     # splitlines would also split at characters that JSON allows within strings.
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -149,22 +159,27 @@ def json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise LabelingError(f"{path}, line {number}: this is not JSON ({error}).") from error
         if not isinstance(row, dict):
-            raise LabelingError(f"{path}, line {number}: this is no JSON object; write {{'text': ...}} on each line.")
-        yield row
+            raise LabelingError(f'{path}, line {number}: this is no JSON object; write {{"text": ...}} on each line.')
+        rows.append(row)
+        lines.append(number)
+    if not rows:
+        raise LabelingError(f"{path} is empty; each line must be a JSON object.")
+    return table_of_records(path, rows, lines)
 
 
-def table_of_records(path: Path, records: Iterable[dict[str, Any]]) -> Table:
+def table_of_records(path: Path, rows: list[dict[str, Any]], lines: list[int] | None = None) -> Table:
     """Records as columns; what a record lacks is None."""
-    rows = list(records)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return Table(path, {name: [row.get(name) for row in rows] for name in names}, len(rows))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table(path, {name: [row.get(name) for row in rows] for name in names}, len(rows), lines)
 
 
 def _read_parquet(path: Path) -> Table:
     arrow = require("pyarrow", "parquet")
     parquet = require("pyarrow.parquet", "parquet")
     try:
-        table = parquet.read_table(path, memory_map=True)
+        # Not read_table, which makes columns of folders that are called name=value.
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            table = file.read()
     except (arrow.ArrowException, OSError) as error:
         raise LabelingError(f"{path} cannot be read as Parquet ({error}); write it again.") from error
     _check_head(path, table.column_names)

@@ -38,7 +38,8 @@ def texts_of(table: Table, columns: TableColumns, text_column: str) -> TextSourc
     """The rows of a table that have a text."""
     texts = [text_of(value) for value in table.values(text_column)]
     kept = [row for row, text in enumerate(texts) if text.strip()]
-    skipped = [Skipped(columns.ids[row], f"its {text_column!r} is blank") for row in set(range(len(texts))) - set(kept)]
+    blank = [row for row, text in enumerate(texts) if not text.strip()]
+    skipped = [Skipped(columns.ids[row], f"its {text_column!r} is blank") for row in blank]
     return TextSource(
         table.path,
         ids=tuple(columns.ids[row] for row in kept),

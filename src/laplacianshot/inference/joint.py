@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -115,7 +115,7 @@ def joint_optimize(
         near = joint_optimize(support - far, labels, query - far, affinity, origin - far, n_classes, constants, tol=tol)
         return replace(near, prototypes=near.prototypes + far)
 
-    prior = _Prior.of_support(support, labels, origin, n_classes, constants)
+    prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(dtype)
     unary = squared_distances(query, prototypes)
     # With one query there is no pair of queries: take all rows.
@@ -132,26 +132,110 @@ def joint_optimize(
     W = sp.csr_array(affinity[n_support:, n_support:])
     with Workers((W.nnz + 10 * n) * n_classes) as workers:
         rounds = _Rounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
-        objective: list[float] = []
-        smooth = math.nan
-        converged = False
-        done = 0
-        # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
-        while True:
-            lam = constants.start_lam if done < constants.start_rounds else constants.lam
-            candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
-            sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
-            if done > constants.start_rounds:
-                objective.append(smooth - constants.lam / 2 * sums.pairwise)
-                converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
-                if converged or done == constants.max_rounds:
-                    break
-            rounds.accept()
-            prototypes = candidates
-            done += 1
-            smooth = sums.smooth + tau * prior.cost(prototypes) + _balance_cost(rounds.share, n, constants)
-    bias = (-_balance_pull(rounds.share, constants) * _log(rounds.share)).astype(dtype)
-    return JointResult(rounds.current, prototypes, np.array(objective), len(objective), converged, tau, bias, constants)
+        descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
+    return descent.result(rounds.current, tau, constants)
+
+
+class Rounds(Protocol):
+    """The assignments of N queries, wherever they are kept, and one Y step after another.
+
+    Attributes
+    ----------
+    share : array of shape (C,)
+        ``p = mean_q y_q`` of the current assignments.
+    class_features : array of shape (C, D)
+        ``Y^T Q`` of the current assignments.
+    """
+
+    share: Floats
+    class_features: Floats
+
+    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        ...
+
+    def accept(self) -> None:
+        """Make the assignments of the last step the current ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What F needs of one pass: ``sum y.(W y)`` before the step, and ``sum y.(log y + tau a - lam s)`` after it."""
+
+    pairwise: float
+    smooth: float
+
+
+@dataclass(frozen=True, repr=False)
+class Descent:
+    """Where the rounds ended; fields as in :class:`JointResult`."""
+
+    prototypes: Floats
+    objective: Floats
+    converged: bool
+    class_bias: Floats
+
+    def result(self, assignments: Floats, tau: float, constants: DefaultConstants) -> JointResult:
+        """The same with the assignments."""
+        n_iter = len(self.objective)
+        end = (self.converged, tau, self.class_bias, constants)
+        return JointResult(assignments, self.prototypes, self.objective, n_iter, *end)
+
+
+def descend(
+    rounds: Rounds,
+    prior: Prior,
+    constants: DefaultConstants,
+    n: int,
+    tau: float,
+    dtype: np.dtype[Any],
+    *,
+    tol: float = TOLERANCE,
+    progress: Callable[[int, int], object] | None = None,
+) -> Descent:
+    """M and Y steps in turn, until F no longer changes.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        The assignments of the ``n > 0`` queries and their Y step.
+    prior : Prior
+    constants : DefaultConstants
+    n : int
+    tau : float
+    dtype : dtype
+        Of the prototypes.
+    tol : float
+    progress : callable, optional
+        Called with rounds done and the most that there may be.
+
+    Returns
+    -------
+    Descent
+    """
+    objective: list[float] = []
+    smooth = math.nan
+    converged = False
+    done = 0
+    # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
+    while True:
+        lam = constants.start_lam if done < constants.start_rounds else constants.lam
+        candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
+        sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
+        if done > constants.start_rounds:
+            objective.append(smooth - constants.lam / 2 * sums.pairwise)
+            converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
+            if converged or done == constants.max_rounds:
+                break
+        rounds.accept()
+        prototypes = candidates
+        done += 1
+        smooth = sums.smooth + tau * prior.cost(prototypes) + _balance_cost(rounds.share, n, constants)
+        if progress is not None:
+            progress(done, constants.max_rounds)
+    bias = (-_balance_pull(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
+    return Descent(prototypes, np.array(objective), converged, bias)
 
 
 def _far_center(query: Floats) -> Floats | None:
@@ -165,7 +249,7 @@ def _far_center(query: Floats) -> Floats | None:
 
 
 @dataclass(frozen=True)
-class _Prior:
+class Prior:
     """What support and origin say of the prototypes.
 
     ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
@@ -179,7 +263,8 @@ class _Prior:
     @classmethod
     def of_support(
         cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
-    ) -> _Prior:
+    ) -> Prior:
+        """From transformed labelled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
         beta, kappa = constants.support_weight, constants.origin_weight
         mass = beta * np.bincount(labels, minlength=n_classes) + kappa
         means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
@@ -197,14 +282,6 @@ class _Prior:
         """Their part of F, over tau."""
         gaps = prototypes - self.means
         return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """What F needs of one pass: ``sum y.(W y)`` before the step, and ``sum y.(log y + tau a - lam s)`` after it."""
-
-    pairwise: float
-    smooth: float
 
 
 class _Rounds:
@@ -242,7 +319,7 @@ class _Rounds:
         self._visit(lambda number, start, stop: None, self.current)
         self._gather()
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> _Sums:
+    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         dtype = self._query.dtype
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
@@ -254,7 +331,7 @@ class _Rounds:
             dtype.type(1 / (1 + keep)),
         )
         prototype_cost = (self._tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)).astype(dtype)
-        share_cost = (pull * _log(self.share)).astype(dtype)
+        share_cost = (pull * log_share(self.share)).astype(dtype)
         columns = np.ascontiguousarray(prototypes.T)
 
         def update(number: int, start: int, stop: int) -> None:
@@ -266,7 +343,7 @@ class _Rounds:
         self._sums[:] = 0
         self._visit(update, self._updated)
         pairwise, smooth = self._sums.sum(axis=0)
-        return _Sums(float(pairwise), float(smooth) + self._query_cost)
+        return Sums(float(pairwise), float(smooth) + self._query_cost)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -300,7 +377,7 @@ def _visits(start: int, stop: int) -> list[tuple[int, int]]:
     return [(start + a, start + b) for a, b in row_blocks(stop - start, -(-(stop - start) // count))]
 
 
-def _log(share: Floats) -> Floats:
+def log_share(share: Floats) -> Floats:
     """``log p``, finite where a share has vanished."""
     logs: Floats = np.log(np.maximum(share, np.finfo(np.float64).tiny))
     return logs

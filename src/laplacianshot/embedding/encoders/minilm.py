@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.exported import exported
 from laplacianshot.embedding.encoders.graph import Graph
 from laplacianshot.embedding.encoders.kinds import check_kind
-from laplacianshot.embedding.encoders.sessions import Session, encoder_key
+from laplacianshot.embedding.encoders.sessions import Session
+from laplacianshot.embedding.encoders.texts import TextSession, open_tokenizer
 
 if TYPE_CHECKING:
     from laplacianshot.inference._types import Floats
@@ -31,16 +30,14 @@ EPSILON = 1e-12
 # What the model was trained for; the rest of a longer text is not read.
 MAX_TOKENS = 256
 
-# Tokens of one run of the network: its intermediate arrays then fit the processor's cache.
-_RUN_TOKENS = 1024
-
 
 def load(_: str, kind: Kind, threads: int) -> Encoder:
     """The encoder; its network is written as an ONNX file once."""
     check_kind(NAME, kind, "texts")
     folder = model_folder()
     path, digest = exported(NAME, folder / "model.safetensors", lambda source: network_bytes(read_weights(source)))
-    return TextSession(NAME, DIM, digest, Session(path, threads), open_tokenizer(folder / "tokenizer.json"))
+    tokenizer = open_tokenizer(folder / "tokenizer.json", MAX_TOKENS)
+    return TextSession(NAME, DIM, digest, Session(path, threads), tokenizer)
 
 
 def model_folder() -> Path:
@@ -56,57 +53,6 @@ def read_weights(path: Path) -> dict[str, Floats]:
     """The arrays in the file by name."""
     arrays: dict[str, Floats] = require("safetensors.numpy", "label").load_file(path)
     return arrays
-
-
-def open_tokenizer(path: Path) -> Any:
-    """The tokenizer, which cuts at ``MAX_TOKENS`` and does not pad."""
-    tokenizer = require("tokenizers", "label").Tokenizer.from_file(str(path))
-    tokenizer.enable_truncation(MAX_TOKENS)
-    tokenizer.no_padding()
-    return tokenizer
-
-
-@dataclass(frozen=True)
-class TextSession:
-    """A network for texts in ONNX Runtime: tokens (B, L) to vectors (B, D) of length 1.
-
-    Only texts of the same number of tokens are run together, so none is padded, none waits for a longer one, and the
-    vector of a text does not depend on the others.
-    """
-
-    name: str
-    dim: int
-    digest: str
-    session: Session
-    tokenizer: Any = field(repr=False)
-    kind: Kind = "texts"
-    batch_size: int = 256
-
-    @property
-    def key(self) -> str:
-        """SHA-256 over network, tokenizer and version of the code."""
-        return encoder_key(self.digest, self.tokenizer.to_str())
-
-    @property
-    def parallel(self) -> int:
-        """One run a thread."""
-        return self.session.threads
-
-    def prepare(self, item: str) -> NDArray[np.int64]:
-        """A text as token numbers (L,)."""
-        return np.array(self.tokenizer.encode(item).ids, dtype=np.int64)
-
-    def encode(self, prepared: Sequence[NDArray[np.int64]]) -> Floats:
-        """Vectors (B, D)."""
-        vectors = np.empty((len(prepared), self.dim), dtype=np.float32)
-        lengths = np.array([len(tokens) for tokens in prepared])
-        for length in np.unique(lengths):
-            places = np.flatnonzero(lengths == length)
-            step = max(1, _RUN_TOKENS // int(length))
-            for start in range(0, len(places), step):
-                part = places[start : start + step]
-                vectors[part] = self.session.run(np.stack([prepared[place] for place in part]))
-        return vectors
 
 
 def network_bytes(weights: Mapping[str, Floats]) -> bytes:

@@ -49,7 +49,7 @@ class Session:
         runtime = require("onnxruntime", "label")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        options.log_severity_level = 4
         try:
             return runtime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -61,8 +61,8 @@ class Session:
         with self._lock:
             return self._session
 
-    def run(self, batch: NDArray[Any]) -> Floats:
-        """The first output for the first input."""
+    def vectors(self, batch: NDArray[Any]) -> Floats:
+        """The first output, for a batch under the name of the first input."""
         session = self.session
         (output, *_) = session.run(None, {session.get_inputs()[0].name: batch})
         return np.asarray(output)
@@ -97,7 +97,7 @@ class PictureSession:
 
     def encode(self, prepared: Sequence[NDArray[np.uint8]]) -> Floats:
         """Vectors (B, D)."""
-        return self.session.run(np.stack(prepared))
+        return self.session.vectors(np.stack(prepared))
 
 
 def encoder_key(*parts: str) -> str:

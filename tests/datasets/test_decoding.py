@@ -4,9 +4,9 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
-from laplacianshot.datasets._decoding import CorruptPicture, check, decode
+from laplacianshot.datasets._decoding import CorruptPicture, check, decode, thumbnail
 from tests.datasets.made_up import png_of_size
 
 
@@ -127,3 +127,33 @@ def test_photographs_are_halved_until_the_shorter_side_is_below_2048(kind):
     assert np.abs(centres - blocks).max() <= 4
     small = Image.fromarray(np.zeros((2047, 2100), dtype=np.uint8))
     assert decode(encoded(small, format=kind), "a").size == (2100, 2047)
+
+
+@pytest.mark.parametrize(("size", "shown"), [((400, 100), (96, 24)), ((50, 30), (50, 30)), ((3000, 2000), (96, 64))])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_thumbnail_fits_its_side_and_is_never_enlarged(size, shown, kind):
+    # Wide waves: what they look like does not depend on how they are made smaller.
+    ramp = np.sin(np.linspace(0, 6, size[0]))[None] + np.cos(np.linspace(0, 6, size[1]))[:, None]
+    picture = Image.fromarray((60 * ramp + 128).astype(np.uint8))
+    found = thumbnail(encoded(picture, format=kind), "a", 96)
+    assert found.size == shown
+    expected = picture.resize(shown, Image.Resampling.LANCZOS)
+    assert np.abs(np.asarray(found, dtype=float) - np.asarray(expected, dtype=float)).max() < 12
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_thumbnail_is_upright(orientation):
+    picture = Image.fromarray(noise((30, 40, 3)))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    tagged = encoded(picture, exif=exif)
+    found = thumbnail(tagged, "a", 64)
+    with Image.open(io.BytesIO(tagged)) as opened:
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(ImageOps.exif_transpose(opened)))
+    assert not found.info
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture"])
+def test_what_is_no_picture_has_no_thumbnail(content):
+    with pytest.raises(CorruptPicture, match="picture 'a' cannot be read"):
+        thumbnail(content, "a", 64)

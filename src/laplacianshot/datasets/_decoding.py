@@ -32,6 +32,18 @@ _MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 # How whole files of these formats end. JPEG and PNG are the ones that data sets are made of.
 _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
+# What sets a picture upright, by the value of its orientation tag.
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+
 
 class CorruptPicture(ValueError):
     """A picture that cannot be read.
@@ -65,6 +77,23 @@ def decode(source: Path | bytes, name: str) -> Image:
         while min(plain.size) >= 2 * _ENOUGH:
             plain = plain.reduce(2)
         # Colour profiles and comments may be larger than the pixels.
+        plain.info = {}
+        return plain
+
+
+def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
+    """The picture for a person to look at, RGB or L, upright, at most ``side`` pixels wide and high, never enlarged.
+
+    A JPEG is decoded at an eighth, a quarter or half of its size where that is enough.
+    """
+    image_module = require("PIL.Image", "train")
+    with _faults_named(name), _opened(source) as picture:
+        turned = _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
+        picture.draft(None, (2 * side, 2 * side))
+        plain = _plain(picture)
+        plain.thumbnail((side, side), image_module.Resampling.LANCZOS, reducing_gap=2.0)
+        if turned is not None:
+            plain = plain.transpose(image_module.Transpose[turned])
         plain.info = {}
         return plain
 

@@ -50,7 +50,10 @@ def _columns(result: LabelResult, relabel: bool) -> dict[str, list[Any]]:
         "id": list(result.ids),
         "label": list(result.labels),
         # Without any label there is nothing to be sure of.
-        "confidence": [round(float(value), _DIGITS) if value == value else None for value in result.confidence],
+        "confidence": [
+            round(float(value), _DIGITS) if origin else None
+            for value, origin in zip(result.confidence, result.origins, strict=True)
+        ],
         "origin": list(result.origins),
         "suggestion": [int(rank) if rank > 0 else None for rank in result.suggestions],
     }

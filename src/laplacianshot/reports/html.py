@@ -1,7 +1,9 @@
-"""A page that needs nothing but itself: one file, no script, no network, light and dark, narrow and wide."""
+"""A page that needs nothing but itself: one file, no network, light and dark, narrow and wide."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -60,7 +62,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 0.8re
 """
 
 
-def page(title: str, parts: Iterable[str], *, lead: str = "") -> str:
+def page(title: str, parts: Iterable[str], *, lead: str = "", style: str = "", script: str = "") -> str:
     """The whole document.
 
     Parameters
@@ -70,16 +72,32 @@ def page(title: str, parts: Iterable[str], *, lead: str = "") -> str:
         Elements of the page, already HTML.
     lead : str
         A sentence below the title.
+    style : str
+        Rules of this page, besides those of all pages.
+    script : str
+        Run when the page is there. No other script can run, whatever the parts hold.
     """
     body = "\n".join(parts)
     opening = f'<p class="quiet lead">{escape(lead)}</p>\n' if lead else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"{_policy(script)}<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(title)}</h1>\n{opening}{body}\n"
-        f'<footer class="quiet">laplacianshot {__version__}</footer>\n</main>\n</body>\n</html>\n'
+        f'<footer class="quiet">laplacianshot {__version__}</footer>\n</main>\n'
+        f"{f'<script>{script}</script>' if script else ''}</body>\n</html>\n"
     )
+
+
+def _policy(script: str) -> str:
+    """What the page may load: pictures within itself, and the script with this hash."""
+    if not script:
+        return ""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    rules = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    )
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
 
 
 def paragraph(text: str) -> str:

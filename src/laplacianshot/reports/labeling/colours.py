@@ -1,0 +1,92 @@
+"""Colours of classes: told apart in light and in dark, the same for a class whatever other classes there are.
+
+Colours are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
+first twelve are set by hand and differ in lightness as well as in hue, so that they can be told apart without seeing
+red or green. From there on hues advance by the golden angle, which never comes back near one it has just used, and
+lightness goes through three levels. Grey is left to what has no label.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# Lightness, chroma and hue on white paper.
+_BY_HAND = (
+    (0.56, 0.150, 250.0),  # blue
+    (0.72, 0.160, 60.0),  # orange
+    (0.60, 0.135, 158.0),  # green
+    (0.55, 0.190, 27.0),  # red
+    (0.50, 0.170, 300.0),  # purple
+    (0.74, 0.110, 222.0),  # sky
+    (0.70, 0.150, 350.0),  # pink
+    (0.46, 0.085, 55.0),  # brown
+    (0.77, 0.150, 102.0),  # yellow
+    (0.50, 0.085, 195.0),  # teal
+    (0.68, 0.180, 130.0),  # lime
+    (0.50, 0.200, 335.0),  # magenta
+)
+_GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
+_LEVELS = (0.60, 0.48, 0.72)
+_CHROMA = 0.14
+
+
+@dataclass(frozen=True)
+class ClassColour:
+    """A colour for a light page and one for a dark page, each ``#rrggbb``."""
+
+    light: str
+    dark: str
+
+
+# What has no label.
+NO_CLASS = ClassColour("#9aa3ad", "#6d7885")
+
+
+def class_colour(code: int) -> ClassColour:
+    """The colour of class number ``code``; -1 is grey.
+
+    Examples
+    --------
+    >>> class_colour(0)
+    ClassColour(light='#1d78c1', dark='#5fa9f1')
+    """
+    if code < 0:
+        return NO_CLASS
+    if code < len(_BY_HAND):
+        lightness, chroma, hue = _BY_HAND[code]
+    else:
+        lightness, chroma, hue = _LEVELS[code % len(_LEVELS)], _CHROMA, code * _GOLDEN_ANGLE % 360
+    # On dark paper all are lighter, and nearer to one another.
+    return ClassColour(oklch_hex(lightness, chroma, hue), oklch_hex(0.42 + 0.53 * lightness, 0.9 * chroma, hue))
+
+
+def oklch_hex(lightness: float, chroma: float, hue: float) -> str:
+    """A colour of OKLCH as ``#rrggbb``; chroma is lowered until a screen can show it.
+
+    Examples
+    --------
+    >>> oklch_hex(1, 0, 0), oklch_hex(0, 0, 0)
+    ('#ffffff', '#000000')
+    """
+    while True:
+        channels = _linear_rgb(lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue)))
+        if chroma <= 0 or all(-1e-4 <= channel <= 1 + 1e-4 for channel in channels):
+            return "#" + "".join(f"{round(255 * _gamma(channel)):02x}" for channel in channels)
+        chroma = max(0.0, chroma - 0.005)
+
+
+def _linear_rgb(lightness: float, a: float, b: float) -> tuple[float, float, float]:
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        4.0767416621 * long - 3.3077115913 * middle + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short,
+    )
+
+
+def _gamma(channel: float) -> float:
+    channel = min(1.0, max(0.0, channel))
+    return 12.92 * channel if channel <= 0.0031308 else 1.055 * channel ** (1 / 2.4) - 0.055

@@ -1,0 +1,133 @@
+"""Items on a page: a picture, a text or a name, with the label and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from laplacianshot.labeling.result import GIVEN, REJECTED, LabelResult
+from laplacianshot.reports.labeling.map_part import dot
+from laplacianshot.reports.labeling.names import isolated, line, passage
+from laplacianshot.reports.labeling.thumbnails import Thumbnail
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of the items of a result.
+
+    Attributes
+    ----------
+    result : LabelResult
+    pictures : mapping of int to Thumbnail
+        Of the items that have one.
+    texts : mapping of int to str, or None
+        Texts that the items are; None for pictures and vectors.
+    """
+
+    result: LabelResult
+    pictures: Mapping[int, Thumbnail]
+    texts: Mapping[int, str] | None
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether items are rows of words, not pictures."""
+        return not self.pictures
+
+    def listing(
+        self, items: Iterable[int], says: Callable[[int], str] | None = None, badge: Callable[[int], str] | None = None
+    ) -> str:
+        """The items side by side.
+
+        Parameters
+        ----------
+        items : iterable of int
+        says : callable, optional
+            HTML below an item; by default its label and how sure it is.
+        badge : callable, optional
+            A word on an item; by default ``given`` on given ones.
+        """
+        says = self.label if says is None else says
+        badge = self._given if badge is None else badge
+        cards = "\n".join(self._card(int(item), says(int(item)), badge(int(item))) for item in items)
+        return f'<ul class="items{" rows" if self.in_rows else ""}">\n{cards}\n</ul>'
+
+    def label(self, item: int) -> str:
+        """The label and how sure it is."""
+        result = self.result
+        code = int(result.codes[item])
+        if result.origins[item] == REJECTED:
+            best = self.best_classes(item, 1)
+            return f'{best}<p class="quiet">if any</p>' if best else ""
+        if code < 0:
+            return ""
+        sure = "" if result.origins[item] == GIVEN else percent(float(result.confidence[item]))
+        return self.says(code, sure)
+
+    def best_classes(self, item: int, most: int = 2) -> str:
+        """The most probable classes."""
+        probabilities = self.result.probabilities[item]
+        best = np.argsort(-probabilities, kind="stable")[:most]
+        return "".join(
+            self.says(int(code), percent(float(probabilities[code])), other=place > 0)
+            for place, code in enumerate(best)
+        )
+
+    def disputed(self, item: int) -> str:
+        """The given class, and what the neighbours prefer."""
+        given, other = int(self.result.codes[item]), int(self.result.disputes[item])
+        probabilities = self.result.probabilities[item]
+        return (
+            f'<p class="quiet">given</p>{self.says(given, percent(float(probabilities[given])), other=True)}'
+            f'<p class="quiet">neighbours say</p>{self.says(other, percent(float(probabilities[other])))}'
+        )
+
+    def says(self, code: int, sure: str = "", *, other: bool = False) -> str:
+        """A class by its colour and name."""
+        name = line(self.result.classes[code])
+        number = f"<b>{sure}</b>" if sure else ""
+        return (
+            f'<p class="says{" other" if other else ""}" title="{escape(name)}">{dot(code)}{isolated(name)}{number}</p>'
+        )
+
+    def rank(self, item: int) -> str:
+        """The place among what to label next."""
+        return str(int(self.result.suggestions[item]))
+
+    def _given(self, item: int) -> str:
+        return "given" if self.result.origins[item] == GIVEN else ""
+
+    def _card(self, item: int, says: str, badge: str) -> str:
+        name = line(self.result.ids[item])
+        mark = f'<span class="badge">{escape(badge)}</span>' if badge else ""
+        if self.in_rows:
+            words = f"{mark}{isolated(name if self.texts is None else passage(self.texts[item]))}"
+            below = "" if self.texts is None else f'<p class="quiet">{isolated(name)}</p>'
+            return f'<li class="item"><p class="words">{words}</p>{says}{below}</li>'
+        picture = self.pictures.get(item)
+        drawn = ""
+        if picture is not None:
+            tiny = ' class="tiny"' if picture.tiny else ""
+            drawn = f'<img{tiny} src="{picture.src}" alt="" decoding="async">'
+        title = escape(line(self.result.ids[item], 300))
+        return (
+            f'<li class="item" title="{title}"><div class="frame">{drawn}{mark}</div>{says}'
+            f'<p class="quiet">{isolated(name)}</p></li>'
+        )
+
+
+def percent(share: float) -> str:
+    """A probability in whole percent; only what is certain is 100%.
+
+    Examples
+    --------
+    >>> percent(0.5), percent(0.999), percent(1.0), percent(0.001)
+    ('50%', '>99%', '100%', '<1%')
+    """
+    if 0.995 <= share < 1:
+        return ">99%"
+    if 0 < share < 0.005:
+        return "<1%"
+    return f"{100 * share:.0f}%"

@@ -15,6 +15,7 @@ from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
 
 if TYPE_CHECKING:
+    from laplacianshot.labeling.outputs import Applied
     from laplacianshot.labeling.result import LabelResult
 
 LABEL_EXAMPLES = """\
@@ -229,7 +230,10 @@ def _sort_pictures(result: LabelResult, folder: Path, how: Sorting) -> None:
 
     assert result.source is not None
     with progress_bar() as bar:
-        apply_labels(result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures"))
+        done = apply_labels(
+            result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures")
+        )
+    _tell(f"{done.n_done:,} pictures were sorted into {folder}", done)
 
 
 def _undo(log: Path, as_json: bool) -> int:
@@ -238,11 +242,22 @@ def _undo(log: Path, as_json: bool) -> int:
     from laplacianshot.reports.files import json_text
 
     try:
-        undone = undo(log)
+        with progress_bar() as bar:
+            done = undo(log, progress=watcher(bar)("Pictures"))
     except LabelingError as error:
         raise CommandError(str(error)) from error
+    _tell(f"{done.n_done:,} pictures are as they were before", done)
     if as_json:
-        print(json_text({"undone": undone}), end="")
-    else:
-        print(f"{undone:,} pictures are where they were.")
+        left = [{"id": fault.id, "reason": fault.reason} for fault in done.left]
+        print(json_text({"undone": done.n_done, "left": left}), end="")
     return 0
+
+
+def _tell(what: str, done: Applied) -> None:
+    """What was done to pictures, on standard error: the result comes on standard output."""
+    there = f", {done.n_there:,} were there already" if done.n_there else ""
+    note(f"{what}{there}.")
+    for fault in done.left[:10]:
+        note(f"left alone: {fault.id!r}: {fault.reason}")
+    if len(done.left) > 10:
+        note(f"and {len(done.left) - 10:,} more were left alone.")

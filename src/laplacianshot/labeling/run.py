@@ -160,6 +160,7 @@ class _Vectors:
     failed: tuple[tuple[int, str], ...] = ()
     encoder: str | None = None
     cached: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def _given(source: Source, labels: str | PathLike[str] | Mapping[str, str] | None) -> tuple[str | None, ...]:
@@ -181,38 +182,29 @@ def _vectors(
     cache: bool | str | PathLike[str],
     progress: Callable[[int, int], object] | None,
 ) -> _Vectors:
-    if source.kind == "vectors":
+    if source.vectors is not None:
         if encoder is not None:
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
-        return _Vectors(_finite(source), np.arange(len(source)))
+        return _Vectors(source.vectors, np.arange(len(source)))
     # Here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder
     from laplacianshot.embedding.encoding import encode_items
     from laplacianshot.embedding.user_cache import user_cache
 
     opened = open_encoder(encoder, source.kind, threads=threads)
-    folder = user_cache()[0] / "vectors" if cache is True else None if cache is False else Path(cache)
+    notes: list[str] = []
+    folder = None
+    if cache is True:
+        kept, fault = user_cache()
+        folder = kept / "vectors"
+        notes += [fault] if fault else []
+    elif cache is not False:
+        folder = Path(cache)
     encoded = encode_items(source, opened, folder, progress=progress)
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached)
-
-
-def _finite(source: Source) -> Floats:
-    """The vectors of a source, all of them finite, or an error that names the rows."""
-    vectors = source.vectors
-    if vectors is None or vectors.ndim != 2 or 0 in vectors.shape:
-        shape = None if vectors is None else vectors.shape
-        raise LabelingError(f"{source.path}: vectors must be a matrix of items by features, got shape {shape}.")
-    bad: list[int] = []
-    for start in range(0, len(vectors), 65536):
-        block = vectors[start : start + 65536]
-        if block.dtype.kind == "f":
-            bad += (start + np.flatnonzero(~np.isfinite(block).all(axis=1))).tolist()
-    if bad:
-        raise LabelingError(f"{source.path}: NaN or infinity in rows {listed(bad)}; mend or leave out these rows.")
-    return vectors
+    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached, notes=tuple(notes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,9 +231,11 @@ class _Task:
             left = f" ({listed(lost)} had labels only on items that cannot be read)" if lost else ""
             only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
             raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
-        notes = (f"No item of {listed(lost)} can be read: nothing is labelled as such.",) if lost else ()
+        notes = list(found.notes)
+        if lost:
+            notes.append(f"No item of {listed(lost)} can be read: nothing is labelled so.")
         faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
-        return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), notes, found.cached)
+        return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), tuple(notes), found.cached)
 
 
 def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], settings: Mapping[str, Any]) -> LabelResult:

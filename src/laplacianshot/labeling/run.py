@@ -182,9 +182,10 @@ def _vectors(
     cache: bool | str | PathLike[str],
     progress: Callable[[int, int], object] | None,
 ) -> _Vectors:
-    if source.vectors is not None:
+    if source.kind == "vectors":
         if encoder is not None:
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
+        assert source.vectors is not None
         return _Vectors(source.vectors, np.arange(len(source)))
     # Here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder

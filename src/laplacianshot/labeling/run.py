@@ -233,6 +233,11 @@ class _Task:
             only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
             raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
         notes = list(found.notes)
+        if source.kind == "pictures" and any(label is not None for label in source.given):
+            notes.append(
+                "Folders were taken for classes; if they are none, say so with folders_are_labels=False "
+                "(--folders-are-paths)."
+            )
         if lost:
             notes.append(f"No item of {listed(lost)} can be read: nothing is labelled so.")
         faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]

@@ -60,7 +60,8 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
 
     - ``folders_are_labels`` is true, or
     - it is None, and there is a folder called ``unlabelled`` with pictures, or
-    - it is None, there are pictures directly in the folder, and no file of labels is given.
+    - it is None, there are pictures directly in the folder and two or more folders beside them, and no file of labels
+      is given.
 
     Otherwise folders are only parts of paths.
 
@@ -84,7 +85,7 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
     tops = [name.partition("/")[0] if "/" in name else None for name in names]
     if folders_are_labels is None:
         marked = any(top is not None and top.lower() in UNLABELLED_FOLDERS for top in tops)
-        folders_are_labels = marked or (None in tops and not labels_file)
+        folders_are_labels = marked or (None in tops and len(set(tops)) > 2 and not labels_file)
     given = [
         None if not folders_are_labels or top is None or top.lower() in UNLABELLED_FOLDERS else label_of(top)
         for top in tops

@@ -1,0 +1,200 @@
+"""``laplacianshot label`` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laplacianshot.cli.app import run
+from tests.labeling.drawings import CLASSES, draw_folder, first_of_each, write_labels
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, cache):
+    """A folder with pictures and labels, from where the command is called, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAPLACIANSHOT_CACHE", str(cache))
+    truth = draw_folder(tmp_path / "photos", per_class=6)
+    write_labels(tmp_path / "labels.csv", first_of_each(truth, 2))
+    return tmp_path, truth
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_folder_and_a_few_labels_give_every_label(place, capsys):
+    folder, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--suggest", "4"]) == 0
+    rows = rows_of(folder / "all.csv")
+    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
+    assert {row["id"]: row["label"] for row in rows} == truth
+    assert [row["origin"] for row in rows].count("given") == 6
+    assert all(0 <= float(row["confidence"]) <= 1 for row in rows)
+    assert sorted(row["suggestion"] for row in rows if row["suggestion"]) == ["1", "2", "3", "4"]
+    shown = capsys.readouterr().out
+    assert "What to label next" in shown
+    assert "all.csv" in shown
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_every_format_of_output_says_the_same(place, ending):
+    folder, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "-o", f"all.{ending}"]) == 0
+    if ending == "jsonl":
+        rows = [json.loads(line) for line in (folder / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        rows = parquet.read_table(folder / "all.parquet").to_pylist()
+    assert {row["id"]: row["label"] for row in rows} == truth
+
+
+def test_from_nothing_a_few_items_are_suggested_and_the_file_can_be_given_back(place, capsys):
+    folder, truth = place
+    assert run(["label", "photos", "--suggest", "6", "-o", "first.csv"]) == 0
+    rows = rows_of(folder / "first.csv")
+    wanted = [row for row in rows if row["suggestion"]]
+    assert len(wanted) == 6
+    assert {row["label"] for row in rows} == {""}
+    for row in wanted:
+        row["label"] = truth[row["id"]]
+    with (folder / "first.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    assert run(["label", "photos", "--labels", "first.csv", "-o", "all.csv"]) == 0
+    assert sum(row["origin"] == "given" for row in rows_of(folder / "all.csv")) == 6
+
+
+def test_json_has_every_item_and_nothing_else_is_printed(place, capsys):
+    _, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "--json", "--reject", "0.1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {item["id"] for item in found["items"]} == set(truth)
+    assert found["counts"] == {"given": 6, "predicted": 11, "rejected": 1}
+    assert found["classes"] == list(CLASSES)
+
+
+def test_the_page_and_the_tasks_of_label_studio_are_written(place):
+    folder, truth = place
+    arguments = ["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--report", "page"]
+    assert run([*arguments, "--export", "label-studio"]) == 0
+    page = (folder / "page" / "index.html").read_text(encoding="utf-8")
+    assert all(name in page for name in CLASSES)
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert len(json.loads((folder / "all.label-studio.json").read_text(encoding="utf-8"))) == len(truth)
+
+
+def test_pictures_are_sorted_into_folders_and_put_back(place, capsys):
+    folder, truth = place
+    before = {path: path.read_bytes() for path in (folder / "photos").rglob("*.png")}
+    assert run(["label", "photos", "--labels", "labels.csv", "--apply", "move", "sorted"]) == 0
+    assert not list((folder / "photos").rglob("*.png"))
+    assert {path.name for path in (folder / "sorted").iterdir() if path.is_dir()} == set(CLASSES)
+    assert sum(1 for _ in (folder / "sorted").rglob("*.png")) == len(truth)
+    assert run(["label", "--undo", "sorted/laplacianshot-undo.jsonl"]) == 0
+    assert {path: path.read_bytes() for path in (folder / "photos").rglob("*.png")} == before
+
+
+def test_class_folders_beside_unlabelled_pictures_are_labels(place, capsys):
+    folder, truth = place
+    given = first_of_each(truth, 2)
+    for name, label in truth.items():
+        target = folder / "shelf" / (label if name in given else "unlabelled") / name.replace("/", "-")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / "photos" / name).rename(target)
+    assert run(["label", "shelf", "-o", "all.csv"]) == 0
+    rows = {row["id"]: row for row in rows_of(folder / "all.csv")}
+    assert len(rows) == len(truth)
+    assert sum(row["origin"] == "given" for row in rows.values()) == 6
+    for name, label in truth.items():
+        found = rows[f"{label if name in given else 'unlabelled'}/{name.replace('/', '-')}"]
+        assert found["label"] == label
+    assert "Folders were taken for classes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "SOURCE is missing"),
+        (["nowhere", "--labels", "labels.csv"], "nowhere"),
+        (["photos"], "--suggest"),
+        (["photos", "--labels", "nowhere.csv"], "nowhere.csv"),
+        (["photos", "--labels", "labels.csv", "-o", "all.txt"], ".csv, .jsonl, .parquet"),
+        (["photos", "--labels", "labels.csv", "-o", "no/all.csv"], "make it first"),
+        (["photos", "--labels", "labels.csv", "--reject", "2"], "--reject"),
+        (["photos", "--labels", "labels.csv", "--encoder", "efficientnet-lite1"], "did you mean efficientnet-lite0?"),
+        (["photos", "--labels", "labels.csv", "--encoder", "minilm-l6"], "minilm-l6"),
+        (["labels.csv", "--apply", "copy", "sorted"], "no folder of pictures"),
+        (["--undo", "nothing.jsonl"], "nothing.jsonl"),
+    ],
+)
+def test_bad_input_is_one_line(place, refused, arguments, named):
+    refused(["label", *arguments], named)
+
+
+def test_an_unknown_id_of_the_labels_file_is_named(place, refused):
+    folder, truth = place
+    write_labels(folder / "labels.csv", {**first_of_each(truth), "not there.png": "box"})
+    refused(["label", "photos", "--labels", "labels.csv", "-o", "all.csv"], "not there.png")
+    assert not (folder / "all.csv").exists()
+
+
+def test_vectors_of_a_memory_map_are_labelled_in_place(place):
+    folder, _ = place
+    rng = np.random.default_rng(0)
+    np.save(folder / "v.npy", (np.eye(2, 4)[np.repeat([0, 1], 30)] + 0.1 * rng.random((60, 4))).astype(np.float16))
+    write_labels(folder / "given.csv", {"0": "a", "59": "b"})
+    assert run(["label", "v.npy", "--labels", "given.csv", "-o", "all.csv"]) == 0
+    assert [row["label"] for row in rows_of(folder / "all.csv")] == ["a"] * 30 + ["b"] * 30
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_output(place, environment, tmp_path):
+    """benchmarks/labeling/kills.py kills 50 times; here are a few."""
+    folder, _ = place
+    # A cache without vectors but with the network, which takes longest to make.
+    made = Path(environment["LAPLACIANSHOT_CACHE"])
+    command = [
+        sys.executable,
+        "-m",
+        "laplacianshot",
+        "label",
+        "photos",
+        "--labels",
+        "labels.csv",
+        "--suggest",
+        "3",
+        "-o",
+    ]
+    start = time.perf_counter()
+    subprocess.run([*command, "whole.csv"], env=environment, check=True, capture_output=True)
+    whole = time.perf_counter() - start
+    dice = random.Random(0)
+    for number in range(4):
+        own = environment | {"LAPLACIANSHOT_CACHE": str(tmp_path / f"cache-{number}")}
+        shutil.copytree(made / "networks", tmp_path / f"cache-{number}" / "networks")
+        process = subprocess.Popen([*command, "out.csv"], env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(dice.uniform(0.2, 1.0) * whole)
+        process.kill()
+        process.wait()
+        out = folder / "out.csv"
+        assert not out.exists() or out.read_bytes() == (folder / "whole.csv").read_bytes()
+        subprocess.run([*command, "out.csv"], env=own, check=True, capture_output=True)
+        assert out.read_bytes() == (folder / "whole.csv").read_bytes()
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".partial")] == []
+        out.unlink()

@@ -12,7 +12,7 @@ from laplacianshot.embedding.user_cache import user_cache
 from laplacianshot.embedding.vector_cache import FileHashes, file_state
 
 # Raised by one whenever the same weights would give another graph.
-GRAPH_VERSION = 1
+GRAPH_VERSION = 2
 
 
 def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple[Path, str]:

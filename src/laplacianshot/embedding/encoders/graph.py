@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 # Old enough for every onnxruntime that we support.
 _OPSET = 17
-_CONTRIB = "com.microsoft"
 
 
 class Graph:
@@ -32,17 +31,16 @@ class Graph:
         self._arrays.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(array, dtype=kind), name))
         return name
 
-    def node(self, kind: str, *inputs: str, outputs: int = 1, contrib: bool = False, **attributes: Any) -> Any:
-        """Name of what a new node gives; a list of names where there are several."""
-        names = [f"n{len(self._nodes)}_{i}" for i in range(outputs)]
-        domain = _CONTRIB if contrib else ""
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
-        return names[0] if outputs == 1 else names
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Name of what a new node gives."""
+        name = f"n{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
 
     def linear(self, x: str, weight: Floats, bias: Floats) -> str:
         """``x W^T + b``."""
         product = self.node("MatMul", x, self.constant(weight.T))
-        return str(self.node("Add", product, self.constant(bias)))
+        return self.node("Add", product, self.constant(bias))
 
     def to_bytes(
         self, source: tuple[str, str, tuple[str | int, ...]], result: tuple[str, tuple[str | int, ...]]
@@ -66,8 +64,8 @@ class Graph:
             [helper.make_tensor_value_info("vectors", types.FLOAT, result[1])],
             self._arrays,
         )
-        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_CONTRIB, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=9, producer_name="laplacianshot")
+        opsets = [helper.make_opsetid("", _OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="laplacianshot")
         self._onnx.checker.check_model(model)
         content: bytes = model.SerializeToString(deterministic=True)
         return content

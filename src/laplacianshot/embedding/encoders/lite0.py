@@ -74,7 +74,7 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
             group=len(weight) if name.endswith("depthwise_conv") else 1,
             auto_pad="SAME_UPPER",
         )  # fmt: skip
-        return str(graph.node("Clip", out, low, high)) if bounded else str(out)
+        return graph.node("Clip", out, low, high) if bounded else out
 
     low, high = graph.constant(np.float64(0)), graph.constant(np.float64(6))
     x = convolution(x, "_conv_stem", "_bn0", stride=2)

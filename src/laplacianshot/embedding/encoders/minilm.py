@@ -67,11 +67,8 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
         return weights[name].astype(np.float64)
 
     def normalised(x: str, name: str) -> str:
-        scale, shift = (
-            graph.constant(weight(f"{name}.LayerNorm.weight")),
-            graph.constant(weight(f"{name}.LayerNorm.bias")),
-        )
-        return str(graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON))
+        scale, shift = (graph.constant(weight(f"{name}.LayerNorm.{part}")) for part in ("weight", "bias"))
+        return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
 
     def linear(x: str, name: str) -> str:
         return graph.linear(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
@@ -86,7 +83,7 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
     def heads(x: str, name: str, order: list[int], scale: float = 1.0) -> str:
         out = graph.linear(x, scale * weight(f"{name}.weight"), scale * weight(f"{name}.bias"))
         apart = graph.node("Reshape", out, graph.constant(np.array([0, 0, HEADS, DIM // HEADS])))
-        return str(graph.node("Transpose", apart, perm=order))
+        return graph.node("Transpose", apart, perm=order)
 
     for number in range(LAYERS):
         layer = f"encoder.layer.{number}"
@@ -100,7 +97,8 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
         x = normalised(graph.node("Add", linear(joined, f"{attention}.output.dense"), x), f"{attention}.output")
         inner = _gelu(graph, linear(x, f"{layer}.intermediate.dense"))
         x = normalised(graph.node("Add", linear(inner, f"{layer}.output.dense"), x), f"{layer}.output")
-    mean = graph.node("ReduceMean", x, axes=[1], keepdims=0)
+    # A pooling, as onnxruntime's plain mean adds in another order for a single text than for several.
+    mean = graph.node("Flatten", graph.node("GlobalAveragePool", graph.node("Transpose", x, perm=[0, 2, 1])))
     unit = graph.node("LpNormalization", mean, axis=-1, p=2)
     return graph.to_bytes(("tokens", "INT64", ("batch", "length")), (unit, ("batch", DIM)))
 
@@ -109,4 +107,4 @@ def _gelu(graph: Graph, x: str) -> str:
     """``x (1 + erf(x / sqrt 2)) / 2``."""
     inside = graph.node("Erf", graph.node("Div", x, graph.constant(np.array(math.sqrt(2)))))
     product = graph.node("Mul", x, graph.node("Add", inside, graph.constant(np.array(1.0))))
-    return str(graph.node("Mul", product, graph.constant(np.array(0.5))))
+    return graph.node("Mul", product, graph.constant(np.array(0.5)))

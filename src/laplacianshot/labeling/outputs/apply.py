@@ -195,8 +195,10 @@ def _do(book: ApplyLog, session: Session, number: int) -> bool:
     """Do one step; False if it had been done."""
     step = session.steps[number]
     if is_placed(session.how, step.source, step.target):
+        _forget_partial(session, number)
         return False
     if session.how == "move" and _half_moved(step):
+        _forget_partial(session, number)
         step.source.unlink()
         return True
     while True:

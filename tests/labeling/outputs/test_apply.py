@@ -1,0 +1,493 @@
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.outputs import LOG_NAME, apply_labels, finish, undo, unfinished
+from laplacianshot.labeling.sources import open_source
+from tests.labeling.files import ODD_NAMES, picture, pictures, result_of
+
+WAYS = ["copy", "move", "link"]
+
+# a.png three times, to be told apart by numbers in one class folder.
+NAMES = ("a.png", "b.png", "c.png", "one/a.png", "two/a.png", "two/d.png")
+LABELS = ["x", "y", "", "x", "x", "y"]
+
+
+def opened(folder):
+    return open_source(folder, folders_are_labels=False)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return opened(pictures(tmp_path / "photos", *NAMES))
+
+
+@pytest.fixture
+def result(photos):
+    return result_of(photos.ids, LABELS)
+
+
+def tree(root):
+    """All files below a folder, with their content or the text of the link, and all folders; logs left out."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        elif path.is_dir():
+            found[name] = "folder"
+        elif path.name != LOG_NAME:
+            found[name] = path.read_bytes()
+    return found
+
+
+def sorted_into(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != LOG_NAME)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_pictures_come_into_class_folders_and_none_is_overwritten(tmp_path, photos, result, how):
+    before = tree(tmp_path / "photos")
+    done = apply_labels(result, photos, tmp_path / "out", how)
+    assert sorted_into(tmp_path / "out") == ["x/a-2.png", "x/a-3.png", "x/a.png", "y/b.png", "y/d.png"]
+    contents = {(tmp_path / "out" / name).read_bytes() for name in sorted_into(tmp_path / "out")}
+    assert contents == {before[name] for name, label in zip(photos.ids, LABELS, strict=True) if label}
+    assert (done.n_done, done.n_there, done.left) == (5, 0, ())
+    assert done.log == tmp_path / "out" / LOG_NAME
+    if how == "move":
+        assert tree(tmp_path / "photos") == {"c.png": before["c.png"], "one": "folder", "two": "folder"}
+    else:
+        assert tree(tmp_path / "photos") == before
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_undo_restores_everything(tmp_path, photos, result, how):
+    before = tree(tmp_path)
+    log = apply_labels(result, photos, tmp_path / "deep" / "out", how).log
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "deep").rglob("*.png")}
+    assert undo(log).n_done == 5
+    assert tree(tmp_path) == before
+    assert all(photos.file(i).stat().st_mtime_ns in times.values() for i in (0, 1, 3, 4, 5))
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_folders_and_files_that_were_there_stay(tmp_path, photos, result, how):
+    pictures(tmp_path / "out", "y/b.png", "x/a.png", "z/e.png")
+    picture(tmp_path / "out" / "y" / "b.png", seed=99)
+    before = tree(tmp_path)
+    log = apply_labels(result, photos, tmp_path / "out", how).log
+    assert {name: content for name, content in tree(tmp_path).items() if name in before and "out" in name} == {
+        name: content for name, content in before.items() if "out" in name
+    }
+    assert (tmp_path / "out" / "y" / "b-2.png").exists()
+    undo(log)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_second_run_does_nothing(tmp_path, photos, result, how):
+    apply_labels(result, photos, tmp_path / "out", how)
+    after = tree(tmp_path)
+    log = (tmp_path / "out" / LOG_NAME).read_bytes()
+    again = apply_labels(result, photos, tmp_path / "out", how)
+    assert (again.n_done, again.n_there, again.left) == (0, 5, ())
+    assert tree(tmp_path) == after
+    assert (tmp_path / "out" / LOG_NAME).read_bytes() == log
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_undo_takes_back_all_runs(tmp_path, photos, result, how):
+    before = tree(tmp_path)
+    apply_labels(result_of(photos.ids, ["x", "", "", "", "y", ""]), photos, tmp_path / "out", how)
+    rest = opened(tmp_path / "photos")
+    done = apply_labels(result_of(rest.ids, ["z"] * len(rest)), rest, tmp_path / "out", how)
+    assert done.n_done == (4 if how == "move" else 6)
+    undo(done.log)
+    assert tree(tmp_path) == before
+    with pytest.raises(LabelingError, match="there is no such log"):
+        undo(done.log)
+
+
+def test_odd_names_and_classes_come_back(tmp_path):
+    source = opened(pictures(tmp_path / "photos", *ODD_NAMES))
+    before = tree(tmp_path)
+    labels = ["a/b", "..", "two\nlines", "CON", *["🐦"] * (len(ODD_NAMES) - 4)]
+    done = apply_labels(result_of(source.ids, labels), source, tmp_path / "out", "move")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        ["a_b", "_", "two_lines", "CON_", "🐦", LOG_NAME]
+    )
+    assert len(opened(tmp_path / "out")) == len(source)
+    undo(done.log)
+    assert tree(tmp_path) == before
+
+
+def test_names_that_differ_in_case_alone_get_numbers_on_every_system(tmp_path):
+    source = opened(pictures(tmp_path / "photos", "1/a.png", "2/A.png"))
+    apply_labels(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
+    assert sorted_into(tmp_path / "out") == ["x/A-2.png", "x/a.png"]
+
+
+def test_a_name_of_full_length_gets_a_number_too(tmp_path):
+    name = "é" * 125 + ".png"
+    source = opened(pictures(tmp_path / "photos", f"1/{name}", f"2/{name}"))
+    apply_labels(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
+    assert len(sorted_into(tmp_path / "out")) == 2
+
+
+# Moving within the source
+
+
+def test_moving_within_the_source_loses_nothing(tmp_path):
+    names = ("0.png", "x/1.png", "y/0.png", "y/1.png", "z/0.png")
+    source = opened(pictures(tmp_path / "photos", *names))
+    before = tree(tmp_path)
+    # Pictures swap their folders, and two of one name meet.
+    result = result_of(source.ids, ["y", "y", "x", "y", "x"])
+    done = apply_labels(result, source, tmp_path / "photos", "move")
+    assert (done.n_done, done.n_there) == (4, 1)
+    assert opened(tmp_path / "photos").ids == ("x/0-2.png", "x/0.png", "y/0-2.png", "y/1-2.png", "y/1.png")
+    contents = [content for content in tree(tmp_path).values() if isinstance(content, bytes)]
+    assert sorted(contents) == sorted(content for content in before.values() if isinstance(content, bytes))
+    undo(done.log)
+    assert tree(tmp_path) == before
+
+
+def test_a_picture_in_its_class_folder_stays_there(tmp_path):
+    source = opened(pictures(tmp_path / "photos", "x/0.png", "y/1.png"))
+    done = apply_labels(result_of(source.ids, ["x", "y"]), source, tmp_path / "photos", "move")
+    assert (done.n_done, done.n_there) == (0, 2)
+    assert not done.log.exists()
+
+
+@pytest.mark.parametrize("how", ["copy", "link"])
+def test_copies_among_the_pictures_are_refused(tmp_path, photos, result, how):
+    (tmp_path / "alias").symlink_to(tmp_path / "photos")
+    before = tree(tmp_path)
+    for folder in ("photos", "photos/sorted", "alias"):
+        with pytest.raises(LabelingError, match=r"is among the pictures of .*choose a folder elsewhere, or move"):
+            apply_labels(result, photos, tmp_path / folder, how)
+    assert {name: what for name, what in tree(tmp_path).items() if name != "photos/sorted"} == before
+
+
+# Links among the pictures
+
+
+def test_pictures_that_are_links_are_followed_by_copies_and_moved_as_links(tmp_path):
+    picture(tmp_path / "elsewhere" / "real.png")
+    folder = pictures(tmp_path / "photos", "a.png")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "l.png").symlink_to("../../elsewhere/real.png")
+    source = opened(folder)
+    before = tree(tmp_path)
+    result = result_of(source.ids, ["x", "y"])
+    for how in WAYS:
+        done = apply_labels(result, source, tmp_path / "out", how)
+        target = tmp_path / "out" / "y" / "l.png"
+        assert target.is_symlink() == (how != "copy")
+        assert target.read_bytes() == (tmp_path / "elsewhere" / "real.png").read_bytes()
+        undo(done.log)
+        assert tree(tmp_path) == before
+
+
+# What is in the way
+
+
+@pytest.mark.parametrize("kind", ["texts", "vectors"])
+def test_only_pictures_can_be_sorted(tmp_path, kind):
+    (tmp_path / "t.csv").write_text("text\na\nb\n")
+    np.save(tmp_path / "v.npy", np.eye(2))
+    source = open_source(tmp_path / ("t.csv" if kind == "texts" else "v.npy"))
+    with pytest.raises(LabelingError, match=f"only pictures can be sorted into folders, and these are {kind}"):
+        apply_labels(result_of(source.ids, ["x", "y"]), source, tmp_path / "out", "copy")
+
+
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path, photos, result):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(LabelingError, match="is a file; name a folder"):
+        apply_labels(result, photos, tmp_path / "out", "copy")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").write_text("a file")
+    with pytest.raises(LabelingError, match="x is a file, and a class needs a folder of this name"):
+        apply_labels(result, photos, tmp_path / "other", "copy")
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["x"]
+
+
+def test_another_way_is_an_error(tmp_path, photos, result):
+    with pytest.raises(LabelingError, match="by copy, move or link, not by 'rename'"):
+        apply_labels(result, photos, tmp_path / "out", "rename")
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_picture_that_is_gone_is_left_out_and_reported(tmp_path, photos, result, how):
+    (tmp_path / "photos" / "b.png").unlink()
+    done = apply_labels(result, photos, tmp_path / "out", how)
+    assert (done.n_done, [(one.id, one.reason) for one in done.left]) == (4, [("b.png", "No such file or directory")])
+
+
+def test_a_name_that_is_taken_meanwhile_is_not_overwritten(tmp_path, photos, result):
+    before = tree(tmp_path / "photos")
+
+    def meddle(done, total):
+        if done == 1:
+            (tmp_path / "out" / "y" / "b.png").write_text("mine")
+
+    done = apply_labels(result, photos, tmp_path / "out", "move", progress=meddle)
+    assert (tmp_path / "out" / "y" / "b.png").read_text() == "mine"
+    assert (tmp_path / "out" / "y" / "b-2.png").read_bytes() == before["b.png"]
+    assert undo(done.log).left == ()
+    assert tree(tmp_path / "photos") == before
+    assert sorted_into(tmp_path / "out") == ["y/b.png"]
+
+
+def test_progress_is_told(tmp_path, photos, result):
+    told = []
+    log = apply_labels(result, photos, tmp_path / "out", "copy", progress=lambda *step: told.append(step)).log
+    undo(log, progress=lambda *step: told.append(step))
+    assert told == [(i, 5) for i in range(1, 6)] * 2
+
+
+# What cannot be undone
+
+
+def test_a_copy_that_was_changed_is_left_and_the_log_stays(tmp_path, photos, result):
+    log = apply_labels(result, photos, tmp_path / "out", "copy").log
+    (tmp_path / "out" / "y" / "b.png").write_text("retouched")
+    undone = undo(log)
+    assert undone.n_done == 4
+    assert [(one.id, one.reason) for one in undone.left] == [("b.png", f"{tmp_path}/out/y/b.png was changed")]
+    assert (tmp_path / "out" / "y" / "b.png").read_text() == "retouched"
+    (tmp_path / "out" / "y" / "b.png").unlink()
+    assert undo(log).left == ()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_picture_whose_old_place_is_taken_is_left(tmp_path, photos, result):
+    log = apply_labels(result, photos, tmp_path / "out", "move").log
+    moved = (tmp_path / "out" / "y" / "b.png").read_bytes()
+    (tmp_path / "photos" / "b.png").write_text("another")
+    undone = undo(log)
+    assert [(one.id, one.reason) for one in undone.left] == [("b.png", f"another file is at {tmp_path}/photos/b.png")]
+    assert (tmp_path / "photos" / "b.png").read_text() == "another"
+    assert (tmp_path / "out" / "y" / "b.png").read_bytes() == moved
+
+
+def test_a_link_that_is_another_file_now_is_left(tmp_path, photos, result):
+    log = apply_labels(result, photos, tmp_path / "out", "link").log
+    (tmp_path / "out" / "y" / "b.png").unlink()
+    (tmp_path / "out" / "y" / "b.png").write_text("another")
+    assert [one.id for one in undo(log).left] == ["b.png"]
+
+
+def test_moved_pictures_that_were_changed_go_back_changed_and_lost_ones_are_reported(tmp_path, photos, result):
+    log = apply_labels(result, photos, tmp_path / "out", "move").log
+    (tmp_path / "out" / "y" / "b.png").write_text("retouched")
+    (tmp_path / "out" / "y" / "d.png").unlink()
+    shutil.rmtree(tmp_path / "photos" / "two")
+    undone = undo(log)
+    assert [one.id for one in undone.left] == ["two/d.png"]
+    assert (tmp_path / "photos" / "b.png").read_text() == "retouched"
+    assert (tmp_path / "photos" / "two" / "a.png").exists()
+
+
+@pytest.mark.parametrize("content", ["hello", "{}\n", '{"event": "unheard of"}\n'])
+def test_what_is_no_log_is_an_error(tmp_path, content):
+    (tmp_path / "log.jsonl").write_text(content)
+    before = tree(tmp_path)
+    if content.startswith('{"event'):
+        assert undo(tmp_path / "log.jsonl").n_done == 0
+    else:
+        with pytest.raises(LabelingError, match="is no log of sorting pictures"):
+            undo(tmp_path / "log.jsonl")
+        assert tree(tmp_path) == before
+    with pytest.raises(LabelingError, match="there is no such log"):
+        undo(tmp_path / "gone.jsonl")
+
+
+def test_a_log_of_a_newer_version_is_an_error(tmp_path, photos, result):
+    log = apply_labels(result, photos, tmp_path / "out", "copy").log
+    log.write_text(log.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(LabelingError, match="written by a newer laplacianshot"):
+        undo(log)
+
+
+# The log
+
+
+def test_the_whole_plan_is_in_the_log_before_the_first_picture_is_touched(tmp_path, photos, result):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total):
+        raise Stop
+
+    with pytest.raises(Stop):
+        apply_labels(result, photos, tmp_path / "out", "copy", progress=stop)
+    events = [json.loads(line) for line in (tmp_path / "out" / LOG_NAME).read_text().splitlines() if line]
+    planned = [event["id"] for event in events if event["event"] == "picture"]
+    assert planned == [name for name, label in zip(photos.ids, LABELS, strict=True) if label]
+    assert events[-1] == {"event": "planned"}
+    assert unfinished(tmp_path / "out" / LOG_NAME)
+    assert not unfinished(tmp_path / "out" / "no log")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_runs_with_one_log_do_not_mix(tmp_path, photos, result):
+    codes = []
+
+    def second_run(done, total):
+        if done == 1:
+            codes.append(exit_code(forked(lambda: refused(tmp_path / "out" / LOG_NAME))))
+
+    def refused(log):
+        with pytest.raises(LabelingError, match="another run is sorting pictures with this log"):
+            finish(log)
+
+    assert apply_labels(result, photos, tmp_path / "out", "copy", progress=second_run).n_done == 5
+    assert codes == [0]
+
+
+def forked(work):
+    """Do some work in a process of its own, which leaves with code 0 if it comes to its end; gives its number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return child
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def other_disk(tmp_path):
+    """A folder on another disk than the tests' own."""
+    for place in (Path("/dev/shm"), Path.home(), Path.cwd()):
+        if place.is_dir() and os.access(place, os.W_OK) and place.stat().st_dev != tmp_path.stat().st_dev:
+            return Path(tempfile.mkdtemp(dir=place, prefix="laplacianshot-test-"))
+    return pytest.skip("needs a second disk")
+
+
+def test_moving_to_another_disk_and_back(tmp_path, photos, result):
+    before = tree(tmp_path)
+    elsewhere = other_disk(tmp_path)
+    try:
+        done = apply_labels(result, photos, elsewhere / "out", "move")
+        assert done.n_done == 5
+        assert sorted_into(elsewhere / "out") == ["x/a-2.png", "x/a-3.png", "x/a.png", "y/b.png", "y/d.png"]
+        undo(done.log)
+        assert tree(tmp_path) == before
+        assert list(elsewhere.iterdir()) == []
+    finally:
+        shutil.rmtree(elsewhere)
+
+
+# Kills
+
+ACTS = {"os.link", "os.remove", "os.symlink", "os.mkdir", "os.rename", "os.rmdir", "open", "shutil.copyfile",
+        "shutil.copystat"}  # fmt: skip
+
+
+def killed_before(number, work):
+    """Do some work in a process that dies, without any clean-up, before its n-th act on files; False if it lived."""
+
+    def mortal():
+        seen = [0]
+
+        def die(event, arguments):
+            seen[0] += event in ACTS
+            if seen[0] == number:
+                os._exit(9)
+
+        sys.addaudithook(die)
+        work()
+
+    code = exit_code(forked(mortal))
+    assert code in (0, 9)
+    return code == 9
+
+
+def files(root):
+    return {name: what for name, what in tree(root).items() if what != "folder"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("then", ["finished", "undone"])
+@pytest.mark.parametrize("how", [*WAYS, "move within", "move to another disk"])
+def test_killed_before_any_act_the_work_can_be(tmp_path, how, then):
+    way = how.partition(" ")[0]
+    elsewhere = other_disk(tmp_path) if "disk" in how else None
+    folder = "photos" if "within" in how else "out"
+    number, died = 0, True
+    try:
+        while died:
+            number += 1
+            here = tmp_path / str(number)
+            for place in ("a.png", "b.png", "sub/a.png"):
+                (here / "photos" / place).parent.mkdir(parents=True, exist_ok=True)
+                (here / "photos" / place).write_bytes(place.encode())
+            source = opened(here / "photos")
+            result = result_of(source.ids, ["x", "", "x"])
+            before = files(here)
+            out = (elsewhere or tmp_path) / str(number) / folder
+            run = functools.partial(apply_labels, result, source, out, way)
+            died = killed_before(number, run)
+            if then == "finished":
+                run()
+                assert not unfinished(out / LOG_NAME)
+                assert {(out / "x" / name).read_bytes() for name in ("a.png", "a-2.png")} == {b"a.png", b"sub/a.png"}
+                assert not list(out.rglob(".partial*"))
+                left = {path.read_bytes() for path in (here / "photos").glob("*.png")}
+                assert left == ({b"b.png"} if way == "move" else {b"a.png", b"b.png"})
+            elif (out / LOG_NAME).exists():
+                # An undoing that is killed as well is taken up again.
+                killed_before(number % 7 + 1, functools.partial(undo, out / LOG_NAME))
+                if (out / LOG_NAME).exists():
+                    assert undo(out / LOG_NAME).left == ()
+                assert files(here) == before
+                assert elsewhere is None or files(elsewhere) == {}
+            else:
+                assert files(here) == before
+    finally:
+        if elsewhere is not None:
+            shutil.rmtree(elsewhere)
+    assert number > 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("how", WAYS)
+def test_killed_at_random_moments_no_picture_is_lost(tmp_path, how):
+    for i in range(200):
+        (tmp_path / "photos" / str(i)).mkdir(parents=True)
+        (tmp_path / "photos" / str(i) / "a.png").write_bytes(b"picture %d" % i)
+    source = opened(tmp_path / "photos")
+    result = result_of(source.ids, ["x", "y"] * 100)
+    before = tree(tmp_path)
+    out = tmp_path / "out"
+    child = forked(functools.partial(apply_labels, result, source, out, how))
+    for _ in range(5000):
+        if sum(1 for _ in out.rglob("*.png")) > 20:
+            break
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    exit_code(child)
+    contents = {path.read_bytes() for path in tmp_path.rglob("a*.png")}
+    assert contents == {b"picture %d" % i for i in range(200)}
+    apply_labels(result, source, out, how)
+    assert {path.read_bytes() for path in out.rglob("a*.png")} == contents
+    undo(out / LOG_NAME)
+    assert tree(tmp_path) == before

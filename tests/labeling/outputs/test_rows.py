@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.outputs import write_rows
+from tests.labeling.files import ODD_NAMES, result_of
+
+ENDINGS = ["csv", "jsonl", "parquet"]
+COLUMNS = ["id", "label", "confidence", "origin", "suggestion"]
+
+
+@pytest.fixture
+def result():
+    return result_of(["0", "1", "2", "3"], ["x", "y", "x", ""], suggestions=np.array([0, 0, 2, 1]))
+
+
+def read(path):
+    match path.suffix:
+        case ".csv":
+            with path.open(newline="", encoding="utf-8") as file:
+                return list(csv.DictReader(file))
+        case ".jsonl":
+            return [json.loads(line) for line in path.read_bytes().splitlines()]
+        case _:
+            return pq.read_table(path).to_pylist()
+
+
+def test_a_csv_looks_like_this(tmp_path, result):
+    write_rows(result, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == (
+        b"id,label,confidence,origin,suggestion\n"
+        b"0,x,1.000000,given,\n"
+        b"1,y,1.000000,given,\n"
+        b"2,x,0.500000,predicted,2\n"
+        b"3,,0.625000,rejected,1\n"
+    )
+
+
+def test_json_lines_and_parquet_hold_numbers_and_nulls(tmp_path, result):
+    for ending in ("jsonl", "parquet"):
+        write_rows(result, tmp_path / f"out.{ending}")
+        rows = read(tmp_path / f"out.{ending}")
+        assert list(rows[0]) == COLUMNS
+        assert list(rows[1].values()) == ["1", "y", 1.0, "given", None]
+        assert list(rows[3].values()) == ["3", "", 0.625, "rejected", 1]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_disputed_labels_are_a_further_column_and_are_kept(tmp_path, result, ending):
+    disputed = result_of(result.ids, result.labels, disputes=np.array([1, -1, -1, -1]))
+    write_rows(disputed, tmp_path / f"out.{ending}", relabel=True)
+    rows = read(tmp_path / f"out.{ending}")
+    assert list(rows[0]) == [*COLUMNS, "dispute"]
+    assert [(row["label"], row["dispute"]) for row in rows] == [("x", "y"), ("y", ""), ("x", ""), ("", "")]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_any_id_and_label_come_back(tmp_path, ending):
+    labels = ['süß, "quoted"', "two\nlines", "= 1 + 1", "🐦", "\r", *["x"] * (len(ODD_NAMES) - 5)]
+    write_rows(result_of(ODD_NAMES, labels), tmp_path / f"out.{ending}")
+    rows = read(tmp_path / f"out.{ending}")
+    assert [(row["id"], row["label"]) for row in rows] == list(zip(ODD_NAMES, labels, strict=True))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_same_result_gives_the_same_bytes(tmp_path, result, ending):
+    for name in ("one", "two"):
+        write_rows(result, tmp_path / f"{name}.{ending}")
+    assert (tmp_path / f"one.{ending}").read_bytes() == (tmp_path / f"two.{ending}").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_single_and_double_precision_give_the_same_rows(tmp_path, result, ending):
+    single = result_of(result.ids, result.labels, confidence=np.array([1, 1, 0.1, 1 / 3], dtype=np.float32))
+    double = result_of(result.ids, result.labels, confidence=np.array([1, 1, 0.1, 1 / 3]))
+    for name, one in (("one", single), ("two", double)):
+        write_rows(one, tmp_path / f"{name}.{ending}")
+    assert read(tmp_path / f"one.{ending}") == read(tmp_path / f"two.{ending}")
+
+
+def test_without_any_label_there_is_no_confidence(tmp_path):
+    result = result_of(["a", "b"], ["", ""], origins=("", ""), suggestions=np.array([2, 1]))
+    write_rows(result, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "id,label,confidence,origin,suggestion\na,,,,2\nb,,,,1\n"
+
+
+def test_the_ending_counts_in_any_case(tmp_path, result):
+    write_rows(result, tmp_path / "OUT.CSV")
+    assert len(read((tmp_path / "OUT.CSV").rename(tmp_path / "out.csv"))) == 4
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out", "out.csv.gz"])
+def test_another_ending_is_an_error(tmp_path, result, name):
+    with pytest.raises(LabelingError, match=r"must end in \.csv, \.jsonl, \.parquet"):
+        write_rows(result, tmp_path / name)
+
+
+def test_a_missing_folder_is_an_error(tmp_path, result):
+    with pytest.raises(LabelingError, match="there is no folder"):
+        write_rows(result, tmp_path / "gone" / "out.csv")
+
+
+def test_a_folder_in_place_of_the_file_is_an_error_and_nothing_is_left(tmp_path, result):
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_rows(result, tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_on_a_full_disk_what_was_there_stays(tmp_path, result, ending, monkeypatch):
+    path = tmp_path / f"out.{ending}"
+    path.write_bytes(b"what was there")
+    opened = os.fdopen
+
+    def full(handle, mode):
+        os.close(handle)
+        return opened(os.open("/dev/full", os.O_WRONLY), mode)
+
+    monkeypatch.setattr("laplacianshot._files.os.fdopen", full)
+    with pytest.raises(OSError, match="space") as caught:
+        write_rows(result, path)
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == b"what was there"
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_two_runs_on_one_output_leave_one_of_the_two_whole(tmp_path):
+    n = 2000
+    results = [result_of([str(i) for i in range(n)], [label, "z"] * (n // 2)) for label in ("x", "y")]
+    threads = [threading.Thread(target=write_rows, args=(one, tmp_path / "out.csv")) for one in results * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    labels = {row["label"] for row in read(tmp_path / "out.csv")}
+    assert labels in ({"x", "z"}, {"y", "z"})
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path):
+    path = tmp_path / "out.csv"
+    code = (
+        "from tests.labeling.files import result_of\n"
+        "from laplacianshot.labeling.outputs import write_rows\n"
+        "result = result_of([str(i) for i in range(20000)], ['x', 'y'] * 10000)\n"
+        "print('ready', flush=True)\n"
+        f"while True: write_rows(result, {str(path)!r})\n"
+    )
+    for wait in (0.0, 0.02, 0.05):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"ready\n"
+            threading.Event().wait(wait)
+            process.kill()
+        if path.exists():
+            assert len(read(path)) == 20000

@@ -1,0 +1,170 @@
+"""Approximate neighbours by cells: k-means cells, and each row's search in the cells nearest to it.
+
+An inverted-list search asks for one query at a time and reads its lists from memory. Here all rows are queries at once,
+so the queries that look into a cell are put together and multiplied with its points as one dense product, which runs
+at the speed of BLAS. Rows are visited in the order of their cells: queries that follow one another look into the same
+cells, and the graph that comes out has its edges near the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+
+from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.neighbors import Neighbors
+from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.scale.kmeans import nearest_centroids
+from laplacianshot.scale.rows import Rows
+
+# Queries searched together, and rows of one product.
+QUERY_ROWS = 8192
+_PRODUCT_ROWS = 1024
+# A cell of more than so many times the mean is cut, and only one part of it searched: its rows are all alike.
+_LARGEST_CELL = 16
+
+
+@dataclass(frozen=True, repr=False)
+class CellIndex:
+    """Rows sorted by the cell they lie in.
+
+    Attributes
+    ----------
+    rows : Rows
+        All rows, cell after cell.
+    order : int array of shape (n,)
+        Where each of them was in the rows that were given.
+    centroids : array of shape (n_cells, D)
+        Near ones have near numbers.
+    starts : int array of shape (n_parts + 1,)
+        First row of each part; a part is a cell, or a piece of a cell that is too large.
+    parts : int array of shape (n_cells + 1,)
+        First part of each cell.
+    probes : int array of shape (n, n_probes)
+        The cells nearest to each row, the nearest first: its own.
+    """
+
+    rows: Rows
+    order: Ints
+    centroids: Floats
+    starts: Ints
+    parts: Ints
+    probes: Ints
+
+    @classmethod
+    def build(
+        cls, rows: Rows, centroids: Floats, n_probes: int, *, progress: Callable[[int, int], object] | None = None
+    ) -> CellIndex:
+        """Sort rows into the cells of ``centroids`` (n_cells, D), to be searched in ``n_probes`` cells each."""
+        probes = nearest_centroids(rows, centroids, n_probes, progress=progress)
+        n_cells = len(centroids)
+        own = probes[:, 0]
+        order = np.argsort(own, kind="stable")
+        counts = np.bincount(own, minlength=n_cells)
+        largest = max(1, _LARGEST_CELL * -(-len(rows) // n_cells))
+        pieces = np.maximum(1, -(-counts // largest))
+        parts = np.concatenate([[0], np.cumsum(pieces)])
+        within = np.arange(parts[-1]) - np.repeat(parts[:-1], pieces)
+        firsts = np.repeat(np.cumsum(counts) - counts, pieces)
+        starts = firsts + within * np.repeat(counts, pieces) // np.repeat(pieces, pieces)
+        starts = np.concatenate([starts, [len(rows)]])
+        return cls(rows.ordered(order), order, centroids, starts, parts, probes[order])
+
+    def neighbors(
+        self, n_neighbors: int, *, distances: bool = True, progress: Callable[[int, int], object] | None = None
+    ) -> Neighbors:
+        """Neighbours of each row, both by their positions in ``rows``: (n, k), -1 where fewer were seen.
+
+        Squared distances come along if they are wanted; else that array has no columns.
+        """
+        n, k = len(self.rows), n_neighbors
+        indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
+        squares = np.empty((n, k if distances else 0), dtype=np.float32)
+        tell = _Counter(n, progress)
+
+        def search(_: int, start: int, stop: int) -> None:
+            queries = self.rows[start:stop]
+            part_of = self._parts_to_search(np.arange(start, stop), self.probes[start:stop])
+            keys, ids = self._search(queries, part_of, k, start, indices.dtype)
+            indices[start:stop] = ids
+            if distances:
+                halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
+                np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
+            tell.add(stop - start)
+
+        with Workers(n * n) as workers:
+            workers.run(search, row_blocks(n, QUERY_ROWS))
+        return Neighbors(indices, squares)
+
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """Rows nearest to each row of ``X`` (m, D), in the same coordinates; by their positions in ``rows``."""
+        n, k = len(X), min(n_neighbors, len(self.rows))
+        indices = np.empty((n, k), dtype=np.int32 if len(self.rows) < 2**31 else np.int64)
+        squares = np.empty((n, k), dtype=np.float32)
+        probes = nearest_centroids(X, self.centroids, self.probes.shape[1])
+
+        def search(_: int, start: int, stop: int) -> None:
+            queries = X[start:stop]
+            part_of = self._parts_to_search(np.arange(start, stop), probes[start:stop])
+            # No point is any of these queries: the first of them has a number below all points.
+            keys, indices[start:stop] = self._search(queries, part_of, k, -(2**40), indices.dtype)
+            halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
+            np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
+
+        with Workers(n * len(self.rows)) as workers:
+            workers.run(search, row_blocks(n, QUERY_ROWS))
+        return Neighbors(indices, squares)
+
+    def _parts_to_search(self, positions: Ints, probes: Ints) -> Ints:
+        """The part of each probed cell (m, n_probes) that a query searches: of its own cell the one it lies in."""
+        first, count = self.parts[probes], self.parts[probes + 1] - self.parts[probes]
+        chosen: Ints = first + positions[:, None] % count
+        if len(self.starts) - 1 > len(self.centroids):
+            own = np.searchsorted(self.starts, positions, side="right") - 1
+            inside = (own >= first[:, 0]) & (own < first[:, 0] + count[:, 0])
+            chosen[inside, 0] = own[inside]
+        return chosen
+
+    def _search(
+        self, queries: Floats, part_of: Ints, k: int, first_row: int, dtype: np.dtype[np.signedinteger]
+    ) -> tuple[Floats, Ints]:
+        """Keys and positions of the nearest points, (m, k) each, nearest first."""
+        keys = np.full((len(queries), k), np.inf, dtype=np.float32)
+        ids = np.full((len(queries), k), -1, dtype=dtype)
+        n_probes = part_of.shape[1]
+        flat = part_of.ravel()
+        by_part = np.argsort(flat, kind="stable")
+        bounds = np.flatnonzero(np.diff(flat[by_part], prepend=-1))
+        for first, last in zip(bounds, [*bounds[1:], len(flat)], strict=True):
+            part = flat[by_part[first]]
+            start, stop = self.starts[part], self.starts[part + 1]
+            if start == stop:
+                continue
+            points = self.rows[start:stop]
+            halves = np.einsum("nd,nd->n", points, points) / 2
+            who = by_part[first:last] // n_probes
+            for top in range(0, len(who), _PRODUCT_ROWS):
+                some = who[top : top + _PRODUCT_ROWS]
+                offer_cell(queries[some] @ points.T, halves, some, start, first_row, keys, ids)
+        sort_heaps(keys, ids)
+        return keys, ids
+
+
+class _Counter:
+    """Progress of rows done by several threads."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], object] | None) -> None:
+        self._total, self._progress = total, progress
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self, rows: int) -> None:
+        if self._progress is None:
+            return
+        with self._lock:
+            self._done += rows
+            self._progress(self._done, self._total)

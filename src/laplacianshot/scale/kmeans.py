@@ -1,0 +1,98 @@
+"""k-means centroids of a large set, from a sample of it; the same for any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.scale.rows import Rows
+
+# Sampled rows a centroid, and rounds of k-means over groups, inside groups and over all centroids.
+_SAMPLE_ROWS = 24
+_GROUP_ROUNDS = 6
+_ROUNDS = 2
+_BLOCK_ROWS = 1024
+
+
+def train_centroids(rows: Rows, n_cells: int, seed: int = 0) -> Floats:
+    """Centroids (at most n_cells, D) of k-means cells, those of near cells with near numbers.
+
+    A sample is first cut into sqrt(n_cells) groups, each group then into cells in proportion to its size, and all
+    centroids are moved together at the end: a fraction of the work of k-means from scratch.
+
+    Parameters
+    ----------
+    rows : Rows of shape (n, D)
+    n_cells : int
+        At most n.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    n_cells = min(n_cells, len(rows))
+    n_sample = min(len(rows), _SAMPLE_ROWS * n_cells)
+    sample = rows.take(np.sort(rng.choice(len(rows), n_sample, replace=False)))
+    n_groups = max(1, round(n_cells**0.5))
+    groups = _lloyd(sample, _first_points(sample, n_groups, rng), _GROUP_ROUNDS)
+    group_of = nearest_centroids(sample, groups, 1)[:, 0]
+    centroids = []
+    for g in range(len(groups)):
+        members = sample[group_of == g]
+        cells = min(len(members), max(1, round(n_cells * len(members) / n_sample)))
+        if cells:
+            centroids.append(_lloyd(members, _first_points(members, cells, rng), _GROUP_ROUNDS))
+    return _lloyd(sample, np.concatenate(centroids), _ROUNDS)
+
+
+def nearest_centroids(
+    rows: Rows | Floats, centroids: Floats, n_nearest: int, *, progress: Callable[[int, int], object] | None = None
+) -> Ints:
+    """The nearest centroids of each row, (n, min(n_nearest, n_cells)), nearest first."""
+    n, k = len(rows), min(n_nearest, len(centroids))
+    halves = np.einsum("cd,cd->c", centroids, centroids) / 2
+    nearest = np.empty((n, k), dtype=np.int32)
+    columns = np.ascontiguousarray(centroids.T)
+
+    def find(number: int, start: int, stop: int) -> None:
+        products = rows[start:stop] @ columns
+        if k == 1:
+            products -= halves
+            nearest[start:stop, 0] = products.argmax(axis=1)
+        else:
+            keys = np.full((stop - start, k), np.inf, dtype=np.float32)
+            ids = np.full((stop - start, k), -1, dtype=np.int32)
+            offer_cell(products, halves, np.arange(stop - start), 0, -(2**40), keys, ids)
+            sort_heaps(keys, ids)
+            nearest[start:stop] = ids
+        if progress is not None:
+            progress(stop, n)
+
+    with Workers(n * centroids.size) as workers:
+        workers.run(find, row_blocks(n, _BLOCK_ROWS))
+    return nearest
+
+
+def _first_points(X: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Different rows of X, drawn at random."""
+    chosen: Floats = X[np.sort(rng.choice(len(X), count, replace=False))]
+    return chosen
+
+
+def _lloyd(X: Floats, centroids: Floats, rounds: int) -> Floats:
+    """Rounds of k-means; a centroid that loses all its rows goes to one of the rows farthest from theirs."""
+    centroids = centroids.copy()
+    for _ in range(rounds):
+        own = nearest_centroids(X, centroids, 1)[:, 0]
+        counts = np.bincount(own, minlength=len(centroids))
+        order = np.argsort(own, kind="stable")
+        present = np.flatnonzero(counts)
+        firsts = (np.cumsum(counts) - counts)[present]
+        centroids[present] = np.add.reduceat(X[order], firsts, axis=0) / counts[present, None].astype(np.float32)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            gaps = X - centroids[own]
+            centroids[empty] = X[np.argsort(-np.einsum("nd,nd->n", gaps, gaps), kind="stable")[: len(empty)]]
+    return centroids

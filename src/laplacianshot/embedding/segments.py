@@ -133,7 +133,8 @@ class Segments:
     def _segments(self) -> list[_Segment]:
         """All segments there are now, those of other processes too; the largest first."""
         try:
-            names = [entry.name for entry in os.scandir(self._folder) if entry.name.endswith(_SUFFIX)]
+            # Names that begin with a dot are files in the making, perhaps of another process.
+            names = [path.name for path in self._folder.iterdir() if path.suffix == _SUFFIX and path.name[0] != "."]
         except OSError:
             names = []
         self._open = {

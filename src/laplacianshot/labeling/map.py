@@ -63,7 +63,7 @@ def map_2d(X: Floats, graph: sp.csr_array | None = None, *, seed: int = 0) -> Fl
     W = knn_affinity(np.ascontiguousarray(X, dtype=working_dtype(X)), _NEIGHBORS) if graph is None else graph
     rng = np.random.default_rng(seed)
     places = principal_plane(X, rng)
-    return fit_square(_settle(places, sp.csr_array(W), rng))
+    return fit_square(_level(_settle(places, sp.csr_array(W), rng)))
 
 
 def principal_plane(X: Floats, rng: np.random.Generator) -> Floats:
@@ -92,6 +92,15 @@ def principal_plane(X: Floats, rng: np.random.Generator) -> Floats:
             plane[start:stop, : axes.shape[1]] = ((X[start:stop] - mean) / largest) @ axes
     spread = plane[:, 0].std() or 1.0
     return plane * (_START_SPREAD / spread) + 1e-3 * rng.standard_normal((n, 2))
+
+
+def _level(places: Floats) -> Floats:
+    """Turned so that the longest direction lies level, as screens do; a turn of half a circle is not undone."""
+    x, y = (places - places.mean(axis=0)).T
+    angle = np.arctan2(2 * np.mean(x * y), np.mean(x * x) - np.mean(y * y)) / 2
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    level: Floats = places @ turn
+    return level
 
 
 def fit_square(places: Floats) -> Floats:

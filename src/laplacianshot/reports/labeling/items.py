@@ -55,16 +55,21 @@ class Shown:
         return f'<ul class="items{" rows" if self.in_rows else ""}">\n{cards}\n</ul>'
 
     def label(self, item: int) -> str:
-        """The label and how sure it is."""
+        """The label and how sure it is; of a rejected item the class that it would have had."""
         result = self.result
         code = int(result.codes[item])
-        if result.origins[item] == REJECTED:
-            best = self.best_classes(item, 1)
-            return f'{best}<p class="quiet">if any</p>' if best else ""
+        if result.origins[item] == REJECTED and result.classes:
+            best = int(np.argmax(result.probabilities[item]))
+            return self.says(best, percent(float(result.probabilities[item, best])), other=True)
         if code < 0:
             return ""
         sure = "" if result.origins[item] == GIVEN else percent(float(result.confidence[item]))
         return self.says(code, sure)
+
+    def sure(self, item: int) -> str:
+        """How sure the label is, where the label itself is plain."""
+        given = self.result.origins[item] == GIVEN
+        return "" if given else f'<p class="says"><b>{percent(float(self.result.confidence[item]))}</b></p>'
 
     def best_classes(self, item: int, most: int = 2) -> str:
         """The most probable classes."""
@@ -80,8 +85,8 @@ class Shown:
         given, other = int(self.result.codes[item]), int(self.result.disputes[item])
         probabilities = self.result.probabilities[item]
         return (
-            f'<p class="quiet">given</p>{self.says(given, percent(float(probabilities[given])), other=True)}'
-            f'<p class="quiet">neighbours say</p>{self.says(other, percent(float(probabilities[other])))}'
+            f'<p class="quiet part">given</p>{self.says(given, percent(float(probabilities[given])), other=True)}'
+            f'<p class="quiet part">neighbours say</p>{self.says(other, percent(float(probabilities[other])))}'
         )
 
     def says(self, code: int, sure: str = "", *, other: bool = False) -> str:
@@ -105,7 +110,7 @@ class Shown:
         if self.in_rows:
             words = f"{mark}{isolated(name if self.texts is None else passage(self.texts[item]))}"
             below = "" if self.texts is None else f'<p class="quiet">{isolated(name)}</p>'
-            return f'<li class="item"><p class="words">{words}</p>{says}{below}</li>'
+            return f'<li class="item"><p class="words">{words}</p><div>{says}{below}</div></li>'
         picture = self.pictures.get(item)
         drawn = ""
         if picture is not None:

@@ -44,10 +44,19 @@
   let bySure = false;
   let waiting = false;
 
-  const scale = () => (Math.min(width, height) / 2 - 14) * view.zoom;
+  // Half the width and height of what is drawn: places are centred, and fill [-1, 1] along one side.
+  const reach = { x: 1e-3, y: 1e-3 };
+  for (let i = 0; i < n; i++) {
+    reach.x = Math.max(reach.x, Math.abs(xs[i]));
+    reach.y = Math.max(reach.y, Math.abs(ys[i]));
+  }
+  const scale = () => Math.min((width / 2 - 16) / reach.x, (height / 2 - 16) / reach.y) * view.zoom;
   const left = (i) => width / 2 + (xs[i] - view.x) * scale();
   const top = (i) => height / 2 + (ys[i] - view.y) * scale();
-  const radius = () => Math.max(1.4, Math.min(4.5, 110 / Math.sqrt(n + 400))) * Math.min(2.2, Math.sqrt(view.zoom));
+  const radius = () => {
+    const crowd = Math.max(1.4, Math.min(4.5, 110 / Math.sqrt(n + 400)));
+    return crowd * Math.max(0.7, Math.min(1, width / 800)) * Math.min(2.2, Math.sqrt(view.zoom));
+  };
   const css = (name) => getComputedStyle(canvas).getPropertyValue(name).trim();
 
   // Unsure to sure: from orange over grey to blue.

@@ -132,10 +132,12 @@ def dot(code: int) -> str:
 
 
 def _legend(result: LabelResult, classes: Sequence[ClassItems]) -> str:
+    # The largest, in the order of their names.
+    codes = sorted(shown.code for shown in classes[:_BUTTONS])
     buttons = [
-        f'<button type="button" data-class="{shown.code}" aria-pressed="false">{dot(shown.code)}'
-        f"{isolated(line(result.classes[shown.code], 40))}</button>"
-        for shown in classes[:_BUTTONS]
+        f'<button type="button" data-class="{code}" aria-pressed="false">{dot(code)}'
+        f"{isolated(line(result.classes[code], 40))}</button>"
+        for code in codes
     ]
     if len(classes) > _BUTTONS:
         buttons.append(f'<span class="quiet">and {len(classes) - _BUTTONS:,} more, in the list above</span>')

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
 # Items with a picture on the map.
-_ON_MAP = 1000
+_ON_MAP = 2000
 
 _READING = (
     "Confidence is the estimated probability that a label is right: of the labels at 80% about four in five should be. "
@@ -112,6 +112,7 @@ def _list_sections(shown: Shown, choice: Choice) -> list[Section]:
         sections.append(("surest", "Most sure", parts))
     if len(choice.rejected):
         parts = [_of("Left without a label, the strangest first", choice.rejected, result.origins.count(REJECTED))]
+        parts.append(html.paragraph("Below each the class that it would have had."))
         sections.append(("rejected", "Items that fit no class", [*parts, shown.listing(choice.rejected)]))
     return sections
 
@@ -126,9 +127,9 @@ def _class_sections(shown: Shown, choice: Choice) -> list[Section]:
         counts = f"{counted(one.n_items, 'item')}, {one.n_given:,} given"
         sure = f"; predicted ones {100 * one.sure:.1f}% sure on average" if one.n_predicted else ""
         parts = [f'<section class="class">{name}<p class="quiet">{escape(counts + sure)}</p>']
-        parts.append(shown.listing(one.best))
+        parts.append(shown.listing(one.best, shown.sure))
         if len(one.worst):
-            parts += ["<h4>Least sure</h4>", shown.listing(one.worst)]
+            parts += ["<h4>Least sure</h4>", shown.listing(one.worst, shown.sure)]
         cards.append("".join([*parts, "</section>"]))
     content = [html.details("All classes as a table", html.table_html(classes_table(result, choice.classes)))]
     if len(choice.classes) > choice.n_pictured:

@@ -26,7 +26,7 @@ TINY = 48
 _LARGE = 4500
 # Pixels and columns of a cell of the sheet of pictures, and the bytes it may have.
 CELL = 64
-COLUMNS = 32
+COLUMNS = 45
 _SHEET_BYTES = 2_000_000
 _QUALITIES = (75, 50, 25, 5)
 

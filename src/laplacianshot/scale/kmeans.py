@@ -12,7 +12,7 @@ from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
 from laplacianshot.scale.rows import Rows
 
 # Sampled rows a centroid, and rounds of k-means over groups, inside groups and over all centroids.
-_SAMPLE_ROWS = 24
+SAMPLE_ROWS = 24
 _GROUP_ROUNDS = 6
 _ROUNDS = 2
 _BLOCK_ROWS = 1024
@@ -33,7 +33,7 @@ def train_centroids(rows: Rows, n_cells: int, seed: int = 0) -> Floats:
     """
     rng = np.random.default_rng(seed)
     n_cells = min(n_cells, len(rows))
-    n_sample = min(len(rows), _SAMPLE_ROWS * n_cells)
+    n_sample = min(len(rows), SAMPLE_ROWS * n_cells)
     sample = rows.take(np.sort(rng.choice(len(rows), n_sample, replace=False)))
     n_groups = max(1, round(n_cells**0.5))
     groups = _lloyd(sample, _first_points(sample, n_groups, rng), _GROUP_ROUNDS)

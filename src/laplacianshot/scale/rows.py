@@ -35,12 +35,15 @@ class Rows:
     scale : array of shape (n_all,), float32
     order : int array of shape (n,)
         Which rows of the source, in which order.
+    unit : bool
+        Whether the rows have length one, or zero.
     """
 
     source: Floats
     origin: Floats
     scale: Floats
     order: Ints
+    unit: bool = False
 
     @classmethod
     def transformed(cls, X: Floats, transform: Transform = "none", center: Floats | None = None) -> Rows:
@@ -61,7 +64,7 @@ class Rows:
             # What is left of a row equal to the centre is rounding, not a direction.
             negligible = 8 * float(np.finfo(np.float32).eps) * float(np.linalg.norm(origin))
             _inverse_norms(source, origin, negligible, scale)
-        return cls(source, origin.astype(np.float32), scale, np.arange(len(X)))
+        return cls(source, origin.astype(np.float32), scale, np.arange(len(X)), transform != "none")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,6 +95,13 @@ class Rows:
     def ordered(self, order: Ints) -> Rows:
         """The same rows in another order, or some of them."""
         return replace(self, order=self.order[order])
+
+    def centered(self) -> Rows:
+        """The same rows moved to their mean, where float32 products are sharpest; rows of length one stay as they are.
+
+        That changes no distance between two of them.
+        """
+        return self if self.unit else replace(self, origin=(self.origin + self.mean()).astype(np.float32))
 
     def mean(self) -> Floats:
         """Mean of the rows (D,), accumulated in float64."""

@@ -103,3 +103,23 @@ def gather_rows(assignments: Floats, neighbors: Ints, weights: Floats, field: Fl
         y0 = assignments[neighbors[e]]
         for c in range(len(field)):
             field[c] += w0 * y0[c]
+
+
+@kernel
+def replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
+    """Put (key, index) in the place of the root of a max-heap and restore the heap."""
+    size = keys.shape[0]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= key:
+            break
+        keys[hole] = keys[child]
+        ids[hole] = ids[child]
+        hole = child
+    keys[hole] = key
+    ids[hole] = index

@@ -10,30 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._kernel_parts import replace_root
 from laplacianshot.inference._types import Floats, Ints
 
 # Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorises it.
 _LANE = 64
-
-
-@kernel
-def _replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
-    """Put (key, index) in the place of the root of a max-heap and restore the heap."""
-    size = keys.shape[0]
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] > keys[child]:
-            child += 1
-        if keys[child] <= key:
-            break
-        keys[hole] = keys[child]
-        ids[hole] = ids[child]
-        hole = child
-    keys[hole] = key
-    ids[hole] = index
 
 
 @kernel
@@ -70,7 +51,7 @@ def offer_columns(
                 key = half + (halves[j] - lane[j])
                 candidate = first_column + left + j
                 if key < keys[heap, 0] and not (skip_self and candidate == heap):
-                    _replace_root(keys[heap], ids[heap], key, candidate)
+                    replace_root(keys[heap], ids[heap], key, candidate)
 
 
 @kernel
@@ -107,7 +88,7 @@ def offer_rows(
                 if half - lane[j] < limit[j]:
                     heap = first_column + left + j
                     column_half = column_halves[left + j]
-                    _replace_root(keys[heap], ids[heap], (half - lane[j]) + column_half, first_row + r)
+                    replace_root(keys[heap], ids[heap], (half - lane[j]) + column_half, first_row + r)
                     limit[j] = keys[heap, 0] - column_half
 
 

@@ -5,30 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._kernel_parts import replace_root
 from laplacianshot.inference._types import Floats, Ints
 
 # Columns tested together: a loop without a branch, which the compiler vectorises.
 _LANE = 64
-
-
-@kernel
-def _replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
-    """Put (key, index) in the place of the root of a max-heap and restore the heap."""
-    size = keys.shape[0]
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] > keys[child]:
-            child += 1
-        if keys[child] <= key:
-            break
-        keys[hole] = keys[child]
-        ids[hole] = ids[child]
-        hole = child
-    keys[hole] = key
-    ids[hole] = index
 
 
 @kernel
@@ -57,7 +38,7 @@ def offer_cell(
             for j in range(lane.shape[0]):
                 key = halves[j] - lane[j]
                 if key < keys[heap, 0] and left + j != own:
-                    _replace_root(keys[heap], ids[heap], key, first_column + left + j)
+                    replace_root(keys[heap], ids[heap], key, first_column + left + j)
 
 
 @kernel
@@ -69,7 +50,7 @@ def sort_heaps(keys: Floats, ids: Ints) -> None:
         for last in range(key.shape[0] - 1, 0, -1):
             top_key, top_id = key[0], index[0]
             end_key, end_id = key[last], index[last]
-            _replace_root(key[:last], index[:last], end_key, end_id)
+            replace_root(key[:last], index[:last], end_key, end_id)
             key[last] = top_key
             index[last] = top_id
         for i in range(1, key.shape[0]):

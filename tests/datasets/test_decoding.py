@@ -153,6 +153,34 @@ def test_a_thumbnail_is_upright(orientation):
     assert not found.info
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_is_decoded_upright_where_this_is_asked_for(orientation):
+    picture = Image.fromarray(noise((30, 40, 3)))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    tagged = encoded(picture, exif=exif)
+    with Image.open(io.BytesIO(tagged)) as opened:
+        wanted = np.asarray(ImageOps.exif_transpose(opened))
+        as_stored = np.asarray(opened)
+    np.testing.assert_array_equal(np.asarray(decode(tagged, "a", upright=True)), wanted)
+    np.testing.assert_array_equal(np.asarray(decode(tagged, "a")), as_stored)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_a_damaged_tag_is_no_damaged_picture():
+    tagged = encoded(Image.fromarray(noise((30, 40, 3))), exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    assert decode(tagged, "a", upright=True).size == (40, 30)
+
+
+def test_a_picture_is_halved_until_it_is_below_twice_what_is_enough():
+    picture = Image.fromarray(noise((64, 90, 3))).resize((720, 512))
+    for kind in ("JPEG", "PNG"):
+        file = io.BytesIO()
+        picture.save(file, kind)
+        assert decode(file.getvalue(), "a", enough=100).size == (180, 128)
+        assert decode(file.getvalue(), "a", enough=257).size == (720, 512)
+
+
 @pytest.mark.parametrize("content", [b"", b"no picture"])
 def test_what_is_no_picture_has_no_thumbnail(content):
     with pytest.raises(CorruptPicture, match="picture 'a' cannot be read"):

@@ -65,17 +65,20 @@ class CorruptPicture(ValueError):
         return f"picture {self.name!r} cannot be read: {self.reason}"
 
 
-def decode(source: Path | bytes, name: str) -> Image:
-    """The picture as RGB, or L if it is grey, without what else is in the file. Its orientation tag is not followed.
+def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: bool = False) -> Image:
+    """The picture as RGB, or L if it is grey, without what else is in the file.
 
-    A shorter side of 2,048 pixels or more is halved until it is below; for a JPEG that saves most of the decoding.
+    A shorter side of ``2 enough`` pixels or more is halved until it is below; for a JPEG that saves most of the
+    decoding. The orientation tag is followed only if ``upright``.
     """
     with _faults_named(name), _opened(source) as picture:
+        turn = _turn(picture) if upright else None
         # Does nothing for formats other than JPEG.
-        picture.draft(None, (_ENOUGH, _ENOUGH))
+        picture.draft(None, (enough, enough))
         plain = _plain(picture)
-        while min(plain.size) >= 2 * _ENOUGH:
+        while min(plain.size) >= 2 * enough:
             plain = plain.reduce(2)
+        plain = plain if turn is None else plain.transpose(turn)
         # Colour profiles and comments may be larger than the pixels.
         plain.info = {}
         return plain
@@ -88,12 +91,11 @@ def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
     """
     image_module = require("PIL.Image", "train")
     with _faults_named(name), _opened(source) as picture:
-        turned = _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
+        turn = _turn(picture)
         picture.draft(None, (2 * side, 2 * side))
         plain = _plain(picture)
         plain.thumbnail((side, side), image_module.Resampling.LANCZOS, reducing_gap=2.0)
-        if turned is not None:
-            plain = plain.transpose(image_module.Transpose[turned])
+        plain = plain if turn is None else plain.transpose(turn)
         plain.info = {}
         return plain
 
@@ -182,6 +184,16 @@ def _plain(picture: Image) -> Image:
     if "transparency" in picture.info:
         picture = picture.convert("RGBA")
     return picture.convert("RGB")
+
+
+def _turn(picture: Image) -> Any:
+    """What sets the picture upright, None if it is."""
+    try:
+        name = _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
+    except Exception:
+        # A tag that cannot be read is no reason to refuse the picture.
+        return None
+    return None if name is None else require("PIL.Image", "train").Transpose[name]
 
 
 def _from_array(pixels: Any) -> Image:

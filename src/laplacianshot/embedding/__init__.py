@@ -10,18 +10,34 @@ from typing import TYPE_CHECKING
 from laplacianshot._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from laplacianshot.embedding.encoders import ENCODERS, open_encoder
+    from laplacianshot.embedding.encoding import Encoded, encode_items
     from laplacianshot.embedding.extraction import Extraction, extract
     from laplacianshot.embedding.networks import NETWORKS, build_network
     from laplacianshot.embedding.store import FeatureStore
 
-__all__ = ["NETWORKS", "Extraction", "FeatureStore", "build_network", "extract"]
+__all__ = [
+    "ENCODERS",
+    "NETWORKS",
+    "Encoded",
+    "Extraction",
+    "FeatureStore",
+    "build_network",
+    "encode_items",
+    "extract",
+    "open_encoder",
+]
 
 _HOMES = {
+    "ENCODERS": "laplacianshot.embedding.encoders.registry",
     "NETWORKS": "laplacianshot.embedding.networks.registry",
+    "Encoded": "laplacianshot.embedding.encoding",
     "Extraction": "laplacianshot.embedding.extraction",
     "FeatureStore": "laplacianshot.embedding.store",
     "build_network": "laplacianshot.embedding.networks.registry",
+    "encode_items": "laplacianshot.embedding.encoding",
     "extract": "laplacianshot.embedding.extraction",
+    "open_encoder": "laplacianshot.embedding.encoders.registry",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

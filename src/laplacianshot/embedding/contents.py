@@ -32,7 +32,11 @@ class Items(Protocol):
         ...
 
     def file(self, i: int) -> Path | None:
-        """The file that item i is all of, if there is one: it is not read again while it is unchanged."""
+        """The file that item i is all of, if there is one.
+
+        It is not read again while it is unchanged. A picture is decoded from it, upright and at the size the encoder
+        needs; ``load`` is not called.
+        """
         ...
 
 

@@ -10,12 +10,12 @@ from os import PathLike
 from pathlib import Path
 from threading import Semaphore
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot.datasets._decoding import CorruptPicture
-from laplacianshot.embedding.contents import Content, Items, contents, fault_of
+from laplacianshot.datasets._decoding import CorruptPicture, decode
+from laplacianshot.embedding.contents import Content, Items, contents, fault_of, item_file
 from laplacianshot.embedding.encoders.contract import EncoderError
 from laplacianshot.embedding.user_cache import user_cache
 from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
@@ -205,7 +205,7 @@ class _Run:
         prepared, read, failed = [], [], {}
         for item in batch:
             try:
-                prepared.append(self._encoder.prepare(self._items.load(item.position)))
+                prepared.append(self._encoder.prepare(self._load(item.position)))
                 read.append(item)
             except (CorruptPicture, OSError) as error:
                 failed[item.position] = fault_of(error)
@@ -221,6 +221,14 @@ class _Run:
             failed[read[place].position] = "the encoder gives NaN or infinity for it"
         done = [read[place] for place in np.flatnonzero(finite)]
         return _Batch(done, vectors[finite], failed, [item.is_unchanged(self._items) for item in done])
+
+    def _load(self, position: int) -> Any:
+        path = item_file(self._items, position)
+        if path is None or self._encoder.kind != "pictures":
+            return self._items.load(position)
+        # Upright: cameras write down how they were held and leave the pixels as they are.
+        size = {} if self._encoder.enough is None else {"enough": self._encoder.enough}
+        return decode(path, path.name, **size, upright=True)
 
     def _take(self) -> None:
         """The oldest batch under way, when it is done."""

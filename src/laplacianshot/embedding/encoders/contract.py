@@ -51,6 +51,11 @@ class Encoder(Protocol):
         """Calls of ``encode`` that are best under way at once, each on threads of its own."""
         ...
 
+    @property
+    def enough(self) -> int | None:
+        """A shorter side in pixels beyond which files of pictures need not be decoded; None: as usual."""
+        ...
+
     def prepare(self, item: Any) -> Any:
         """A ``PIL.Image`` (pictures) or str (texts) as the array the network reads."""
         ...

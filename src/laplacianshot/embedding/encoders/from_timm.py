@@ -34,4 +34,4 @@ def load(what: str, kind: Kind, threads: int) -> Encoder:
         return network(torch.from_numpy(normalising(pixels)))
 
     digest = module_hash(network, repr(view), repr(normalising))
-    return TorchEncoder(name, "pictures", network.num_features, digest, threads, prepare, forward)
+    return TorchEncoder(name, "pictures", network.num_features, digest, threads, prepare, forward, enough=view.enough)

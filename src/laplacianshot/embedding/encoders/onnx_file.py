@@ -158,6 +158,11 @@ class OnnxFile:
         """One run a thread."""
         return self.session.threads
 
+    @property
+    def enough(self) -> int | None:
+        """As the view of pictures has it."""
+        return self.reader.view.enough if isinstance(self.reader, PictureReader) else None
+
     def prepare(self, item: Any) -> NDArray[Any]:
         """A picture as bytes (H, W, 3), or a text as token numbers (L,)."""
         return self.reader(item)

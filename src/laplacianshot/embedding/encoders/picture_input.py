@@ -30,6 +30,11 @@ class PictureInput:
     crop: int = 224
     filter: str = "bicubic"
 
+    @property
+    def enough(self) -> int:
+        """A shorter side in pixels from which the result hardly depends on more."""
+        return self.resize * 5 // 4
+
     def __call__(self, picture: Image) -> NDArray[np.uint8]:
         """Bytes (crop, crop, 3); grey pictures have three equal channels."""
         resampling = require("PIL.Image", "label").Resampling[self.filter.upper()]

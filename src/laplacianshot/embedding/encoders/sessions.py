@@ -91,6 +91,11 @@ class PictureSession:
         """One run a thread."""
         return self.session.threads
 
+    @property
+    def enough(self) -> int:
+        """As the view has it."""
+        return self.view.enough
+
     def prepare(self, item: Image) -> NDArray[np.uint8]:
         """A picture as bytes (H, W, 3)."""
         return self.view(item)

@@ -72,6 +72,7 @@ class TextSession:
     tokenizer: Any = field(repr=False)
     kind: Kind = "texts"
     batch_size: int = 256
+    enough: None = None
 
     @property
     def key(self) -> str:

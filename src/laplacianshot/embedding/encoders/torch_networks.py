@@ -45,6 +45,7 @@ class TorchEncoder:
     preparing: Callable[[Any], Any] = field(repr=False)
     forward: Callable[[list[Any]], Any] = field(repr=False)
     batch_size: int = 16
+    enough: int | None = None
     parallel: int = 1
 
     @property

@@ -45,4 +45,5 @@ def load(what: str, kind: Kind, threads: int) -> Encoder:
         return network.embed(torch.from_numpy(normalising(pixels)))
 
     digest = module_hash(network, network.name, repr(view))
+    # As many pixels are decoded as in training.
     return TorchEncoder(name, "pictures", network.feature_dim, digest, threads, prepare, forward, batch_size=32)

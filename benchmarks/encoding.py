@@ -1,0 +1,220 @@
+"""What reading and keeping cost beside the network: items a second of encode_items and of bare ONNX Runtime sessions.
+
+In each round, one after another on the same items: a bare session fed ready arrays, at the same batch, once as one call
+on all threads and once as one call a thread; encode_items from files (or texts) into an empty cache, and again from it.
+Other work on the machine slows all of a round, so what is to be trusted is a ratio within rounds; figures are medians.
+The CPU time of the process is given too.
+
+    python benchmarks/encoding.py                                      # photographs of scikit-learn, 500 x 375
+    python benchmarks/encoding.py --bundle cub84.npz                   # JPEG files of 84 pixels, unpacked
+    python benchmarks/encoding.py --texts train.csv                    # the column text
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import io
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from laplacianshot.datasets._decoding import decode
+from laplacianshot.embedding.encoders import Encoder, open_encoder
+from laplacianshot.embedding.encoders.texts import runs_of_equal_length
+from laplacianshot.embedding.encoding import encode_items
+from laplacianshot.inference._threads import available_threads
+
+
+class Folder:
+    """Pictures in the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = sorted(folder.iterdir())
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def file(self, i: int) -> Path | None:
+        return self._paths[i]
+
+    def content_hash(self, i: int) -> bytes:
+        return hashlib.blake2b(self._paths[i].read_bytes(), digest_size=16).digest()
+
+    def load(self, i: int) -> Any:
+        return decode(self._paths[i], self._paths[i].name)
+
+
+class Texts:
+    """Texts in memory."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def file(self, i: int) -> Path | None:
+        return None
+
+    def content_hash(self, i: int) -> bytes:
+        return hashlib.blake2b(self._texts[i].encode(), digest_size=16).digest()
+
+    def load(self, i: int) -> Any:
+        return self._texts[i]
+
+
+def photographs(folder: Path, count: int, width: int, height: int) -> None:
+    """JPEG files cut from scikit-learn's two photographs, each at another place."""
+    rng = np.random.default_rng(0)
+    wholes = [Image.fromarray(image) for image in load_sample_images().images]
+    for i in range(count):
+        whole = wholes[i % 2]
+        share = rng.uniform(0.6, 1)
+        w, h = share * whole.width, share * whole.width * height / width
+        if h > whole.height:
+            w, h = w * whole.height / h, whole.height
+        left, top = rng.uniform(0, whole.width - w), rng.uniform(0, whole.height - h)
+        cut = whole.resize((width, height), Image.Resampling.BICUBIC, box=(left, top, left + w, top + h))
+        cut.save(folder / f"{i:05d}.jpg", quality=90)
+
+
+def unpack(bundle: Path, folder: Path, count: int) -> None:
+    """The first JPEG files of a bundle."""
+    with np.load(bundle, allow_pickle=False) as arrays:
+        content, offsets = arrays["jpeg_bytes"], arrays["offsets"]
+    for i in np.linspace(0, len(offsets) - 2, count).astype(int):
+        (folder / f"{i:05d}.jpg").write_bytes(content[offsets[i] : offsets[i + 1]].tobytes())
+
+
+def bare_session(encoder: Any, threads: int) -> Callable[[Any], Any]:
+    """A session without anything around it, on so many threads a call."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(encoder.session.path), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda batch: session.run(None, {name: batch})[0]
+
+
+def ready_batches(encoder: Encoder, items: Any) -> list[Any]:
+    """What the network reads, all of it in memory, in the batches of encode_items."""
+    prepared = [encoder.prepare(items.load(i)) for i in range(len(items))]
+    batches: list[Any] = []
+    for start in range(0, len(prepared), encoder.batch_size):
+        part = prepared[start : start + encoder.batch_size]
+        runs = runs_of_equal_length(part) if encoder.kind == "texts" else [np.arange(len(part))]
+        batches += [np.stack([part[place] for place in run]) for run in runs]
+    return batches
+
+
+class Clock:
+    """Items a second, and CPU milliseconds an item, for each kind of run."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.rates: dict[str, list[float]] = {}
+        self.cpu: dict[str, list[float]] = {}
+
+    def time(self, name: str, run: Callable[[], object]) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        run()
+        self.rates.setdefault(name, []).append(self._count / (time.perf_counter() - wall))
+        self.cpu.setdefault(name, []).append(1e3 * (time.process_time() - cpu) / self._count)
+
+    def summary(self, bares: Sequence[str]) -> dict[str, dict[str, float]]:
+        return {
+            name: {
+                "rate": statistics.median(rates),
+                "cpu_ms": statistics.median(self.cpu[name]),
+                **{
+                    f"over {bare}": statistics.median(a / b for a, b in zip(rates, self.rates[bare], strict=True))
+                    for bare in bares
+                },
+            }
+            for name, rates in self.rates.items()
+        }
+
+
+def measure(encoder: Any, items: Any, rounds: int, threads: int, workers: int | None) -> dict[str, dict[str, float]]:
+    batches = ready_batches(encoder, items)
+    one_call, calls = bare_session(encoder, threads), bare_session(encoder, 1)
+    names = (f"bare, one call on {threads} threads", f"bare, {threads} calls on one thread each")
+    clock = Clock(len(items))
+
+    def run_one() -> None:
+        for batch in batches:
+            one_call(batch)
+
+    def run_several() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(calls, batches))
+
+    for batch in batches[:2]:
+        one_call(batch), calls(batch)
+    encoder.encode([encoder.prepare(items.load(0))])
+    for number in range(rounds):
+        runs: list[tuple[str, Callable[[], object]]]
+        with tempfile.TemporaryDirectory() as cache:
+            runs = [
+                (names[0], run_one),
+                (names[1], run_several),
+                ("encode_items", partial(encode_items, items, encoder, cache, workers=workers)),
+            ]
+            # Another one first each time: nobody always follows the same.
+            for name, run in [*runs[number % 3 :], *runs[: number % 3]]:
+                clock.time(name, run)
+            clock.time("encode_items, cached", partial(encode_items, items, encoder, cache))
+    return clock.summary(names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundle", type=Path, help=".npz with jpeg_bytes and offsets")
+    parser.add_argument("--folder", type=Path, help="pictures of your own, not nested")
+    parser.add_argument("--texts", type=Path, help=".csv with a column text")
+    parser.add_argument("--items", type=int, default=512, help="how many are used")
+    parser.add_argument("--width", type=int, default=500, help="of photographs")
+    parser.add_argument("--height", type=int, default=375, help="of photographs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=available_threads())
+    parser.add_argument("--workers", type=int, help="of encode_items; as it chooses by default")
+    parser.add_argument("--output", type=Path, help="write the figures as JSON")
+    options = parser.parse_args()
+    encoder = open_encoder(None, "texts" if options.texts else "pictures", threads=options.threads)
+    with tempfile.TemporaryDirectory() as name:
+        items: Any
+        if options.texts:
+            rows = csv.DictReader(io.StringIO(options.texts.read_text(encoding="utf-8"), newline=""))
+            items = Texts([row["text"] for row in rows][: options.items])
+        else:
+            folder = options.folder or Path(name)
+            if options.bundle:
+                unpack(options.bundle, folder, options.items)
+            elif not options.folder:
+                photographs(folder, options.items, options.width, options.height)
+            items = Folder(folder)
+        results = measure(encoder, items, options.rounds, options.threads, options.workers)
+    print(f"{encoder.name}: {len(items)} items, batches of {encoder.batch_size}, {options.threads} threads, medians of")
+    print(f"{options.rounds} rounds; items a second, CPU milliseconds an item, and ratios of the rates within rounds\n")
+    print(f"{'':42s} {'items/s':>9s} {'CPU ms':>8s} {'to one call':>12s} {'to several':>11s}")
+    for name, row in results.items():
+        print(f"{name:42s} {row['rate']:9.1f} {row['cpu_ms']:8.2f}", end="")
+        print("".join(f" {row[key]:11.3f}" for key in row if key.startswith("over")))
+    if options.output is not None:
+        options.output.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

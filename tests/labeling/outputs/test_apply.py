@@ -133,6 +133,29 @@ def test_odd_names_and_classes_come_back(tmp_path):
     assert tree(tmp_path) == before
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_second_run_compares_each_picture_with_one_copy_even_if_all_have_one_name(tmp_path):
+    for i in range(300):
+        (tmp_path / "photos" / str(i)).mkdir(parents=True)
+        (tmp_path / "photos" / str(i) / "a.png").write_bytes(b"%d" % i)
+    source = opened(tmp_path / "photos")
+    result = result_of(source.ids, ["x"] * 300)
+    assert apply_labels(result, source, tmp_path / "out", "copy").n_done == 300
+
+    def again():
+        opens = []
+        sys.addaudithook(lambda event, arguments: opens.append(event) if event == "open" else None)
+        assert apply_labels(result, source, tmp_path / "out", "copy").n_there == 300
+        assert len(opens) < 2 * 300 + 20
+
+    assert exit_code(forked(again)) == 0
+
+
+def test_without_its_log_copies_are_known_by_their_content(tmp_path, photos, result):
+    apply_labels(result, photos, tmp_path / "out", "copy").log.unlink()
+    assert apply_labels(result, photos, tmp_path / "out", "copy").n_there == 5
+
+
 def test_names_that_differ_in_case_alone_get_numbers_on_every_system(tmp_path):
     source = opened(pictures(tmp_path / "photos", "1/a.png", "2/A.png"))
     apply_labels(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")

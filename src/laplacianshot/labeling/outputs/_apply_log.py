@@ -167,10 +167,10 @@ class ApplyLog:
             raise LabelingError(f"{self.path} is no log of sorting pictures.")
         return [session for session in sessions if session.planned]
 
-    def moved(self) -> set[Path]:
-        """Where pictures were before they were moved to where they are now."""
-        moves = [session for session in self.sessions() if session.how == "move" and not session.undoing]
-        return {step.source for session in moves for step in session.steps if os.path.lexists(step.target)}
+    def placed(self) -> dict[Path, Path]:
+        """Where the runs of the log have put which picture."""
+        kept = [session for session in self.sessions() if not session.undoing]
+        return {step.source: step.target for session in kept for step in session.steps}
 
     def _append(self, *events: dict[str, Any]) -> None:
         # A mark at the beginning ends a line that a kill cut short.

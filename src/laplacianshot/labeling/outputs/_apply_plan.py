@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._apply_log import Session, Step
-from laplacianshot.labeling.outputs._placing import How, free_name, is_placed, numbered
+from laplacianshot.labeling.outputs._placing import FreeNames, How, is_placed, numbered
 from laplacianshot.labeling.outputs.folder_names import folder_names
 from laplacianshot.labeling.result import LabelResult, Skipped
 from laplacianshot.labeling.sources.source import Source
 
 
 def make_plan(
-    result: LabelResult, source: Source, root: Path, how: How, moved: AbstractSet[Path]
+    result: LabelResult, source: Source, root: Path, how: How, earlier: Mapping[Path, Path]
 ) -> tuple[Session, int, list[Skipped]]:
     """What is to be done, how many pictures are where they belong, and which cannot be found.
 
-    ``moved`` are places from which pictures were moved by earlier runs.
+    ``earlier`` says where earlier runs have put pictures.
     """
     names = folder_names(result.classes)
     _check_folders(source, root, how, names.values())
     base = Path(os.path.abspath(source.path))  # noqa: PTH100 - resolve would write down where links lead today
     used = sorted({names[label] for label in result.labels if label})
     session = Session(how, folders=missing_folders([root / name for name in used]))
-    n_there, left, taken = 0, list[Skipped](), set[str]()
+    n_there, left, free = 0, list[Skipped](), FreeNames()
     for name, label in zip(result.ids, result.labels, strict=True):
         if not label:
             continue
         picture, folder = base / name, root / names[label]
+        before = earlier.get(picture)
+        if before is not None and is_placed(how, picture, before) and (how == "move" or before.parent == folder):
+            n_there += 1
+            continue
         try:
             status = picture.lstat()
         except OSError as error:
-            if picture in moved:
-                n_there += 1
-            else:
-                left.append(Skipped(name, error.strerror or type(error).__name__))
+            left.append(Skipped(name, error.strerror or type(error).__name__))
             continue
         if _is_there(how, picture, folder):
             n_there += 1
             continue
-        path = free_name(folder, picture.name, taken)
-        taken.add(str(path).casefold())
+        path = free.choose(folder, picture.name)
         link = os.readlink(picture) if picture.is_symlink() else None  # noqa: PTH115 - its text, not a path
         session.steps.append(Step(name, picture, path, status.st_size, status.st_mtime_ns, link))
     return session, n_there, left

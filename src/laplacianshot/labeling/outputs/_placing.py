@@ -7,7 +7,6 @@ import errno
 import filecmp
 import os
 import shutil
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -105,14 +104,26 @@ def same_content(one: Path, two: Path) -> bool:
         return False
 
 
-def free_name(folder: Path, name: str, taken: AbstractSet[str]) -> Path:
-    """A path in ``folder`` that is neither there nor in ``taken`` (case folded): the name, or with a number."""
-    number = 1
-    while True:
-        path = folder / numbered(name, number)
-        if str(path).casefold() not in taken and not os.path.lexists(path):
-            return path
-        number += 1
+class FreeNames:
+    """Names that are neither there nor handed out before, also where case does not count."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[tuple[Path, str], int] = {}
+
+    def choose(self, folder: Path, name: str) -> Path:
+        """A path in ``folder``: of that name, or with a number behind it."""
+        key = folder, name.casefold()
+        number = self._next.get(key, 1)
+        while True:
+            path = folder / numbered(name, number)
+            number += 1
+            if str(path).casefold() not in self._taken and not os.path.lexists(path):
+                break
+        # A folder may get thousands of pictures of one name.
+        self._next[key] = number
+        self._taken.add(str(path).casefold())
+        return path
 
 
 def numbered(name: str, number: int) -> str:

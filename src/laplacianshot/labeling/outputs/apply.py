@@ -13,8 +13,8 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._apply_log import ApplyLog, Session, Step
 from laplacianshot.labeling.outputs._apply_plan import make_plan, missing_folders
 from laplacianshot.labeling.outputs._placing import (
+    FreeNames,
     How,
-    free_name,
     is_placed,
     place,
     same_content,
@@ -102,8 +102,8 @@ def apply_labels(
     folders = missing_folders([root])
     where.parent.mkdir(parents=True, exist_ok=True)
     with ApplyLog(where, new=True) as book:
-        before, moved = _finish(book, None), book.moved()
-        session, n_there, left = make_plan(result, source, root, how, moved)
+        before = _finish(book, None)
+        session, n_there, left = make_plan(result, source, root, how, book.placed())
         made = Applied(where, 0)
         if session.steps:
             session.folders[:0] = folders
@@ -206,7 +206,7 @@ def _do(book: ApplyLog, session: Session, number: int) -> bool:
             place(session.how, step.source, step.target, session.partial(number))
             return True
         except FileExistsError:
-            step.target = free_name(step.target.parent, step.source.name, set())
+            step.target = FreeNames().choose(step.target.parent, step.source.name)
             book.write_other_target(number, step.target)
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -152,6 +153,27 @@ def test_an_unknown_id_of_the_labels_file_is_named(place, refused):
     folder, truth = place
     write_labels(folder / "labels.csv", {**first_of_each(truth), "not there.png": "box"})
     refused(["label", "photos", "--labels", "labels.csv", "-o", "all.csv"], "not there.png")
+    assert not (folder / "all.csv").exists()
+
+
+def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, environment):
+    folder, _ = place
+    command = [sys.executable, "-m", "laplacianshot", "label", "photos", "--labels", "labels.csv", "-o", "all.csv"]
+    # Enough pictures for the command to be at work when the signal comes; one that has ended by then proves nothing.
+    for copy in range(40):
+        shutil.copytree(folder / "photos" / "more", folder / "photos" / f"more {copy}")
+        for path in (folder / "photos" / f"more {copy}").rglob("*.png"):
+            path.write_bytes(path.read_bytes() + bytes([copy]))
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kept = Path(environment["LAPLACIANSHOT_CACHE"]) / "vectors"
+    before = {path: path.stat().st_size for path in kept.rglob("*")}
+    while {path: path.stat().st_size for path in kept.rglob("*") if path.exists()} == before and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
     assert not (folder / "all.csv").exists()
 
 

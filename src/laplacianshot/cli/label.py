@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import options
+from laplacianshot.cli import INTERRUPTED, options
 from laplacianshot.cli.console import note, progress_bar, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
@@ -184,6 +185,11 @@ def label(
                 cache=not no_cache,
                 watch=watcher(bar),
             )
+    except KeyboardInterrupt:
+        if no_cache:
+            raise
+        print("interrupted: vectors made so far are kept; the same command goes on from there.", file=sys.stderr)
+        return INTERRUPTED
     except (LabelingError, EncoderError, ModuleNotFoundError) as error:
         raise CommandError(str(error)) from error
     outputs: list[Output] = []

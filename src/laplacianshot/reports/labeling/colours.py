@@ -1,8 +1,8 @@
 """Colours of classes: told apart in light and in dark, the same for a class whatever other classes there are.
 
 Colours are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
-first twelve are set by hand and differ in lightness as well as in hue, so that they can be told apart without seeing
-red or green. From there on hues advance by the golden angle, which never comes back near one it has just used, and
+first twelve were found by a search for the largest least distance between any two, on both papers, for full sight and
+for eyes that lack red or green: they differ in lightness as well as in hue. From there on hues advance by the golden angle, which never comes back near one it has just used, and
 lightness goes through three levels. Grey is left to what has no label.
 """
 
@@ -12,19 +12,19 @@ import math
 from dataclasses import dataclass
 
 # Lightness, chroma and hue on white paper.
-_BY_HAND = (
-    (0.56, 0.150, 250.0),  # blue
-    (0.72, 0.160, 60.0),  # orange
-    (0.60, 0.135, 158.0),  # green
-    (0.55, 0.190, 27.0),  # red
-    (0.50, 0.170, 300.0),  # purple
-    (0.74, 0.110, 222.0),  # sky
-    (0.70, 0.150, 350.0),  # pink
-    (0.46, 0.085, 55.0),  # brown
-    (0.77, 0.150, 102.0),  # yellow
-    (0.50, 0.085, 195.0),  # teal
-    (0.68, 0.180, 130.0),  # lime
-    (0.50, 0.200, 335.0),  # magenta
+_FIRST = (
+    (0.55, 0.180, 266.0),  # blue
+    (0.60, 0.146, 56.0),  # orange
+    (0.72, 0.153, 164.0),  # green
+    (0.48, 0.191, 9.0),  # red
+    (0.40, 0.152, 311.0),  # purple
+    (0.78, 0.106, 239.0),  # sky
+    (0.68, 0.156, 339.0),  # pink
+    (0.38, 0.084, 67.0),  # brown
+    (0.78, 0.160, 101.0),  # yellow
+    (0.48, 0.081, 199.0),  # teal
+    (0.56, 0.142, 143.0),  # leaf
+    (0.54, 0.230, 325.0),  # magenta
 )
 _GOLDEN_ANGLE = 180 * (3 - math.sqrt(5))
 _LEVELS = (0.60, 0.48, 0.72)
@@ -49,16 +49,16 @@ def class_colour(code: int) -> ClassColour:
     Examples
     --------
     >>> class_colour(0)
-    ClassColour(light='#1d78c1', dark='#5fa9f1')
+    ClassColour(light='#3f67d9', dark='#6993fc')
     """
     if code < 0:
         return NO_CLASS
-    if code < len(_BY_HAND):
-        lightness, chroma, hue = _BY_HAND[code]
+    if code < len(_FIRST):
+        lightness, chroma, hue = _FIRST[code]
     else:
         lightness, chroma, hue = _LEVELS[code % len(_LEVELS)], _CHROMA, code * _GOLDEN_ANGLE % 360
     # On dark paper all are lighter, and nearer to one another.
-    return ClassColour(oklch_hex(lightness, chroma, hue), oklch_hex(0.42 + 0.53 * lightness, 0.9 * chroma, hue))
+    return ClassColour(oklch_hex(lightness, chroma, hue), oklch_hex(0.33 + 0.64 * lightness, 0.9 * chroma, hue))
 
 
 def oklch_hex(lightness: float, chroma: float, hue: float) -> str:

@@ -13,6 +13,9 @@ from laplacianshot.reports.labeling.map_part import dot
 from laplacianshot.reports.labeling.names import isolated, line, passage
 from laplacianshot.reports.labeling.thumbnails import Thumbnail
 
+# A class of a lower probability is not named beside a better one.
+_POSSIBLE = 0.005
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -72,9 +75,10 @@ class Shown:
         return "" if given else f'<p class="says"><b>{percent(float(self.result.confidence[item]))}</b></p>'
 
     def best_classes(self, item: int, most: int = 2) -> str:
-        """The most probable classes."""
+        """The most probable classes, without those that are out of the question."""
         probabilities = self.result.probabilities[item]
         best = np.argsort(-probabilities, kind="stable")[:most]
+        best = best[(probabilities[best] >= _POSSIBLE) | (np.arange(len(best)) == 0)]
         return "".join(
             self.says(int(code), percent(float(probabilities[code])), other=place > 0)
             for place, code in enumerate(best)
@@ -117,9 +121,11 @@ class Shown:
             tiny = ' class="tiny"' if picture.tiny else ""
             drawn = f'<img{tiny} src="{picture.src}" alt="" decoding="async">'
         title = escape(line(self.result.ids[item], 300))
+        # Of a path its end says most.
+        file = line(self.result.ids[item].rpartition("/")[2])
         return (
             f'<li class="item" title="{title}"><div class="frame">{drawn}{mark}</div>{says}'
-            f'<p class="quiet">{isolated(name)}</p></li>'
+            f'<p class="quiet">{isolated(file)}</p></li>'
         )
 
 

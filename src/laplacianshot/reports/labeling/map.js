@@ -250,7 +250,7 @@
 
   function alone(code) {
     chosen = code;
-    document.querySelectorAll("#map [data-class]").forEach((button) => {
+    document.querySelectorAll("#map-view [data-class]").forEach((button) => {
       button.setAttribute("aria-pressed", String(Number(button.dataset.class) === code));
     });
     const list = $("map-class");
@@ -323,11 +323,11 @@
   $("map-in").addEventListener("click", () => zoom(1.5));
   $("map-out").addEventListener("click", () => zoom(1 / 1.5));
   $("map-all").addEventListener("click", showAll);
-  document.querySelectorAll("#map [data-class]").forEach((button) => {
+  document.querySelectorAll("#map-view [data-class]").forEach((button) => {
     button.addEventListener("click", () => alone(chosen === Number(button.dataset.class) ? null : Number(button.dataset.class)));
   });
   $("map-class")?.addEventListener("change", (event) => alone(event.target.value === "" ? null : Number(event.target.value)));
-  document.querySelectorAll('#map [name="map-colour"]').forEach((radio) => {
+  document.querySelectorAll('#map-view [name="map-colour"]').forEach((radio) => {
     radio.addEventListener("change", () => {
       bySure = radio.value === "sure";
       redraw();

@@ -107,7 +107,7 @@ def map_html(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassI
         for name, text, sign in (("in", "Zoom in", "+"), ("out", "Zoom out", "−"), ("all", "Show all", "⤢"))
     )
     return (
-        f'<div class="map" id="map">\n<div class="map-bar">{colour_by}{_class_list(result, classes)}'
+        f'<div class="map" id="map-view">\n<div class="map-bar">{colour_by}{_class_list(result, classes)}'
         f'<span class="map-tools">{tools}</span></div>\n'
         f'<div class="map-frame"><canvas id="map-canvas" tabindex="0" role="img" aria-label="{escape(label)}"></canvas>'
         '<div id="map-tip" class="map-tip" hidden><canvas></canvas><div><p class="map-text"></p><p class="map-label">'

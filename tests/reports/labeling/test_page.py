@@ -1,0 +1,225 @@
+"""The page of a labelled source, read as a browser reads it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from laplacianshot.reports.labeling import label_page, write_label_report
+from tests.reports.labeling.made_up import HOSTILE, of_pictures, of_texts, result, unlabelled
+
+VOID = {"meta", "img", "br", "input", "link"}
+
+
+class Elements(HTMLParser):
+    """The elements of a page, checked to be closed in order; texts by the path of classes and tags they are in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID and not ("svg" in self.open and tag in ("path", "use", "rect", "line")):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag in ("path", "use", "rect", "line") and self.open[-1] != tag:
+            return
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.text += data
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return of_pictures(tmp_path_factory.mktemp("birds"))
+
+
+@pytest.fixture(scope="module")
+def page(pictures):
+    return label_page(pictures)
+
+
+def section(page, anchor):
+    return page.split(f'id="{anchor}"')[1].split("<h2")[0]
+
+
+def test_the_page_has_a_section_for_everything_there_is(page):
+    Elements(page)
+    titles = re.findall(r'<h2 id="([^"]+)"', page)
+    assert titles == [
+        "map", "next", "disputed", "least-sure", "surest", "rejected", "classes", "sure", "skipped", "run", "reading",
+    ]  # fmt: skip
+
+
+def test_every_number_on_top_is_that_of_the_result(page, pictures):
+    tiles = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page))
+    sure = np.mean([c for c, o in zip(pictures.confidence, pictures.origins, strict=True) if o == "predicted"])
+    assert tiles == {
+        "items": "60",
+        "classes": "3",
+        "labels given": "12",
+        "labels predicted": "45",
+        "of them right, we expect": f"{100 * sure:.1f}%",
+        "fit no class": "3",
+        "given labels disputed": "2",
+        "to label next": "5",
+        "skipped": "1",
+    }
+
+
+def test_pictures_are_inside_the_page(page):
+    images = Elements(page).of("img")
+    assert len(images) > 30
+    assert all(image["src"].startswith("data:image/") for image in images)
+    assert "alt" in images[0]
+
+
+def test_the_page_loads_nothing(page):
+    outside = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert "http:" not in outside
+    assert "https:" not in outside
+    for tag, attributes in Elements(page).tags:
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            target = attributes.get(name) or ""
+            assert target.startswith(("#", "data:image/")) or not target, (tag, target)
+    assert re.findall(r"url\((?!#)", page) == []
+    assert "@import" not in page
+
+
+def test_only_the_scripts_of_the_page_itself_may_run(page):
+    policy = Elements(page).of("meta")[2]
+    assert policy["http-equiv"] == "Content-Security-Policy"
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy["content"]
+    assert "default-src 'none'" in policy["content"]
+    assert not any(name.startswith("on") for _, attributes in Elements(page).tags for name in attributes)
+
+
+def test_links_have_a_target_and_ids_are_unique(page):
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_what_to_label_next_is_numbered_in_order(page, pictures):
+    shown = section(page, "next")
+    assert re.findall(r'class="badge">(\d+)<', shown) == ["1", "2", "3", "4", "5"]
+    assert re.findall(r'<li class="item" title="([^"]+)"', shown) == [pictures.ids[i] for i in pictures.suggested]
+
+
+def test_a_disputed_label_is_shown_with_what_the_neighbours_say(page, pictures):
+    names = re.findall(r"<bdi>([^<]+)</bdi>", section(page, "disputed"))
+    said = {tuple(names[start : start + 3]) for start in (0, 3)}
+    classes, ids = pictures.classes, pictures.ids
+    assert said == {(classes[pictures.codes[i]], classes[pictures.disputes[i]], ids[i]) for i in (0, 1)}
+
+
+def test_skipped_items_are_named_with_the_reason(page):
+    shown = section(page, "skipped")
+    assert "broken &lt;b&gt;.png" in shown
+    assert "the file is empty" in shown
+
+
+def test_hostile_names_of_files_and_classes_are_text(tmp_path):
+    names = tuple(name.replace("/", "_") for name in HOSTILE)
+    found = of_pictures(tmp_path, 60, names)
+    harmless = Elements(label_page(found))
+    found = replace(result(60, HOSTILE[:3]), source=found.source, ids=found.ids, rows=found.rows)
+    elements = Elements(label_page(found))
+    assert len(elements.of("script")) == len(harmless.of("script")) == 2
+    assert HOSTILE[0] in elements.text
+    titles = [item.get("title", "") for item in elements.of("li")]
+    assert any("alert(1)" in title for title in titles)
+    assert any("new␊line" in title for title in titles)
+
+
+def test_a_file_name_that_is_no_text_can_be_shown(tmp_path):
+    found = of_pictures(tmp_path, 60)
+    odd = ("\udcff\udcfe.png", *found.ids[1:])
+    label_page(replace(found, ids=odd)).encode("utf-8")
+
+
+def test_sentences_are_shown_as_text(tmp_path):
+    found = of_texts(tmp_path, 60, ('A "quoted"\n<b>sentence</b>', "x" * 5000))
+    elements = Elements(label_page(found))
+    assert 'A "quoted" <b>sentence</b>' in elements.text
+    assert "x" * 270 in elements.text
+    assert "x" * 290 not in elements.text
+    assert elements.of("img") == []
+
+
+def test_rows_of_numbers_are_shown_by_their_names():
+    page = label_page(result())
+    assert 'class="items rows"' in page
+    assert Elements(page).of("img") == []
+
+
+def test_before_the_first_label_there_is_what_to_label_first():
+    page = label_page(unlabelled())
+    Elements(page)
+    assert re.findall(r'<h2 id="([^"]+)"', page) == ["map", "next", "skipped", "run", "reading"]
+    assert "%</dd>" not in page
+
+
+def test_without_vectors_there_is_neither_map_nor_script():
+    page = label_page(result(with_vectors=False))
+    Elements(page)
+    assert "<script" not in page
+    assert "canvas" not in page.split("</style>")[1]
+
+
+def test_notes_and_a_graph_that_did_not_settle_are_told():
+    page = label_page(replace(result(), converged=False, notes=("No item of <x> can be read.",)))
+    assert "stopped before it settled" in page
+    assert '<p class="warning">No item of &lt;x&gt; can be read.</p>' in page
+
+
+def test_the_report_is_one_file_and_the_same_each_time(tmp_path, pictures):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_label_report(pictures, tmp_path / name)
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["index.html"]
+    assert (tmp_path / "one" / "index.html").read_bytes() == (tmp_path / "two" / "index.html").read_bytes()
+
+
+def test_whoever_waits_is_told_what_is_done(pictures):
+    told = []
+
+    def watch(what):
+        told.append(what)
+        return lambda done, total: told.append((done, total))
+
+    label_page(pictures, watch=watch)
+    assert told[:2] == ["Map", "Pictures"]
+    assert (60, 60) in told
+    assert told[-1] == "Page"
+
+
+def test_many_items_of_many_classes_make_a_page_of_bounded_length():
+    classes = tuple(f"class {c}" for c in range(1000))
+    found = result(20_000, classes, with_vectors=False)
+    texts = label_page(found)
+    assert len(texts) < 2_000_000
+    assert "The 240 largest of 1,000 classes." in texts

@@ -1,15 +1,35 @@
-"""What to label next: items that stand for many others about which little is known yet."""
+"""What to label next: items that stand for many others about which little is known yet.
+
+Where labels are few, the items a model is least sure of are poor choices: they are odd ones, alike, and tell little of
+the rest, while whole classes nobody has labelled yet are taken for others with confidence. Covering the items comes
+first. An item i covers its neighbours on the graph and theirs::
+
+    K = min(1, c (W + W^2)),    K_ii = 1
+
+with W the normalised affinity and c such that a typical edge has ``K = reach``. What item j still needs is::
+
+    need_j = (floor + (1 - floor) (1 - max_c p_jc)) prod_{i labelled or chosen} (1 - K_ij)
+
+and the next suggestion is the one that covers the most need, ``argmax_i sum_j K_ij need_j``: the greedy maximum of a
+monotone submodular function, so within 1 - 1/e of the best choice of as many items.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.affinity import knn_affinity
+from laplacianshot.inference.affinity import knn_affinity, normalize
 
-# Neighbours of an item where the caller has no graph.
-_NEIGHBORS = 10
+# Cover that a typical edge gives, and what an item that is certain needs against one that is not.
+REACH = 0.6
+FLOOR = 0.5
+# Neighbours of an item at least and at most, where the caller has no graph.
+_LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
+# Covered items keep this share of their need, so that those covered once stand behind those covered twice.
+_LEAST_LEFT = 1e-6
 
 
 def suggest(
@@ -20,7 +40,7 @@ def suggest(
     Parameters
     ----------
     rows : array of shape (n, D)
-        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
+        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``. Read only without a graph.
     probabilities : array of shape (n, C)
         Of each class; rows of labelled items are not read.
     codes : int array of shape (n,)
@@ -28,16 +48,20 @@ def suggest(
     n_suggestions : int
         How many; at most as many as there are unlabelled items.
     affinity : csr_array of shape (n, n), optional
-        Graph between the items, such as ``model.affinity_``; neighbours are sought if it is not given.
+        Symmetric, normalised: ``model.affinity_``. Nearest neighbours are sought if it is not given.
 
     Returns
     -------
     int array of shape (min(n_suggestions, unlabelled),)
         Positions in ``rows``.
     """
-    need = 1 - np.asarray(probabilities, dtype=np.float64).max(axis=1)
-    need[codes >= 0] = 0
-    return _cover(_kernel(rows, affinity), need, codes, n_suggestions)
+    free = codes < 0
+    wanted = min(n_suggestions, int(free.sum()))
+    if wanted <= 0:
+        return np.zeros(0, dtype=np.int64)
+    unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
+    need = np.where(free, FLOOR + (1 - FLOOR) * unsure, 0)
+    return _cover(_kernel(rows, affinity, wanted), need, free, wanted)
 
 
 def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
@@ -48,7 +72,9 @@ def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | 
     rows : array of shape (n, D)
         Items as ``transform_features(X, "cl2", base_mean(X))``.
     n_suggestions : int
+        How many; the number of classes, or a few times as many, is a good start.
     affinity : csr_array of shape (n, n), optional
+        Symmetric, normalised.
 
     Returns
     -------
@@ -56,28 +82,44 @@ def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | 
         Positions in ``rows``, the most useful first.
     """
     n = len(rows)
-    return _cover(_kernel(rows, affinity), np.ones(n), np.full(n, -1), n_suggestions)
+    wanted = min(n_suggestions, n)
+    if wanted <= 0:
+        return np.zeros(0, dtype=np.int64)
+    return _cover(_kernel(rows, affinity, wanted), np.ones(n), np.ones(n, dtype=bool), wanted)
 
 
-def _kernel(rows: Floats, affinity: sp.csr_array | None) -> sp.csr_array:
-    graph = knn_affinity(rows, min(_NEIGHBORS, max(0, len(rows) - 1))) if affinity is None else affinity
-    graph = sp.csr_array(graph + sp.identity(len(rows), format="csr"))
-    scale = np.asarray(graph.sum(axis=1)).ravel()
-    return sp.csr_array(graph / scale[:, None])
+def _kernel(rows: Floats, affinity: sp.csr_array | None, n_suggestions: int) -> sp.csr_array:
+    """K (n, n), symmetric, with ones on the diagonal."""
+    n = len(rows)
+    if affinity is None:
+        # As the default recipe, were each suggestion of a class of its own.
+        k = round(max(0.0, n / n_suggestions - 1) ** 0.5)
+        affinity = normalize(knn_affinity(rows, min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)))
+    W = affinity.astype(np.float32)
+    kernel = sp.csr_array(W @ W + W)
+    typical = float(np.median(W.data)) if W.nnz else 1.0
+    kernel.data = np.minimum(kernel.data * np.float32(REACH / (typical or 1.0)), np.float32(1))
+    kernel.setdiag(1)
+    return kernel
 
 
-def _cover(kernel: sp.csr_array, need: Floats, codes: Ints, n_suggestions: int) -> Ints:
-    """Greedily the items whose neighbours need a label most, each choice lowering the need around it."""
-    need = need.copy()
-    free = codes < 0
-    columns = kernel.T.tocsr()
-    chosen: list[int] = []
-    for _ in range(min(n_suggestions, int(free.sum()))):
-        gain = np.where(free, columns @ need, -np.inf)
-        best = int(gain.argmax())
-        chosen.append(best)
+def _cover(kernel: sp.csr_array, need: Floats, free: NDArray[np.bool_], wanted: int) -> Ints:
+    """Greedily the ``wanted`` free items that cover the most need, after what is not free has covered its part."""
+    taken = np.flatnonzero(~free)
+    if len(taken):
+        covered = kernel[taken].tocoo()
+        left = np.log(np.maximum(1 - covered.data.astype(np.float64), _LEAST_LEFT))
+        need = need * np.exp(np.bincount(covered.col, left, minlength=len(need)))
+    free = free.copy()
+    gain = kernel @ need
+    chosen = np.empty(wanted, dtype=np.int64)
+    for rank in range(wanted):
+        best = int(np.argmax(np.where(free, gain, -np.inf)))
+        chosen[rank] = best
         free[best] = False
-        need[best] = 0
-        near = slice(columns.indptr[best], columns.indptr[best + 1])
-        need[columns.indices[near]] *= 1 - columns.data[near] / columns.data[near].max()
-    return np.array(chosen, dtype=np.int64)
+        near = slice(kernel.indptr[best], kernel.indptr[best + 1])
+        items = kernel.indices[near]
+        met = need[items] * np.minimum(kernel.data[near], 1 - _LEAST_LEFT)
+        need[items] -= met
+        gain -= kernel[items].T @ met
+    return chosen

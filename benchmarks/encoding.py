@@ -1,7 +1,8 @@
 """What reading and keeping cost beside the network: items a second of encode_items and of bare ONNX Runtime sessions.
 
-In each round, one after another on the same items: a bare session fed ready arrays, at the same batch, once as one call
-on all threads and once as one call a thread; encode_items from files (or texts) into an empty cache, and again from it.
+In each round, one after another on the same items: a bare session fed ready arrays, as one call on all threads and as
+one call a thread, in batches and in the runs that our encoder makes of them; encode_items from files (or texts) into an
+empty cache, and again from it.
 Other work on the machine slows all of a round, so what is to be trusted is a ratio within rounds; figures are medians.
 The CPU time of the process is given too.
 
@@ -20,7 +21,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -108,15 +109,13 @@ def bare_session(encoder: Any, threads: int) -> Callable[[Any], Any]:
     return lambda batch: session.run(None, {name: batch})[0]
 
 
-def ready_batches(encoder: Encoder, items: Any) -> list[Any]:
-    """What the network reads, all of it in memory, in the batches of encode_items."""
+def ready_runs(encoder: Encoder, items: Any, batch: int) -> list[Any]:
+    """What the network reads, all of it in memory: at most ``batch`` pictures, or texts of equal length, a run."""
     prepared = [encoder.prepare(items.load(i)) for i in range(len(items))]
-    batches: list[Any] = []
-    for start in range(0, len(prepared), encoder.batch_size):
-        part = prepared[start : start + encoder.batch_size]
-        runs = runs_of_equal_length(part) if encoder.kind == "texts" else [np.arange(len(part))]
-        batches += [np.stack([part[place] for place in run]) for run in runs]
-    return batches
+    if encoder.kind == "pictures":
+        return [np.stack(prepared[start : start + batch]) for start in range(0, len(prepared), batch)]
+    parts = [prepared[start : start + encoder.batch_size] for start in range(0, len(prepared), encoder.batch_size)]
+    return [np.stack([part[place] for place in places]) for part in parts for places in runs_of_equal_length(part)]
 
 
 class Clock:
@@ -133,50 +132,54 @@ class Clock:
         self.rates.setdefault(name, []).append(self._count / (time.perf_counter() - wall))
         self.cpu.setdefault(name, []).append(1e3 * (time.process_time() - cpu) / self._count)
 
-    def summary(self, bares: Sequence[str]) -> dict[str, dict[str, float]]:
+    def summary(self) -> dict[str, dict[str, float]]:
+        bare = [rates for name, rates in self.rates.items() if name.startswith("bare")]
+        best = [max(rates) for rates in zip(*bare, strict=True)]
         return {
             name: {
                 "rate": statistics.median(rates),
                 "cpu_ms": statistics.median(self.cpu[name]),
-                **{
-                    f"over {bare}": statistics.median(a / b for a, b in zip(rates, self.rates[bare], strict=True))
-                    for bare in bares
-                },
+                "over_first": statistics.median(a / b for a, b in zip(rates, bare[0], strict=True)),
+                "over_best": statistics.median(a / b for a, b in zip(rates, best, strict=True)),
             }
             for name, rates in self.rates.items()
         }
 
 
 def measure(encoder: Any, items: Any, rounds: int, threads: int, workers: int | None) -> dict[str, dict[str, float]]:
-    batches = ready_batches(encoder, items)
     one_call, calls = bare_session(encoder, threads), bare_session(encoder, 1)
-    names = (f"bare, one call on {threads} threads", f"bare, {threads} calls on one thread each")
     clock = Clock(len(items))
 
-    def run_one() -> None:
-        for batch in batches:
-            one_call(batch)
+    def in_turn(runs: list[Any]) -> None:
+        for run in runs:
+            one_call(run)
 
-    def run_several() -> None:
+    def at_once(runs: list[Any]) -> None:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(calls, batches))
+            list(pool.map(calls, runs))
 
-    for batch in batches[:2]:
-        one_call(batch), calls(batch)
+    sizes = (encoder.batch_size, 1) if encoder.kind == "pictures" else (0,)
+    bare: list[tuple[str, Callable[[], object]]] = []
+    for size in sizes:
+        runs = ready_runs(encoder, items, size)
+        what = f", batches of {size}" if size else ""
+        bare.append((f"bare, one call on {threads} threads{what}", partial(in_turn, runs)))
+        bare.append((f"bare, {threads} calls at once{what}", partial(at_once, runs)))
+        in_turn(runs[:2])
+        at_once(runs[:2])
     encoder.encode([encoder.prepare(items.load(0))])
     for number in range(rounds):
-        runs: list[tuple[str, Callable[[], object]]]
         with tempfile.TemporaryDirectory() as cache:
-            runs = [
-                (names[0], run_one),
-                (names[1], run_several),
-                ("encode_items", partial(encode_items, items, encoder, cache, workers=workers)),
-            ]
+            order: list[tuple[str, Callable[[], object]]]
+            order = [*bare, ("encode_items", partial(encode_items, items, encoder, cache, workers=workers))]
             # Another one first each time: nobody always follows the same.
-            for name, run in [*runs[number % 3 :], *runs[: number % 3]]:
+            turn = number % len(order)
+            for name, run in [*order[turn:], *order[:turn]]:
                 clock.time(name, run)
             clock.time("encode_items, cached", partial(encode_items, items, encoder, cache))
-    return clock.summary(names)
+    order_of_rows = [*(name for name, _ in bare), "encode_items", "encode_items, cached"]
+    clock.rates = {name: clock.rates[name] for name in order_of_rows}
+    return clock.summary()
 
 
 def main() -> None:
@@ -206,12 +209,12 @@ def main() -> None:
                 photographs(folder, options.items, options.width, options.height)
             items = Folder(folder)
         results = measure(encoder, items, options.rounds, options.threads, options.workers)
-    print(f"{encoder.name}: {len(items)} items, batches of {encoder.batch_size}, {options.threads} threads, medians of")
-    print(f"{options.rounds} rounds; items a second, CPU milliseconds an item, and ratios of the rates within rounds\n")
-    print(f"{'':42s} {'items/s':>9s} {'CPU ms':>8s} {'to one call':>12s} {'to several':>11s}")
+    print(f"{encoder.name}: {len(items)} items, {options.threads} threads, medians of {options.rounds} rounds;")
+    print("items a second, CPU milliseconds an item, and ratios of rates within rounds to bare sessions\n")
+    print(f"{'':42s} {'items/s':>9s} {'CPU ms':>8s} {'to first':>9s} {'to best':>8s}")
     for name, row in results.items():
-        print(f"{name:42s} {row['rate']:9.1f} {row['cpu_ms']:8.2f}", end="")
-        print("".join(f" {row[key]:11.3f}" for key in row if key.startswith("over")))
+        line = f"{name:42s} {row['rate']:9.1f} {row['cpu_ms']:8.2f}"
+        print(line if "cached" in name else f"{line} {row['over_first']:9.3f} {row['over_best']:8.3f}")
     if options.output is not None:
         options.output.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -2,8 +2,9 @@
 
 Colours are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
 first twelve were found by a search for the largest least distance between any two, on both papers, for full sight and
-for eyes that lack red or green: they differ in lightness as well as in hue. From there on hues advance by the golden angle, which never comes back near one it has just used, and
-lightness goes through three levels. Grey is left to what has no label.
+for eyes that lack red or green: they differ in lightness as well as in hue. From there on hues advance by the golden
+angle, which never comes back near one it has just used, and lightness goes through three levels. Grey is left to what
+has no label.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def skipped_table(skipped: Sequence[Skipped]) -> Table:
 def run_tables(result: LabelResult) -> list[Table]:
     """What was asked for, and the time it took."""
     settings = tuple(
-        row(line(str(name)), line(str(value), 200)) for name, value in result.settings.items() if value is not None
+        row(line(str(name)), line(_word(value), 200)) for name, value in result.settings.items() if value is not None
     )
     stages = tuple(row(line(stage.name), f"{stage.seconds:.2f}") for stage in result.stages)
     tables = [
@@ -70,3 +70,9 @@ def run_tables(result: LabelResult) -> list[Table]:
         Table("Time", ("Stage", "Seconds"), stages),
     ]
     return [table for table in tables if table.rows]
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

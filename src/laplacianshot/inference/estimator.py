@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,20 +15,34 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
+from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
 from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.labels import encode_labels
-from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, RecipeName
-from laplacianshot.inference.solve import Solution, Task, solve_default, solve_paper, solve_reference
+from laplacianshot.inference.recipes import (
+    LARGE_ASSIGNMENTS,
+    LARGE_ROWS,
+    PUBLISHED_LAM,
+    PUBLISHED_NEIGHBORS,
+    DefaultConstants,
+    RecipeName,
+)
+from laplacianshot.inference.solve import Fitted, Solution, Task, solve_default, solve_paper, solve_reference
 from laplacianshot.inference.transforms import Transform, transform_features, working_dtype
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+
+if TYPE_CHECKING:
+    from laplacianshot.scale.plan import LargePlan
 
 BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
 
 
 _DTYPES = [np.float64, np.float32, np.float16]
+# Entries of X from which on it is checked in blocks of rows.
+_BLOCKS_FROM = 2**24
+_CHECKED_ROWS = 4096
 
 
 class _HiddenParameter:
@@ -44,6 +60,20 @@ class _HiddenParameter:
 
     def __set__(self, instance: object, value: Any) -> None:
         instance.__dict__[self._name] = value
+
+
+class _GraphWhenAsked:
+    """``affinity_`` of a large fit: made from the fitted graph when it is first read, as it takes as much memory again.
+
+    A small fit stores it, and what an instance stores comes before this.
+    """
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        graph = None if instance is None else instance.__dict__.get("_graph")
+        if graph is None:
+            raise AttributeError("affinity_ is known after fit.")
+        instance.affinity_ = graph.affinity
+        return instance.affinity_
 
 
 class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -72,19 +102,26 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     balanced : bool
         Default recipe only: the unlabelled rows are known to hold as many of each class.
     graph : "auto" or scipy sparse matrix of shape (n, n)
-        Exact nearest neighbours, or affinities >= 0 between the rows of X. The default recipe and the paper take the
-        symmetric part ``(W + W^T)/2``; the reference takes it as it is.
+        Nearest neighbours, or affinities >= 0 between the rows of X. The default recipe and the paper take the
+        symmetric part ``(W + W^T)/2``; the reference takes it as it is. Neighbours are exact; the default recipe finds
+        those of large sets approximately (:mod:`laplacianshot.scale`), and says how well in ``graph_recall_``.
     max_iter : int, optional
         Most updates. None: the recipe's own.
     tol : float
         Relative change at which updates stop.
+    memory : int, float or str, optional
+        Most bytes that ``fit`` may take beyond X, such as ``"8GB"``. MemoryError before the work starts where that is
+        too little. None: no limit.
+    reduce : int, optional
+        Default recipe on a large set only: seek neighbours among so many principal components of the rows.
 
     Attributes
     ----------
     transduction_ : array of shape (n,)
         A label for every row of X; labelled rows keep theirs.
     label_distributions_ : array of shape (n, C)
-        How much each class claims each row; certainty for labelled rows.
+        How much each class claims each row; certainty for labelled rows. A ``csr_array`` of the largest entries where
+        rows and classes are too many for all of them.
     classes_ : array of shape (C,)
     prototypes_ : array of shape (C, D)
         In transformed space.
@@ -96,6 +133,12 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Squared distances of the unlabelled rows to the prototypes (paper, reference).
     affinity_ : csr_array
         The graph: over all rows of X (default) or over the unlabelled ones (paper, reference).
+    graph_recall_ : float
+        Share of the true neighbours that the graph has, measured on a sample of rows; 1 for an exact or given graph.
+    graph_report_ : GraphReport
+        How neighbours were found (large sets).
+    dropped_mass_ : float
+        Largest mean mass, over the updates, that a row lost to entries not kept; 0 where all are.
     n_iter_ : int
     converged_ : bool
     lam_ : float
@@ -115,6 +158,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     transform = _HiddenParameter()
+    affinity_ = _GraphWhenAsked()
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recipe": [StrOptions({"default", "paper", "reference"})],
@@ -127,6 +171,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "graph": [StrOptions({"auto"}), "sparse matrix"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "memory": [Interval(Real, 0, None, closed="neither"), str, None],
+        "reduce": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
@@ -142,6 +188,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         graph: Any = "auto",
         max_iter: int | None = None,
         tol: float = TOLERANCE,
+        memory: int | float | str | None = None,
+        reduce: int | None = None,
     ) -> None:
         self.recipe = recipe
         self.transform = transform
@@ -153,6 +201,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.graph = graph
         self.max_iter = max_iter
         self.tol = tol
+        self.memory = memory
+        self.reduce = reduce
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name, as given to the constructor."""
@@ -202,6 +252,17 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        return self._fit(X, y)
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        watch: Callable[[str], Callable[[int, int], object]] | None = None,
+        checkpoint: Path | None = None,
+    ) -> Self:
+        """``fit``, telling ``watch`` of its stages and keeping finished ones in ``checkpoint`` (large sets)."""
         self._validate_params()
         self._check_choices()
         if y is None:
@@ -209,8 +270,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
             )
         # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
-        features: Floats = check_array(X, dtype=_DTYPES, estimator=self, input_name="X")
-        _check_size(features)
+        features = self._checked(X)
         check_consistent_length(features, y)
         encoded = encode_labels(y)
         if len(encoded.classes) < 2:
@@ -218,30 +278,32 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
                 "(-1, NaN, None and '' mean unlabelled.)"
             )
-        labelled = np.flatnonzero(encoded.codes >= 0)
-        unlabelled = np.flatnonzero(encoded.codes < 0)
-        center = self._center(features, encoded.codes, len(encoded.classes))
-        solution = self._solve(features, center, encoded.codes, labelled, unlabelled, len(encoded.classes))
+        n_classes = len(encoded.classes)
+        plan = self._large_plan(features.shape, encoded.codes, n_classes, working_dtype(features).itemsize)
+        center = self._center(features, encoded.codes, n_classes)
+        if plan is None:
+            fitted = self._solve(features, center, encoded.codes, n_classes).of_all_rows(encoded.codes)
+        else:
+            fitted = self._solve_large(features, center, encoded.codes, n_classes, plan, watch, checkpoint)
 
         validate_data(self, X, skip_check_array=True)
         self.center_ = center
         self._fitted_transform = self._transform
         self.classes_: Labels = encoded.classes
-        self.label_distributions_: Floats = np.zeros((len(features), len(self.classes_)), solution.assignments.dtype)
-        self.label_distributions_[labelled, encoded.codes[labelled]] = 1
-        self.label_distributions_[unlabelled] = solution.assignments
-        self.transduction_: Labels = self.classes_[self.label_distributions_.argmax(axis=1)]
-        self.prototypes_ = solution.prototypes
-        self.objective_ = solution.objective
-        self.n_iter_ = len(solution.objective)
-        self.converged_ = solution.converged
-        self.lam_ = solution.lam
-        self.affinity_ = solution.affinity
-        for name, value in (("bound_", solution.bound), ("unary_", solution.unary)):
+        self.label_distributions_ = fitted.distributions
+        self.transduction_: Labels = self.classes_[fitted.labels]
+        self.prototypes_ = fitted.prototypes
+        self.objective_ = fitted.objective
+        self.n_iter_ = len(fitted.objective)
+        self.converged_ = fitted.converged
+        self.lam_ = fitted.lam
+        self.graph_recall_ = fitted.graph_recall
+        self.dropped_mass_ = fitted.dropped_mass
+        for name in ("affinity_", "bound_", "unary_", "graph_report_", "_graph"):
             self.__dict__.pop(name, None)
-            if value is not None:
-                setattr(self, name, value)
-        self._rule = solution.rule
+        for name, value in fitted.extras.items():
+            setattr(self, name, value)
+        self._rule = fitted.rule
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -255,7 +317,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features: Floats = validate_data(self, X, reset=False, dtype=_DTYPES)
         _check_size(features)
-        return self._rule(transform_features(features, self._fitted_transform, self.center_))
+        probabilities: Floats = self._rule(transform_features(features, self._fitted_transform, self.center_))
+        return probabilities
 
     def predict(self, X: ArrayLike) -> Labels:
         """The most probable class of each row, (m,)."""
@@ -268,6 +331,31 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen: Transform = self.__dict__["transform"]
         return chosen
 
+    def _checked(self, X: ArrayLike) -> Floats:
+        """Finite numbers in two dimensions, or an error. Many of them are looked at block by block, never copied."""
+        if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _DTYPES and X.size > _BLOCKS_FROM):
+            features: Floats = check_array(X, dtype=_DTYPES, estimator=self, input_name="X")
+            _check_size(features)
+            return features
+        rows = np.asarray(X)
+        blocks = row_blocks(len(rows), _CHECKED_ROWS)
+
+        def check(_: int, start: int, stop: int) -> None:
+            block = rows[start:stop]
+            if block.dtype == np.float16:
+                # The bits of infinity and NaN are the largest; comparing halves themselves is slow.
+                sound = bool((block.view(np.uint16) & 0x7FFF).max() < 0x7C00)
+            else:
+                sound = bool(np.isfinite(block.max()) and np.isfinite(block.min()))
+            if not sound:
+                check_array(block, dtype=_DTYPES, estimator=self, input_name="X")
+            if block.dtype != np.float16:
+                _check_size(block)
+
+        with Workers(rows.size) as workers:
+            workers.run(check, blocks)
+        return rows
+
     def _check_choices(self) -> None:
         """Refuse parameters that belong to another recipe: they would silently do nothing."""
         if self.recipe == "default" and self.rectify is not None:
@@ -276,6 +364,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.recipe != "default" and self.balanced:
             raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={self.recipe!r}.")
+        if self.recipe != "default" and self.reduce is not None:
+            raise ValueError(f"reduce belongs to recipe='default'; leave it None with recipe={self.recipe!r}.")
         if self._transform != "cl2" and self.base_mean is not None:
             raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={self._transform!r}.")
 
@@ -288,15 +378,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return mean_of_rows(features[codes >= 0] if self.base_mean == "support" else features)
         return given_center(self.base_mean, features.shape[1])
 
-    def _solve(
-        self,
-        features: Floats,
-        center: Floats | None,
-        codes: Ints,
-        labelled: Ints,
-        unlabelled: Ints,
-        n_classes: int,
-    ) -> Solution:
+    def _solve(self, features: Floats, center: Floats | None, codes: Ints, n_classes: int) -> Solution:
+        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         order = np.concatenate([labelled, unlabelled])
         nodes = transform_features(features, self._transform, center, rows=order)
         graph = None
@@ -319,6 +402,47 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rectify=True if self.rectify is None else self.rectify,
             **limits,
         )
+
+    def _constants(self, codes: Ints, n_classes: int) -> DefaultConstants:
+        """Those of the default recipe for this task, with the user's choices."""
+        n_query = int(np.count_nonzero(codes < 0))
+        constants = DefaultConstants.for_task(len(codes) - n_query, n_query, n_classes, balanced=self.balanced)
+        return constants.with_choices(lam=self.lam, n_neighbors=self.n_neighbors, max_rounds=self.max_iter)
+
+    def _large_plan(self, shape: tuple[int, int], codes: Ints, n_classes: int, itemsize: int) -> LargePlan | None:
+        """How a task that is too large for the plain way is solved, None for others; MemoryError if none fits."""
+        n, n_query = len(codes), int(np.count_nonzero(codes < 0))
+        can_be_large = self.recipe == "default" and not sp.issparse(self.graph)
+        large = can_be_large and (n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
+        if self.memory is None and not large:
+            return None
+        # Here, as small tasks need none of it.
+        from laplacianshot.scale.plan import plan_fit
+
+        k = self._constants(codes, n_classes).n_neighbors if self.recipe == "default" else PUBLISHED_NEIGHBORS
+        return plan_fit(
+            (n, n_query, n_classes, shape[1], k),
+            can_be_large=can_be_large,
+            memory=self.memory,
+            reduce=self.reduce,
+            itemsize=itemsize,
+        )
+
+    def _solve_large(
+        self,
+        features: Floats,
+        center: Floats | None,
+        codes: Ints,
+        n_classes: int,
+        plan: LargePlan,
+        watch: Callable[[str], Callable[[int, int], object]] | None,
+        checkpoint: Path | None,
+    ) -> Fitted:
+        from laplacianshot.scale.solve import LargeTask, solve_large
+
+        constants = self._constants(codes, n_classes)
+        task = LargeTask(features, codes, n_classes, self._transform, center, constants, plan)
+        return solve_large(task, tol=self.tol, watch=watch, checkpoint=checkpoint)
 
 
 def given_center(base_mean: ArrayLike, n_features: int) -> Floats:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -82,6 +84,57 @@ class Solution:
     rule: InductiveRule
     bound: Floats | None = None
     unary: Floats | None = None
+
+    def of_all_rows(self, codes: Ints) -> Fitted:
+        """The same for all rows: given classes (n,) in ``0..C-1`` where there are any, -1 for the queries."""
+        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        distributions = np.zeros((len(codes), self.assignments.shape[1]), self.assignments.dtype)
+        distributions[labelled, codes[labelled]] = 1
+        distributions[unlabelled] = self.assignments
+        extras = {"affinity_": self.affinity, "bound_": self.bound, "unary_": self.unary}
+        return Fitted(
+            distributions,
+            distributions.argmax(axis=1),
+            self.prototypes,
+            self.objective,
+            self.converged,
+            self.lam,
+            self.rule,
+            {name: value for name, value in extras.items() if value is not None},
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted:
+    """What an estimator keeps of a solution.
+
+    Attributes
+    ----------
+    distributions : array or csr_array of shape (n, C)
+        For all rows, certainty for labelled ones.
+    labels : int array of shape (n,)
+    prototypes : array of shape (C, D)
+    objective : array of shape (n_iter,)
+    converged : bool
+    lam : float
+    rule : callable
+        Transformed rows (m, D) to assignments (m, C).
+    extras : mapping of str to object
+        What only some solutions have, by the estimator's name for it.
+    graph_recall : float
+    dropped_mass : float
+    """
+
+    distributions: Any
+    labels: Ints
+    prototypes: Floats
+    objective: Floats
+    converged: bool
+    lam: float
+    rule: Any
+    extras: Mapping[str, Any]
+    graph_recall: float = 1.0
+    dropped_mass: float = 0.0
 
 
 def solve_default(

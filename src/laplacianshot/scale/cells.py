@@ -44,8 +44,8 @@ class CellIndex:
         First row of each part; a part is a cell, or a piece of a cell that is too large.
     parts : int array of shape (n_cells + 1,)
         First part of each cell.
-    probes : int array of shape (n, n_probes)
-        The cells nearest to each row, the nearest first: its own.
+    n_probes : int
+        How many of the nearest cells a row is sought in.
     """
 
     rows: Rows
@@ -53,13 +53,20 @@ class CellIndex:
     centroids: Floats
     starts: Ints
     parts: Ints
-    probes: Ints
+    n_probes: int
 
     @classmethod
     def build(
         cls, rows: Rows, centroids: Floats, n_probes: int, *, progress: Callable[[int, int], object] | None = None
-    ) -> CellIndex:
-        """Sort rows into the cells of ``centroids`` (n_cells, D), to be searched in ``n_probes`` cells each."""
+    ) -> tuple[CellIndex, Ints]:
+        """Sort rows into the cells of ``centroids`` (n_cells, D).
+
+        Returns
+        -------
+        CellIndex
+        int array of shape (n, n_probes)
+            The cells nearest to each row of the index, the nearest first: its own.
+        """
         probes = nearest_centroids(rows, centroids, n_probes, progress=progress)
         n_cells = len(centroids)
         own = probes[:, 0]
@@ -72,13 +79,19 @@ class CellIndex:
         firsts = np.repeat(np.cumsum(counts) - counts, pieces)
         starts = firsts + within * np.repeat(counts, pieces) // np.repeat(pieces, pieces)
         starts = np.concatenate([starts, [len(rows)]])
-        return cls(rows.ordered(order), order, centroids, starts, parts, probes[order])
+        return cls(rows.ordered(order), order, centroids, starts, parts, probes.shape[1]), probes[order]
 
     def neighbors(
-        self, n_neighbors: int, *, distances: bool = True, progress: Callable[[int, int], object] | None = None
+        self,
+        n_neighbors: int,
+        probes: Ints,
+        *,
+        distances: bool = True,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Neighbors:
-        """Neighbours of each row, both by their positions in ``rows``: (n, k), -1 where fewer were seen.
+        """Neighbours of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
 
+        -1 where fewer were seen.
         Squared distances come along if they are wanted; else that array has no columns.
         """
         n, k = len(self.rows), n_neighbors
@@ -88,7 +101,7 @@ class CellIndex:
 
         def search(_: int, start: int, stop: int) -> None:
             queries = self.rows[start:stop]
-            part_of = self._parts_to_search(np.arange(start, stop), self.probes[start:stop])
+            part_of = self._parts_to_search(np.arange(start, stop), probes[start:stop])
             keys, ids = self._search(queries, part_of, k, start, indices.dtype)
             indices[start:stop] = ids
             if distances:
@@ -105,7 +118,7 @@ class CellIndex:
         n, k = len(X), min(n_neighbors, len(self.rows))
         indices = np.empty((n, k), dtype=np.int32 if len(self.rows) < 2**31 else np.int64)
         squares = np.empty((n, k), dtype=np.float32)
-        probes = nearest_centroids(X, self.centroids, self.probes.shape[1])
+        probes = nearest_centroids(X, self.centroids, self.n_probes)
 
         def search(_: int, start: int, stop: int) -> None:
             queries = X[start:stop]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
@@ -46,7 +47,7 @@ class NodeGraph:
         return sp.csr_array(sp.coo_array((self.weights, (rows, self.nodes[self.indices])), shape=(n, n)))
 
 
-def node_graph(order: Ints, lists: Ints, is_query: Ints) -> NodeGraph:
+def node_graph(order: Ints, lists: Ints, is_query: NDArray[np.bool_]) -> NodeGraph:
     """The graph of directed neighbour lists, which are overwritten.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy as np
 from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
+from laplacianshot.inference.recipes import LARGE_ROWS
 from laplacianshot.scale.budget import MemoryPlan, parse_bytes
 from laplacianshot.scale.cells import QUERY_ROWS, CellIndex
 from laplacianshot.scale.kmeans import SAMPLE_ROWS, nearest_centroids, train_centroids
@@ -23,8 +24,6 @@ Method: TypeAlias = Literal["auto", "exact", "cells", "ivf", "hnsw"]
 # Called with (done, total) on the way.
 Progress: TypeAlias = Callable[[int, int], object]
 
-# Up to so many rows the exact search takes seconds.
-EXACT_ROWS = 50_000
 TARGET_RECALL = 0.95
 # Rows searched exactly to choose the parameters, and as many others to measure the recall of the result.
 SAMPLE = 512
@@ -172,7 +171,7 @@ def search_neighbors(
     if k <= 0:
         method = "exact"
     if method == "auto":
-        method = "exact" if n <= EXACT_ROWS or target_recall == 1 else "cells"
+        method = "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
     memory_plan(method, n, searched.shape[1], k, distances=distances).check(
         memory, advice="a smaller n_neighbors or reduce=d needs less"
     )
@@ -236,8 +235,9 @@ def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
     plan = memory_plan("exact", n, searched.shape[1], k)
     if n_probes > _LARGEST_SHARE * len(centroids) and (wish.memory is None or plan.total <= wish.memory):
         return _exact(rows, searched, k, wish)
-    index = CellIndex.build(searched, centroids, n_probes)
-    found = index.neighbors(k, distances=wish.distances, progress=wish.progress)
+    index, probes = CellIndex.build(searched, centroids, n_probes)
+    found = index.neighbors(k, probes, distances=wish.distances, progress=wish.progress)
+    del probes
     recall = _measured(rows, index.order, found.indices, k, wish.seed)
     parameters = {"cells": len(centroids), "probes": n_probes, "seed": wish.seed}
     if searched.source is not rows.source:

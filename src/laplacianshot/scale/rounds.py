@@ -1,0 +1,233 @@
+"""The assignments of a large set: rows of features formed block by block, all C entries of a row kept or its top r.
+
+Both classes are :class:`~laplacianshot.inference.joint.Rounds`. ``Y`` is over the queries in the order of a
+:class:`~laplacianshot.scale.graph.NodeGraph`, whose neighbours are near one another in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.joint import Sums, log_share
+from laplacianshot.scale._round_kernels import add_top_features, dense_rows, first_top_rows, top_rows
+from laplacianshot.scale.graph import NodeGraph
+from laplacianshot.scale.rows import Rows
+
+# Queries visited together; blocks that have partial sums of their own.
+VISIT_ROWS = 1536
+MOST_BLOCKS = 32
+_BLOCK_ROWS = 1024
+
+_single = np.float32
+
+
+@dataclass(frozen=True, repr=False)
+class Queries:
+    """What stays the same from round to round.
+
+    Attributes
+    ----------
+    rows : Rows of shape (N, D)
+        Transformed queries in the graph's order.
+    graph : NodeGraph
+    support_labels : int array of shape (n_s,)
+        In the graph's order.
+    support_edge : float
+        Weight of an edge to a labelled row (e).
+    tau : float
+    square_sum : float
+        ``sum_q |x_q|^2``.
+    """
+
+    rows: Rows
+    graph: NodeGraph
+    support_labels: Ints
+    support_edge: float
+    tau: float
+    square_sum: float
+
+
+class BlockRounds:
+    """Visits to blocks of queries: form their rows, take a step, add them up by class. Subclasses hold assignments."""
+
+    def __init__(self, workers: Workers, queries: Queries, n_classes: int) -> None:
+        n, width = queries.rows.shape
+        self._workers = workers
+        self._queries = queries
+        self._n_classes = n_classes
+        # Mean mass that each visit left out of a row.
+        self.dropped: list[float] = []
+        self._blocks = even_blocks(n, _BLOCK_ROWS, MOST_BLOCKS)
+        self._sums = np.zeros((len(self._blocks), 3))
+        self._shares = np.zeros((len(self._blocks), n_classes))
+        self._features = np.zeros((len(self._blocks), n_classes, width), np.float32)
+
+    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
+        keep = pull + inertia
+        tau, graph = self._queries.tau, self._queries.graph
+        fixed = (graph.indptr, graph.indices, graph.weights, self._queries.support_labels)
+        scalars = (self._queries.support_edge, 2 * tau, lam, keep, 1 / (1 + keep))
+        prototype_cost = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
+        costs = (prototype_cost.astype(np.float32), (pull * log_share(self.share)).astype(np.float32))
+        columns = np.ascontiguousarray(prototypes.T)
+        arguments = (*fixed, *map(_single, scalars), *costs)
+
+        def update(number: int, start: int, stop: int, rows: Floats) -> None:
+            self._step_rows(rows @ columns, arguments, self._sums[number], start, stop)
+
+        self._visit(update)
+        pairwise, smooth, _ = self._sums.sum(axis=0)
+        return Sums(float(pairwise), float(smooth) + tau * self._queries.square_sum)
+
+    def accept(self) -> None:
+        """Make the assignments of the last step the current ones."""
+        self._swap()
+        self._gather()
+
+    def _start(self, prototypes: Floats) -> None:
+        """``Y = softmax(-tau a)`` at the first prototypes."""
+        tau = self._queries.tau
+        halves = np.einsum("cd,cd->c", prototypes, prototypes) / 2
+        columns = np.ascontiguousarray(prototypes.T)
+
+        def first(number: int, start: int, stop: int, rows: Floats) -> None:
+            logits = rows @ columns
+            logits -= halves
+            logits *= _single(2 * tau)
+            self._first_rows(logits, self._sums[number], start, stop)
+
+        self._visit(first)
+        self._swap()
+        self._gather()
+
+    def _gather(self) -> None:
+        self.share: Floats = self._shares.sum(axis=0) / len(self._queries.rows)
+        self.class_features: Floats = self._features.sum(axis=0, dtype=np.float64)
+
+    def _visit(self, update: Callable[[int, int, int, Floats], None]) -> None:
+        """Update every block, then sum its queries by the class they are assigned to."""
+        self._sums[:] = 0
+
+        def visit(number: int, start: int, stop: int) -> None:
+            self._features[number] = 0
+            self._shares[number] = 0
+            for first, last in _visits(start, stop):
+                rows = self._queries.rows[first:last]
+                update(number, first, last, rows)
+                self._add_rows(rows, self._features[number], self._shares[number], first, last)
+
+        self._workers.run(visit, self._blocks)
+        self.dropped.append(float(self._sums[:, 2].sum()) / len(self._queries.rows))
+
+    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
+        raise NotImplementedError
+
+    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
+        raise NotImplementedError
+
+    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
+        raise NotImplementedError
+
+    def _swap(self) -> None:
+        raise NotImplementedError
+
+
+class DenseRounds(BlockRounds):
+    """All C entries of every row: three arrays (N, C)."""
+
+    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats) -> None:
+        super().__init__(workers, queries, len(prototypes))
+        shape = (len(queries.rows), len(prototypes))
+        self.current, self._updated, self._logs = (np.empty(shape, np.float32) for _ in range(3))
+        self._start(prototypes)
+
+    def assignments(self) -> Floats:
+        """The current ones, (N, C); nothing else can be done afterwards."""
+        del self._updated, self._logs
+        return self.current
+
+    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
+        everything = (products, *arguments, self._logs, self.current, self._updated, sums, start, stop)
+        dense_rows(*everything)
+
+    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
+        logits -= logits.max(axis=1, keepdims=True)
+        values = np.exp(logits)
+        totals = values.sum(axis=1, keepdims=True)
+        np.divide(values, totals, out=self._updated[start:stop])
+        np.subtract(logits, np.log(totals), out=self._logs[start:stop])
+
+    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
+        assignments = self._updated[start:stop]
+        features += assignments.T @ rows
+        share += np.ones(stop - start, np.float32) @ assignments
+
+    def _swap(self) -> None:
+        self.current, self._updated = self._updated, self.current
+
+
+@dataclass(frozen=True, repr=False)
+class _Top:
+    """The r largest entries of each row, largest first: classes, logarithms and values, (N, r) each."""
+
+    classes: Ints
+    logs: Floats
+    values: Floats
+
+    @classmethod
+    def empty(cls, n: int, r: int, n_classes: int) -> _Top:
+        kind = np.int16 if n_classes < 2**15 else np.int32
+        return cls(np.zeros((n, r), kind), np.zeros((n, r), np.float32), np.zeros((n, r), np.float32))
+
+
+class TopRounds(BlockRounds):
+    """Only the r largest entries of every row, brought to sum one."""
+
+    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, r: int) -> None:
+        super().__init__(workers, queries, len(prototypes))
+        self._current, self._updated = (_Top.empty(len(queries.rows), r, len(prototypes)) for _ in range(2))
+        self._start(prototypes)
+
+    def assignments(self) -> sp.csr_array:
+        """The current ones, (N, C); nothing else can be done afterwards."""
+        del self._updated
+        top = self._current
+        n = len(top.classes)
+        held = top.values > 0
+        indptr = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(held.sum(axis=1), out=indptr[1:])
+        found = sp.csr_array((top.values[held], top.classes[held].astype(np.int32), indptr), shape=(n, self._n_classes))
+        found.sort_indices()
+        return found
+
+    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
+        now, new = self._current, self._updated
+        state = (now.classes, now.logs, now.values, new.classes, new.logs, new.values)
+        everything = (products, *arguments, *state, sums, start, stop)
+        top_rows(*everything)
+
+    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
+        new = self._updated
+        first_top_rows(logits, new.classes, new.logs, new.values, sums, start)
+
+    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
+        new = self._updated
+        add_top_features(new.classes, new.values, rows, features, share, start, stop)
+
+    def _swap(self) -> None:
+        self._current, self._updated = self._updated, self._current
+
+
+def _visits(start: int, stop: int) -> list[tuple[int, int]]:
+    """``[start, stop)`` in equal parts of at most VISIT_ROWS rows."""
+    count = -(-(stop - start) // VISIT_ROWS)
+    return [(start + a, start + b) for a, b in row_blocks(stop - start, -(-(stop - start) // count))]

@@ -1,0 +1,236 @@
+"""The default recipe on a large set: neighbours, graph, rounds, each within the memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.inference._softmax import softmax
+from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.solve import Fitted
+from laplacianshot.inference.temperature import choose_tau
+from laplacianshot.inference.transforms import Transform
+from laplacianshot.scale.checkpoint import GraphFolder
+from laplacianshot.scale.graph import NodeGraph, node_graph
+from laplacianshot.scale.induction import LargeRule
+from laplacianshot.scale.neighbors import OrderedNeighbors, search_neighbors
+from laplacianshot.scale.plan import LargePlan
+from laplacianshot.scale.reduction import Reduction
+from laplacianshot.scale.rounds import DenseRounds, Queries, TopRounds
+from laplacianshot.scale.rows import Rows
+
+# Called with the name of a stage, it gives what is called with (done, total) on the way.
+Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
+
+# Queries that the temperature is chosen from, evenly spaced among all of them, and entries of their unary terms.
+_LOOK = 65536
+_LOOK_ENTRIES = 2**22
+_BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True, repr=False)
+class LargeTask:
+    """A large set and its few labels.
+
+    Attributes
+    ----------
+    X : array of shape (n, D)
+        In memory or memory-mapped.
+    codes : int array of shape (n,)
+        Classes in ``0..C-1``, each at least once, -1 for queries, of which there are two at least.
+    n_classes : int
+    transform : {"none", "l2", "cl2"}
+    center : array of shape (D,), for ``cl2``
+    constants : DefaultConstants
+    plan : LargePlan
+    """
+
+    X: Floats
+    codes: Ints
+    n_classes: int
+    transform: Transform
+    center: Floats | None
+    constants: DefaultConstants
+    plan: LargePlan
+
+
+def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Fitted:
+    """The joint recipe (:mod:`laplacianshot.inference.joint`) with rows formed block by block.
+
+    Parameters
+    ----------
+    task : LargeTask
+    tol : float
+    watch : callable, optional
+        Called with the name of each stage.
+    checkpoint : Path, optional
+        Folder where the neighbours are kept by content, and taken up again.
+    """
+    stages = (lambda name: None) if watch is None else watch
+    rows = Rows.transformed(task.X, task.transform, task.center)
+    reduction = None if task.plan.reduce is None else Reduction.of(rows, task.plan.reduce)
+    found = _neighbors(task, rows, reduction, stages("Neighbours"), checkpoint)
+    stages("Graph")
+    graph = node_graph(found.order, found.indices, task.codes < 0)
+    report, index = found.report, found.index
+    del found
+    result = _rounds(task, rows, graph, tol, stages("Updates"))
+    reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
+    weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
+    weights[graph.n_query :] *= task.constants.support_edge
+    vote_weights = np.empty(len(weights))
+    vote_weights[graph.nodes] = weights
+    rule = LargeRule(
+        prototypes=result.prototypes,
+        points=rows.ordered(np.concatenate([np.flatnonzero(task.codes >= 0), np.flatnonzero(task.codes < 0)])),
+        distributions=result.distributions,
+        vote_weights=vote_weights,
+        n_neighbors=task.constants.n_neighbors,
+        lam=task.constants.lam,
+        tau=result.tau,
+        bias=result.bias,
+        offset=np.zeros(rows.shape[1], np.float32) if index is None or reduction else index.rows.origin - rows.origin,
+        all_rows=rows,
+        index=index,
+        reduction=reduction,
+    )
+    return Fitted(
+        result.distributions,
+        result.labels,
+        result.prototypes,
+        result.objective,
+        result.converged,
+        task.constants.lam,
+        rule,
+        {"_graph": graph, "graph_report_": report},
+        report.recall,
+        result.dropped,
+    )
+
+
+def _neighbors(
+    task: LargeTask,
+    rows: Rows,
+    reduction: Reduction | None,
+    progress: Callable[[int, int], object] | None,
+    checkpoint: Path | None,
+) -> OrderedNeighbors:
+    plan, k = task.plan, task.constants.n_neighbors
+    reduced = None if reduction is None else reduction.apply(rows)
+    kept = None if checkpoint is None else GraphFolder.of(checkpoint, rows, k, plan)
+    found = None if kept is None else kept.load(rows if reduced is None else reduced)
+    if found is not None:
+        return found
+    found = search_neighbors(
+        rows,
+        k,
+        target_recall=plan.target_recall,
+        seed=plan.seed,
+        memory=plan.memory,
+        reduced=reduced,
+        progress=progress,
+    )
+    if kept is not None:
+        kept.save(found)
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class _Rounded:
+    distributions: Any
+    labels: Ints
+    prototypes: Floats
+    objective: Floats
+    converged: bool
+    tau: float
+    bias: Floats
+    dropped: float
+
+
+def _rounds(
+    task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Callable[[int, int], object] | None
+) -> _Rounded:
+    constants, n_classes = task.constants, task.n_classes
+    # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
+    near = rows.centered()
+    shift = near.origin - rows.origin
+    queries = near.ordered(graph.nodes[: graph.n_query])
+    support = near.take(graph.nodes[graph.n_query :])
+    labels = task.codes[graph.nodes[graph.n_query :]]
+    origin = -shift if task.transform == "cl2" else support.mean(axis=0)
+    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    prototypes = prior.means.astype(np.float32)
+    n = len(queries)
+    square_sum, spread = _moments(queries)
+    seen = min(n, _LOOK, max(4096, _LOOK_ENTRIES // n_classes))
+    look = queries.ordered(np.arange(0, n, -(-n // seen)))[:]
+    unary = squared_distances(look, prototypes)
+    tau = choose_tau(unary, spread, constants.pair_spread)
+    fixed = Queries(queries, graph, labels, constants.support_edge, tau, square_sum)
+    del look
+    with Workers(n * n_classes * 10) as workers:
+        rounds: DenseRounds | TopRounds
+        if task.plan.dense:
+            rounds = DenseRounds(workers, fixed, prototypes)
+        else:
+            rounds = TopRounds(workers, fixed, prototypes, task.plan.entries(softmax(unary * np.float32(-tau))))
+        del unary
+        descent = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
+        assignments = rounds.assignments()
+    distributions, found = _of_all_rows(assignments, graph, labels, n_classes)
+    return _Rounded(
+        distributions,
+        found,
+        descent.prototypes + shift,
+        descent.objective,
+        descent.converged,
+        tau,
+        descent.class_bias,
+        max(rounds.dropped),
+    )
+
+
+def _moments(rows: Rows) -> tuple[float, float]:
+    """``sum_q |x_q|^2``, and the mean of ``|x_q - x_p|^2`` over pairs of different rows."""
+    n, width = rows.shape
+    blocks = row_blocks(n, _BLOCK_ROWS)
+    sums, squares = np.zeros((len(blocks), width)), np.zeros(len(blocks))
+
+    def add(number: int, start: int, stop: int) -> None:
+        block = rows[start:stop]
+        sums[number] = block.sum(axis=0, dtype=np.float64)
+        squares[number] = np.einsum("nd,nd->n", block, block).sum(dtype=np.float64)
+
+    with Workers(rows.size) as workers:
+        workers.run(add, blocks)
+    total, mean = float(squares.sum()), sums.sum(axis=0) / n
+    return total, max(0.0, 2 * (total - n * float(mean @ mean)) / (n - 1))
+
+
+def _of_all_rows(assignments: Any, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:
+    """Assignments of queries in the graph's order, and the support's labels, as (n, C) of the rows of X; and labels."""
+    n, n_query = len(graph.nodes), graph.n_query
+    found = np.empty(n, dtype=np.int64)
+    found[graph.nodes[n_query:]] = labels
+    if sp.issparse(assignments):
+        known = sp.csr_array(
+            (np.ones(len(labels), np.float32), (np.arange(len(labels)), labels)), (len(labels), n_classes)
+        )
+        found[graph.nodes[:n_query]] = assignments.argmax(axis=1).ravel()
+        place = np.empty(n, dtype=np.int64)
+        place[graph.nodes] = np.arange(n)
+        return sp.csr_array(sp.vstack([assignments, known], format="csr")[place]), found
+    found[graph.nodes[:n_query]] = assignments.argmax(axis=1)
+    distributions = np.zeros((n, n_classes), dtype=np.float32)
+    distributions[graph.nodes[:n_query]] = assignments
+    distributions[graph.nodes[n_query:], labels] = 1
+    return distributions, found

@@ -62,6 +62,12 @@ def test_the_absolute_path_decides_between_folders_of_one_name(tmp_path):
     assert found == {"cats/a.png": "2"}
 
 
+def test_a_folder_called_upload_is_a_folder_like_any_other(tmp_path):
+    source = open_source(pictures(tmp_path / "photos", "upload/3/a.png", "upload/4/a.png"), labels_file=True)
+    found = read(tmp_path, source, task(1, "/data/local-files/?d=photos/upload/4/a.png", annotation("cat")))
+    assert found == {"upload/4/a.png": "cat"}
+
+
 @pytest.mark.parametrize("address", ["/data/upload/3/1a2b3c4d-a.png", "a.png"])
 def test_an_address_that_may_be_several_pictures_is_an_error_that_names_them(tmp_path, photos, address):
     message = r"may be any of 'a\.png', 'sub/a\.png', 'sub/deep/a\.png'; give the file a name of its own"

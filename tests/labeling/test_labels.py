@@ -45,6 +45,7 @@ def test_other_columns_and_their_order_do_not_matter(tmp_path, rows):
     assert labels(tmp_path, "note,Label,who,ID\nhm,x,me,3\n", rows) == {"3": "x"}
 
 
+@pytest.mark.filterwarnings("ignore:.*Windows-1252")
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_encodings_and_line_ends_of_spreadsheets_are_read(tmp_path, rows, encoding, end):
@@ -218,6 +219,7 @@ def half(tmp_path):
 def test_labels_of_the_source_and_of_the_file_are_put_together(half):
     assert merge_given(half, (None, "y", "y")) == ("x", "y", "y")
     assert merge_given(half, None) == ("x", None, "y")
+    assert merge_given(half, ("", " y ", None)) == ("x", "y", "y")
 
 
 def test_labels_that_disagree_are_an_error_that_names_the_rows(half):

@@ -127,12 +127,12 @@ class Paths:
         """Positions of the pictures that share the most of an address."""
         if not parts:
             return []
-        if _is_upload(parts):
-            name = _UPLOADED.fullmatch(parts[-1])
-            return self._uploads.get(name[1] if name else parts[-1], [])
         shared = {i: _n_shared(self._paths[i], parts) for i in self._named.get(parts[-1], [])}
         enough = {i: n for i, n in shared.items() if n >= self._depths[i] or n == len(parts)}
-        return [i for i, n in enough.items() if n == max(enough.values())]
+        if enough:
+            return [i for i, n in enough.items() if n == max(enough.values())]
+        uploaded = _UPLOADED.fullmatch(parts[-1]) if "upload" in parts[-3:-2] else None
+        return self._uploads.get(uploaded[1], []) if uploaded else []
 
     def _only(self, found: list[int], address: str) -> int:
         if len(found) > 1:
@@ -155,10 +155,6 @@ def _spellings(address: str) -> Iterable[str]:
     yield path
     if "%" in path:
         yield unquote(path)
-
-
-def _is_upload(parts: list[str]) -> bool:
-    return "upload" in parts[:-1] and parts.index("upload") == len(parts) - 3
 
 
 def _parts(path: str) -> list[str]:

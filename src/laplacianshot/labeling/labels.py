@@ -64,7 +64,8 @@ def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
     LabelingError
         They give an item two different labels, or a label is the word -1; the rows are named.
     """
-    pairs = list(zip(source.ids, source.given, labels or [None] * len(source), strict=True))
+    others = [None] * len(source) if labels is None else [label_of(label) for label in labels]
+    pairs = list(zip(source.ids, source.given, others, strict=True))
     clash = [f"{name!r} is {own!r} and {other!r}" for name, own, other in pairs if own and other and own != other]
     if clash:
         raise LabelingError(

@@ -4,9 +4,9 @@ import csv
 import errno
 import json
 import os
-import subprocess
-import sys
+import signal
 import threading
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -150,19 +150,24 @@ def test_two_runs_on_one_output_leave_one_of_the_two_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path):
-    path = tmp_path / "out.csv"
-    code = (
-        "from tests.labeling.files import result_of\n"
-        "from laplacianshot.labeling.outputs import write_rows\n"
-        "result = result_of([str(i) for i in range(20000)], ['x', 'y'] * 10000)\n"
-        "print('ready', flush=True)\n"
-        f"while True: write_rows(result, {str(path)!r})\n"
-    )
-    for wait in (0.0, 0.02, 0.05):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-            assert process.stdout.readline() == b"ready\n"
-            threading.Event().wait(wait)
-            process.kill()
-        if path.exists():
-            assert len(read(path)) == 20000
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path, ending):
+    path = tmp_path / f"out.{ending}"
+    results = [result_of([str(i) for i in range(3000)], [label, "z"] * 1500) for label in ("x", "y")]
+    write_rows(results[0], path)
+    for wait in (0.0, 0.003, 0.01, 0.03, 0.1):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    for result in results:
+                        write_rows(result, path)
+            finally:
+                os._exit(1)
+        time.sleep(wait)
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        rows = read(path)
+        assert len(rows) == 3000
+        assert {row["label"] for row in rows} in ({"x", "z"}, {"y", "z"})

@@ -45,11 +45,34 @@ def test_utf_8_is_not_taken_for_something_else(tmp_path):
 
 @pytest.mark.parametrize(
     ("encoding", "text"),
-    [("cp1251", "Привет мир и всем привет"), ("gbk", "你好世界你好世界"), ("shift-jis", "こんにちは世界")],
+    [
+        ("cp1251", "Привет мир и всем привет"),
+        ("cp1251", f"{'photos/img.jpg ' * 50}чайка"),
+        ("cp1250", "źdźbło, żółw"),
+        ("cp1253", "καλημέρα"),
+        ("gbk", "你好世界你好世界"),
+        ("shift-jis", "こんにちは世界"),
+        ("euc-kr", "안녕하세요"),
+    ],
 )
 def test_an_encoding_that_cannot_be_told_is_an_error(tmp_path, encoding, text):
     with pytest.raises(LabelingError, match="save it as UTF-8"):
-        open_source(written(tmp_path / "t.csv", f"text\n{text}\n", encoding))
+        open_source(written(tmp_path / "t.csv", f'text\n"{text}"\n', encoding))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Où êtes-vous née ? C’était créé à Noël, l’été – 20 € à 3 m², n° 5 « œuvre »",
+        "Größe, Übermut, naß: „Straße“ … 50 % ± 2 µm × 3",
+        "¿Qué? ¡Mañana! años, pingüino, col·lecció, 1.ª vez",
+        "São João, coração, não",
+        "Ærø, Ålesund, blåbærsyltetøy, Þórður",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*Windows-1252")
+def test_western_languages_in_windows_1252_are_read(tmp_path, text):
+    assert open_source(written(tmp_path / "t.csv", f'text\n"{text}"\n', "cp1252")).texts == (text,)
 
 
 def test_a_file_that_is_no_text_is_an_error(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from laplacianshot.labeling.errors import LabelingError
@@ -22,7 +22,6 @@ def make_plan(
     ``earlier`` says where earlier runs have put pictures.
     """
     names = folder_names(result.classes)
-    _check_folders(source, root, how, names.values())
     base = Path(os.path.abspath(source.path))  # noqa: PTH100 - resolve would write down where links lead today
     used = sorted({names[label] for label in result.labels if label})
     session = Session(how, folders=missing_folders([root / name for name in used]))
@@ -49,9 +48,12 @@ def make_plan(
     return session, n_there, left
 
 
-def _check_folders(source: Source, root: Path, how: How, names: Iterable[str]) -> None:
+def check_folders(result: LabelResult, source: Source, root: Path, how: How) -> None:
+    """Raise for class folders that cannot be made or would be found again as pictures of the source."""
+    if root.exists() and not root.is_dir():
+        raise LabelingError(f"{root} is a file; name a folder to sort the pictures into.")
     own = Path(os.path.realpath(source.path))
-    for name in names:
+    for name in folder_names(result.classes).values():
         if how != "move" and Path(os.path.realpath(root / name)).is_relative_to(own):
             raise LabelingError(
                 f"{root} is among the pictures of {source.path}, where the next run would find every picture twice; "

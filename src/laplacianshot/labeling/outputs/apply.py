@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TypeAlias
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._apply_log import ApplyLog, Session, Step
-from laplacianshot.labeling.outputs._apply_plan import make_plan, missing_folders
+from laplacianshot.labeling.outputs._apply_plan import check_folders, make_plan, missing_folders
 from laplacianshot.labeling.outputs._placing import (
     FreeNames,
     How,
@@ -96,8 +97,7 @@ def apply_labels(
     if source.kind != "pictures":
         raise LabelingError(f"{source.path}: only pictures can be sorted into folders, and these are {source.kind}.")
     root = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve would write down where links lead today
-    if root.exists() and not root.is_dir():
-        raise LabelingError(f"{folder} is a file; name a folder to sort the pictures into.")
+    check_folders(result, source, root, how)
     where = root / LOG_NAME if log is None else Path(os.path.abspath(log))  # noqa: PTH100
     folders = missing_folders([root])
     where.parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +109,8 @@ def apply_labels(
             session.folders[:0] = folders
             book.write_plan(session)
             made = _run(book, session, progress)
+    if not session.steps:
+        _remove_if_empty(folders)
     n_there = max(0, n_there - before.n_done)
     return Applied(where, before.n_done + made.n_done, n_there, (*before.left, *left, *made.left))
 
@@ -143,8 +145,7 @@ def undo(log: str | PathLike[str], *, progress: Progress | None = None) -> Appli
         if not undone.left:
             book.clear()
     for session in reversed(sessions):
-        for folder in reversed(session.folders):
-            _remove_if_empty(folder)
+        _remove_if_empty(session.folders)
     return undone
 
 
@@ -262,11 +263,12 @@ def _forget_partial(session: Session, number: int) -> None:
     """Remove what a kill left of a copy, here or on the way back."""
     partial, step = session.partial(number), session.steps[number]
     for path in (partial, step.source.parent / partial.name):
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return
+def _remove_if_empty(folders: list[Path]) -> None:
+    """Remove folders that were made, inner ones first, if nothing is in them."""
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

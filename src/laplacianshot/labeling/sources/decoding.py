@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import re
+import warnings
 from pathlib import Path
 
 from laplacianshot.labeling.errors import LabelingError
@@ -16,15 +18,19 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-# In texts of western European languages hardly more of the letters are beyond ASCII.
-_MAX_ACCENTED = 1 / 3
+# What western European languages do not write: three letters beyond ASCII in a row, or a symbol between two letters.
+_FOREIGN = re.compile("[À-ÿŠšŽžŒœŸƒ]{3}|[^\\W\\d_][¡-©«¬®-³µ¶¸¹»-¿×÷‚„…†‡ˆ‰‹•˜™›][^\\W\\d_]")
+_ACCENTED = re.compile("[^\x00-\x7f]+")
+
+# So many of the places beyond ASCII may look foreign by chance.
+_MAX_FOREIGN = 0.05
 
 
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8, UTF-16, UTF-32 or Windows-1252, line ends as they are.
 
     A mark at the beginning decides; without one the file is UTF-8 if it can be, UTF-16 if every other byte of its
-    beginning is zero, and Windows-1252 if it then reads like a western European language.
+    beginning is zero, and Windows-1252, with a warning, if it then reads like a western European language.
 
     Raises
     ------
@@ -42,8 +48,10 @@ def read_text(path: Path) -> str:
         raise LabelingError(
             f"{path} is not text in {encoding}: byte {error.start} cannot be read; save it as UTF-8."
         ) from error
-    if encoding == "cp1252" and not _is_western(text):
-        raise LabelingError(f"{path} is in an encoding that cannot be told; save it as UTF-8.")
+    if encoding == "cp1252":
+        if not _is_western(text):
+            raise LabelingError(f"{path} is in an encoding that cannot be told; save it as UTF-8.")
+        warnings.warn(f"{path} was read as Windows-1252; save it as UTF-8 if letters are wrong.", stacklevel=2)
     return text
 
 
@@ -65,7 +73,8 @@ def _encoding(data: bytes) -> str:
 
 
 def _is_western(text: str) -> bool:
-    """Whether a text is mostly ASCII, and its other characters are such as western languages use."""
-    letters = sum(character.isalpha() for character in text)
-    accented = sum(character.isalpha() and not character.isascii() for character in text)
-    return accented <= _MAX_ACCENTED * letters and not any(ord(c) < 32 and c not in "\t\n\r\f\v" for c in text)
+    """Whether the characters beyond ASCII stand as they do in western European languages, and none is a control."""
+    if any(ord(c) < 32 and c not in "\t\n\r\f\v" for c in set(text)):
+        return False
+    n_foreign = sum(1 for _ in _FOREIGN.finditer(text))
+    return n_foreign <= _MAX_FOREIGN * sum(1 for _ in _ACCENTED.finditer(text))

@@ -40,8 +40,8 @@ _READING = (
     "Given labels count as certain unless the neighbours dispute them.",
     "The neighbours of an item are those whose vectors are nearest to its own. A given label is disputed where the "
     "graph, without that label, prefers another class.",
-    "What to label next are items that stand for many others about which little is known yet, so that a label there says "
-    "most. They need not be the least sure ones. Put them into the labels file and run the command again.",
+    "What to label next are items that stand for many others about which little is known yet: a label there says most. "
+    "They need not be the least sure ones. Put them into the labels file and run the command again.",
     "On the map near items are alike. Distances between far islands say little.",
 )
 

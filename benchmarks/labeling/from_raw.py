@@ -2,7 +2,8 @@
 
 Pictures of CUB are unpacked from the bundle of 84 pixels into a folder, sentences of BANKING77 into a table without
 labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels a class drawn ``--draws``
-times at random; the baselines get the vectors that it made. Accuracy over the items without a given label.
+times at random; the baselines get the vectors that it made. Accuracy over the items without a given label. LabelSpreading
+with the rbf kernel holds all pairs of items and takes longest by far: it sees the first five draws only.
 
     python benchmarks/labeling/from_raw.py --data ../shared/data --output docs/results/label.md
 """
@@ -33,6 +34,8 @@ BASELINES = {
     "LabelSpreading knn": "label-spreading-knn",
     "LabelSpreading rbf": "label-spreading-rbf",
 }
+# Draws that a method sees, where not all.
+FEW = {"LabelSpreading rbf": 5}
 
 
 def unpack_cub(data: Path, folder: Path) -> tuple[Path, list[str], Any]:
@@ -73,6 +76,8 @@ def scores(source: Path, ids: list[str], truth: Any, shot: int, draws: int) -> I
         assert found.vectors is not None
         accuracies = {OURS: float(np.mean(found.codes[hidden] == truth[hidden]))}
         for name, key in BASELINES.items():
+            if draw >= FEW.get(name, draws):
+                continue
             fitted = baseline(key).fit(found.vectors, given)
             accuracies[name] = float(np.mean(fitted.transduction_[hidden] == truth[hidden]))
         yield accuracies
@@ -84,8 +89,8 @@ def table(title: str, results: dict[int, list[dict[str, float]]]) -> list[str]:
     for name in (OURS, *BASELINES):
         cells = []
         for runs in results.values():
-            found = mean_interval(np.array([run[name] for run in runs]))
-            cells.append(f"{100 * found.mean:.1f} ± {100 * found.ci95:.1f}")
+            found = mean_interval(np.array([run[name] for run in runs if name in run]))
+            cells.append(f"{100 * found.mean:.1f} ± {100 * found.ci95:.1f}" + ("†" if name in FEW else ""))
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     gains = []
     for runs in results.values():
@@ -93,7 +98,7 @@ def table(title: str, results: dict[int, list[dict[str, float]]]) -> list[str]:
         gain = paired_difference(pair[0], pair[1])
         gains.append(f"{100 * gain.mean:+.1f} ± {100 * gain.ci95:.1f}")
     lines.append("| default less nearest prototype, paired | " + " | ".join(gains) + " |")
-    return [*lines, ""]
+    return [*lines, "", "† on the first five draws.", ""]
 
 
 def main() -> None:

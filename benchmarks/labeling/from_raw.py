@@ -2,8 +2,8 @@
 
 Pictures of CUB are unpacked from the bundle of 84 pixels into a folder, sentences of BANKING77 into a table without
 labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels a class drawn ``--draws``
-times at random; the baselines get the vectors that it made. Accuracy over the items without a given label. LabelSpreading
-with the rbf kernel holds all pairs of items and takes longest by far: it sees the first five draws only.
+times at random; the baselines get the vectors that it made. Accuracy over the items without a given label.
+LabelSpreading with the rbf kernel holds all pairs of items and takes longest by far: it sees the first five draws only.
 
     python benchmarks/labeling/from_raw.py --data ../shared/data --output docs/results/label.md
 """

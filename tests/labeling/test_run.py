@@ -127,7 +127,7 @@ def test_without_labels_only_suggestions_are_made(vectors):
     ("labels", "options", "said"),
     [
         (None, {}, "no item has a label"),
-        ({"0": "a"}, {}, "one class"),
+        ({"0": "a"}, {}, "all labels are 'a'"),
         ({"0": "a", "777": "b"}, {}, "777"),
         ({"0": "a", "30": "b"}, {"encoder": "minilm-l6"}, "encoder"),
         ({"0": "a", "30": "b"}, {"reject": 2.0}, "reject"),

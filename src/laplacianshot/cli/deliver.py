@@ -61,6 +61,8 @@ def _write(outputs: Sequence[Output]) -> CommandError | None:
         try:
             path.parent.mkdir(exist_ok=True)
             write()
+        except CommandError as error:
+            return error
         except OSError as error:
             return CommandError(f"could not write {path} ({error.strerror}).", 1)
     return None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,7 +82,8 @@ def label(
         str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=_IN)
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column of the ids. Without: row numbers from 0.", rich_help_panel=_IN)
+        str | None,
+        typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=_IN),
     ] = None,
     label_column: Annotated[
         str | None,
@@ -166,9 +170,9 @@ def label(
     from laplacianshot.reports.labeling.summary import LabelSummary
 
     try:
-        if sorted_into is not None and not source.is_dir():
-            raise LabelingError(f"--apply sorts pictures into folders, and {source} is no folder of pictures.")
-        with progress_bar() as bar:
+        if sorted_into is not None:
+            _finish_sorting(source, sorted_into)
+        with progress_bar() as bar, _warnings_as_notes():
             result = label_source(
                 source,
                 labels,
@@ -231,14 +235,41 @@ def _write_page(result: LabelResult, folder: Path) -> None:
         write_label_report(result, folder, watch=watcher(bar))
 
 
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """What the package warns of, in the words of the command."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        note(str(warning.message))
+
+
+def _finish_sorting(source: Path, folder: Path) -> None:
+    """Before anything is read: pictures that a killed ``--apply move`` has half moved are no longer where they were."""
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.labeling.outputs import finish, unfinished
+
+    if not source.is_dir():
+        raise LabelingError(f"--apply sorts pictures into folders, and {source} is no folder of pictures.")
+    if unfinished(folder / UNDO_LOG):
+        with progress_bar() as bar:
+            done = finish(folder / UNDO_LOG, progress=watcher(bar)("Pictures"))
+        _tell(f"an earlier run was ended half-way; {done.n_done:,} pictures that it had left were sorted", done)
+
+
 def _sort_pictures(result: LabelResult, folder: Path, how: Sorting) -> None:
+    from laplacianshot.labeling.errors import LabelingError
     from laplacianshot.labeling.outputs import apply_labels
 
     assert result.source is not None
-    with progress_bar() as bar:
-        done = apply_labels(
-            result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures")
-        )
+    try:
+        with progress_bar() as bar:
+            done = apply_labels(
+                result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures")
+            )
+    except LabelingError as error:
+        raise CommandError(str(error)) from error
     _tell(f"{done.n_done:,} pictures were sorted into {folder}", done)
 
 

@@ -17,7 +17,7 @@ from laplacianshot import __version__
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.labels import merge_given, read_labels
+from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 
@@ -114,7 +114,9 @@ def label_source(
             )
         )
         given = _given(opened, labels)
-        if not any(label is not None for label in given) and not suggest:
+        if any(label is not None for label in given):
+            check_labels(given, opened)
+        elif not suggest:
             raise LabelingError(
                 f"{opened.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
                 "first with suggest (--suggest N)."
@@ -165,7 +167,7 @@ class _Vectors:
 
 def _given(source: Source, labels: str | PathLike[str] | Mapping[str, str] | None) -> tuple[str | None, ...]:
     if labels is None:
-        return source.given
+        return merge_given(source, None)
     if not isinstance(labels, Mapping):
         return merge_given(source, read_labels(Path(labels), source))
     known = set(source.ids)

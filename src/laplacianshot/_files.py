@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -41,7 +42,12 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def remove_partial(folder: Path) -> None:
-    """Remove what a kill left of a file that was being written."""
+def remove_partial(folder: Path, *, older: float = 0) -> None:
+    """Remove what a kill left of files that were being written.
+
+    Where other processes may be writing, only those that were last changed more than ``older`` seconds ago.
+    """
     for path in folder.glob(f"{_PARTIAL}*"):
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if not older or time.time() - path.stat().st_mtime > older:
+                path.unlink()

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot._files import put_file, sync_folder
+from laplacianshot._files import put_file, remove_partial, sync_folder
 from laplacianshot.embedding.store.errors import StoreError
 from laplacianshot.embedding.store.files import FolderLock
 
@@ -38,7 +38,7 @@ _FAN = 8
 _BLOCK_BYTES = 8_000_000
 
 # A partial file this old was left by a kill; a younger one may belong to another process.
-_STALE_SECONDS = 3600
+STALE_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Segments:
             # Another process is at it.
             return
         try:
-            self._remove_stale()
+            remove_partial(self._folder, older=STALE_SECONDS)
             for tier in tiers.values():
                 # Another process may have merged some of them before the lock was ours.
                 if len(tier) >= _FAN and all(segment.path.exists() for segment in tier):
@@ -190,12 +190,6 @@ class Segments:
             with contextlib.suppress(OSError):
                 segment.path.unlink(missing_ok=True)
         sync_folder(self._folder)
-
-    def _remove_stale(self) -> None:
-        for path in self._folder.glob(f".partial-*{_SUFFIX}"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                    path.unlink()
 
 
 def pack_keys(hashes: list[bytes]) -> NDArray[np.bytes_]:

@@ -7,8 +7,10 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from laplacianshot._files import put_file
-from laplacianshot.embedding.user_cache import user_cache
+from laplacianshot._files import put_file, remove_partial
+from laplacianshot.embedding.encoders.contract import EncoderError
+from laplacianshot.embedding.segments import STALE_SECONDS
+from laplacianshot.embedding.user_cache import VARIABLE, user_cache
 from laplacianshot.embedding.vector_cache import FileHashes, file_state
 
 # Raised by one whenever the same weights would give another graph.
@@ -30,10 +32,15 @@ def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple
     digest = hashlib.sha256(f"{name} {GRAPH_VERSION} {file_hash(weights, folder).hex()}".encode()).hexdigest()
     path = folder / "networks" / f"{name}-{digest[:16]}.onnx"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         content = export(weights)
-        # Two processes may both come here; they write the same.
-        put_file(path, lambda file: file.write(content))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_partial(path.parent, older=STALE_SECONDS)
+            # Two processes may both come here; they write the same.
+            put_file(path, lambda file: file.write(content))
+        except OSError as error:
+            why = error.strerror or error
+            raise EncoderError(f"{path} cannot be written ({why}); set {VARIABLE} to a folder with room.") from error
     return path, digest
 
 

@@ -73,5 +73,5 @@ def test_a_folder_without_room_is_named_in_one_line(weights, tmp_path):
     path.unlink()
     path.parent.rmdir()
     path.parent.write_text("a file where a folder is wanted")
-    with pytest.raises(EncoderError, match="cannot be written .* set LAPLACIANSHOT_CACHE"):
+    with pytest.raises(EncoderError, match=r"cannot be written .* set LAPLACIANSHOT_CACHE"):
         exported("net", weights, Export())

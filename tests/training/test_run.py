@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from laplacianshot._locks import FolderLock
 from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted, train
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM
 from laplacianshot.training.epochs import Epochs
 from laplacianshot.training.errors import CheckpointError, ConfigError, Diverged, OutputInUse
-from laplacianshot.training.lock import FolderLock
 from laplacianshot.training.validation import features_of, validate
 from laplacianshot.training.views import eval_view
 from tests.training.drawings import read_bundle, same_runs, same_tensors, tiny, write_bundle

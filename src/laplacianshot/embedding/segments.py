@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot._files import put_file, remove_partial, sync_folder
-from laplacianshot.embedding.store.errors import StoreError
-from laplacianshot.embedding.store.files import FolderLock
+from laplacianshot._locks import FolderInUse, FolderLock
 
 KEY_BYTES = 16
 Keys = np.dtype(f"S{KEY_BYTES}")
@@ -152,8 +151,8 @@ class Segments:
         if all(len(tier) < _FAN for tier in tiers.values()):
             return
         try:
-            lock = FolderLock(self._folder)
-        except StoreError:
+            lock = FolderLock(self._folder).acquire()
+        except FolderInUse:
             # Another process is at it.
             return
         try:

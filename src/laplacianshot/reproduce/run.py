@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from laplacianshot._files import put_file
+from laplacianshot._locks import FolderLock
 from laplacianshot.episodes import FeatureSet, draw_tasks
 from laplacianshot.reports.evaluation_plan import task_arguments
 from laplacianshot.reproduce.evaluating import Measured, Measurement, cells
@@ -22,7 +23,6 @@ from laplacianshot.reproduce.reporting import make_report
 from laplacianshot.reproduce.steps import Step, StepRecord, digest, read_json
 from laplacianshot.reproduce.tuning import Constants, tune_all
 from laplacianshot.training.errors import ConfigError, OutputInUse
-from laplacianshot.training.lock import FolderLock
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
@@ -137,7 +137,7 @@ def reproduce(
         told.note(f"left out: {fault}")
     check_tasks(experiment, pictures if target is None else target)
     output.mkdir(parents=True, exist_ok=True)
-    with FolderLock(output):
+    with FolderLock(output, OutputInUse):
         _claim(output, experiment)
         return _Chain(experiment, pictures, target, output, told, command).run(steps)
 

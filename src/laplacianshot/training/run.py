@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from laplacianshot._files import put_file, remove_partial
+from laplacianshot._locks import FolderLock
 from laplacianshot.inference._threads import available_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.epochs import Epochs
 from laplacianshot.training.errors import CheckpointError, OutputInUse
 from laplacianshot.training.interruption import StopRequest
-from laplacianshot.training.lock import FolderLock
 from laplacianshot.training.log import Log
 from laplacianshot.training.plan import Plan, make_plan
 from laplacianshot.training.reporter import Reporter
@@ -77,7 +77,7 @@ def train(
     with ExitStack() as held:
         stop = held.enter_context(StopRequest())
         if world.is_main:
-            held.enter_context(FolderLock(output))
+            held.enter_context(FolderLock(output, OutputInUse))
             remove_partial(output)
         found = _earlier(output, plan, resume)
         held.enter_context(joined(world, device))

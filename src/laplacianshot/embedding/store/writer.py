@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot._files import put_file, remove_partial, sync_folder
-from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError
+from laplacianshot._locks import LOCK_NAME, FolderLock
+from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError, StoreInUse
 from laplacianshot.embedding.store.files import (
     ITEM_KEYS,
-    LOCK,
     MANIFEST,
     SIDES,
     STORE_FILES,
     VECTORS,
-    FolderLock,
     foreign_files,
 )
 from laplacianshot.embedding.store.key import StoreKey, packed_keys
@@ -64,7 +63,7 @@ class StoreWriter:
         wanted = Manifest(key, dtype, dim or 0, n, keyed)
         _check_folder(path)
         path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(path)
+        self._lock = FolderLock(path, StoreInUse).acquire()
         try:
             self._state = self._committed = self._begin(wanted, overwrite)
             self._rows_by_key = (
@@ -93,7 +92,7 @@ class StoreWriter:
             (self.path / MANIFEST).unlink()
             sync_folder(self.path)
         for name in STORE_FILES:
-            if name != LOCK:
+            if name != LOCK_NAME:
                 (self.path / name).unlink(missing_ok=True)
         wanted.write(self.path)
         return wanted

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from laplacianshot._files import sync_folder
+from laplacianshot._locks import take_lock
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._placing import How
-from laplacianshot.training.lock import _locked
 
 _VERSION = 1
 
@@ -98,7 +98,7 @@ class ApplyLog:
             raise LabelingError(f"{self.path}: there is no such log of sorting pictures.")
         # One handle for everything: closing any other would give up the system's lock.
         self._file = self.path.open("ab+")
-        if not _locked(self._file.fileno()):
+        if not take_lock(self._file.fileno()):
             self._file.close()
             raise LabelingError(f"{self.path}: another run is sorting pictures with this log; wait for its end.")
         return self

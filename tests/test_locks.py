@@ -7,13 +7,12 @@ import sys
 
 import pytest
 
-from laplacianshot.training.errors import OutputInUse
-from laplacianshot.training.lock import LOCK_NAME, FolderLock
+from laplacianshot._locks import LOCK_NAME, FolderInUse, FolderLock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from laplacianshot.training.lock import FolderLock
+from laplacianshot._locks import FolderLock
 with FolderLock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -31,7 +30,7 @@ def holder(tmp_path):
 
 
 def test_a_second_process_is_refused_and_told_of_the_first(tmp_path, holder):
-    with pytest.raises(OutputInUse, match=f"process {holder.pid} on .* is writing there"), FolderLock(tmp_path):
+    with pytest.raises(FolderInUse, match=f"process {holder.pid} on .* is writing there"), FolderLock(tmp_path):
         pass
 
 
@@ -47,7 +46,7 @@ def test_a_process_is_refused_its_own_folder_too(tmp_path):
     (tmp_path / "here").mkdir()
     with (
         FolderLock(tmp_path / "here"),
-        pytest.raises(OutputInUse, match="this process"),
+        pytest.raises(FolderInUse, match="this process"),
         FolderLock(tmp_path / "here" / ".." / "here"),
     ):
         pass

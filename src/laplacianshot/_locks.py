@@ -1,4 +1,4 @@
-"""One run at a time in an output folder."""
+"""One run at a time in a folder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from laplacianshot.training.errors import OutputInUse
-
 LOCK_NAME = ".lock"
 
 # Folders this very process works in: the system's lock does not keep a process from itself.
 _mine: set[Path] = set()
+if hasattr(os, "register_at_fork"):
+    # The lock itself stays with the parent.
+    os.register_at_fork(after_in_child=_mine.clear)
+
+
+class FolderInUse(ValueError):
+    """A folder in which another process, or another run of this one, is writing."""
 
 
 class FolderLock:
-    """Hold a folder for this process, from ``with`` to its end.
+    """Hold a folder for this process, from ``with`` or :meth:`acquire` to the end or :meth:`release`.
 
     The system's lock on the file ``.lock`` counts, not the file: it goes with its process however that ends, so the
     file of a killed run is simply taken over. The file names the process for whoever comes second.
@@ -28,36 +33,54 @@ class FolderLock:
     ----------
     folder : Path
         An existing folder.
+    error : type of exception
+        What is raised where the folder is held already.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, error: type[Exception] = FolderInUse) -> None:
         self._folder = folder.resolve()
+        self._error = error
         self._handle = -1
 
-    def __enter__(self) -> Self:
+    def acquire(self) -> Self:
+        """Take the lock, or raise."""
         if self._folder in _mine:
-            raise OutputInUse(f"{self._folder}: another run of this process is writing there; choose another folder.")
+            raise self._error(f"{self._folder}: another run of this process is writing there; choose another folder.")
         self._handle = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
-        if not _locked(self._handle):
+        if not take_lock(self._handle):
             holder = os.read(self._handle, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(self._handle)
-            raise OutputInUse(f"{self._folder}: {holder} is writing there; wait for its end or choose another folder.")
+            self._handle = -1
+            raise self._error(f"{self._folder}: {holder} is writing there; wait for its end or choose another folder.")
         os.ftruncate(self._handle, 0)
         os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         _mine.add(self._folder)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def release(self) -> None:
+        """Let others write; a second call does nothing."""
+        if self._handle < 0:
+            return
         _mine.discard(self._folder)
         os.ftruncate(self._handle, 0)
         # The file stays: another process may have opened it already, and would lock what no longer has a name.
         os.close(self._handle)
+        self._handle = -1
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
 
-def _locked(handle: int) -> bool:
-    """Take the lock if it is free. Unlike that of flock it is not inherited by worker processes that outlive a kill."""
+def take_lock(handle: int) -> bool:
+    """Take the lock of an open file if it is free.
+
+    Unlike that of flock it is not inherited by worker processes that outlive a kill.
+    """
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -246,6 +246,57 @@ def test_a_large_file_is_decoded_at_the_size_that_is_enough(tmp_path):
     np.testing.assert_allclose(small.vectors, full.vectors, atol=1)
 
 
+@dataclass
+class Lengths:
+    """The length of a text as its vector; remembers what came together."""
+
+    key: str = "3" * 64
+    batch_size: int = 8
+    parallel: int = 1
+    name: str = "lengths"
+    kind: str = "texts"
+    dim: int = 1
+    enough: None = None
+    batches: list[list[int]] = field(default_factory=list)
+
+    def prepare(self, item):
+        return len(item)
+
+    def encode(self, prepared):
+        self.batches.append(prepared)
+        return np.array(prepared, dtype=np.float32)[:, np.newaxis]
+
+
+@dataclass
+class Texts:
+    texts: list[str]
+
+    def __len__(self):
+        return len(self.texts)
+
+    def content_hash(self, i):
+        return hashlib.sha256(self.texts[i].encode()).digest()
+
+    def load(self, i):
+        return self.texts[i]
+
+
+def test_texts_of_like_length_come_together(tmp_path):
+    lengths = np.random.default_rng(0).permutation(100)
+    encoder = Lengths()
+    done = encode_items(Texts(["x" * n for n in lengths]), encoder, tmp_path)
+    np.testing.assert_array_equal(done.vectors[:, 0], lengths)
+    assert sorted(encoder.batches) == [list(range(start, min(start + 8, 100))) for start in range(0, 100, 8)]
+
+
+def test_long_texts_come_in_small_batches(tmp_path):
+    lengths = [9_000 + n for n in range(5)] + [100_000, 3]
+    encoder = Lengths()
+    done = encode_items(Texts(["x" * n for n in lengths]), encoder, tmp_path)
+    np.testing.assert_array_equal(done.vectors[:, 0], lengths)
+    assert sorted(len(batch) for batch in encoder.batches) == [1, 1, 2, 3]
+
+
 # --- what cannot be read ----------------------------------------------------------------------------------------------
 
 

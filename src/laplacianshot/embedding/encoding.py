@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
@@ -28,6 +28,9 @@ __all__ = ["Encoded", "Items", "encode_items"]
 
 # Seconds of work that a kill may cost. Saving waits for the disk, so not after each batch.
 SAVE_SECONDS = 2.0
+
+# Of a batch of texts, at most: about a second of work.
+_CHARACTERS = 20_000
 
 # Batches that wait for a worker, for each worker.
 _QUEUED = 2
@@ -146,9 +149,7 @@ class _Run:
         """Encode all that is not known."""
         self._progress(0, len(self._items))
         for some in contents(self._items, self._hashes, pool):
-            new = self._look_up(some)
-            for start in range(0, len(new), self._encoder.batch_size):
-                batch = new[start : start + self._encoder.batch_size]
+            for batch in self._batches(self._look_up(some)):
                 self._under_way.append(pool.submit(self._encode, batch))
                 while len(self._under_way) > _QUEUED * self.workers:
                     self._take()
@@ -199,6 +200,23 @@ class _Run:
                 new.append(item)
         self._advance(len(some) - len(new))
         return new
+
+    def _batches(self, new: list[Content]) -> Iterator[list[Content]]:
+        """What is encoded together: texts of like length, and not so many long ones that a kill would cost much."""
+        sizes = {item.position: 0 for item in new}
+        if self._encoder.kind == "texts":
+            sizes = {position: len(self._items.load(position)) for position in sizes}
+            new = sorted(new, key=lambda item: sizes[item.position])
+        batch: list[Content] = []
+        total = 0
+        for item in new:
+            total += sizes[item.position]
+            if batch and (len(batch) == self._encoder.batch_size or total > _CHARACTERS):
+                yield batch
+                batch, total = [], sizes[item.position]
+            batch.append(item)
+        if batch:
+            yield batch
 
     def _encode(self, batch: list[Content]) -> _Batch:
         """Read, prepare and encode some items; runs in the pool."""

@@ -366,11 +366,14 @@ def test_a_cache_that_cannot_be_written_is_noted_and_nothing_is_lost(tmp_path):
     assert note.startswith("vectors cannot be kept for the next run")
 
 
-def test_the_users_cache_is_the_default(tmp_path, monkeypatch):
+def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("LAPLACIANSHOT_CACHE", str(tmp_path / "mine"))
-    items = Memory([picture(0)])
-    encode_items(items, MeanColours())
-    assert encode_items(items, MeanColours(), tmp_path / "mine").n_cached == 1
+    items = Memory([picture(0), picture(1), picture(0)])
+    for _ in range(2):
+        done = encode_items(items, MeanColours())
+        assert done.n_cached == 0
+        np.testing.assert_array_equal(done.vectors, wanted([0, 1, 0]))
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- interrupts, errors, kills ----------------------------------------------------------------------------------------

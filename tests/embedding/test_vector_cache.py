@@ -219,11 +219,17 @@ def test_old_partial_files_go_and_young_ones_stay(tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_raises_and_can_be_read_as_empty(tmp_path):
-    (tmp_path / "vectors").write_text("a file where a folder is wanted")
-    cache = VectorCache(tmp_path, KEY, 5)
+    (tmp_path / "cache").write_text("a file where a folder is wanted")
+    cache = VectorCache(tmp_path / "cache", KEY, 5)
     assert not cache.get(hashes(2))[0].any()
-    with pytest.raises(OSError, match="vectors"):
+    with pytest.raises(OSError, match="cache"):
         cache.put(hashes(2), vectors(2))
+
+
+def test_without_a_folder_nothing_is_kept():
+    cache = VectorCache(None, KEY, 5)
+    cache.put(hashes(2), vectors(2))
+    assert not cache.get(hashes(2))[0].any()
 
 
 # --- several processes ------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from threading import Semaphore
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ import numpy as np
 from laplacianshot.datasets._decoding import CorruptPicture, decode
 from laplacianshot.embedding.contents import Content, Items, contents, fault_of, item_file
 from laplacianshot.embedding.encoders.contract import EncoderError
-from laplacianshot.embedding.user_cache import user_cache
 from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ class Encoded:
     n_cached : int
         Items whose vector was there before.
     notes : tuple of str
-        What the user should know: where vectors are kept if not in the usual folder, or why they are not.
+        What the user should know: why vectors were not kept.
     """
 
     vectors: Floats
@@ -86,7 +84,7 @@ def encode_items(
     items : Items
     encoder : Encoder
     cache_folder : path, optional
-        Where vectors are kept; the user's cache by default.
+        Where vectors are kept; None keeps nothing.
     progress : callable
         Called from this thread with the items done and all of them, at the beginning and as they are done.
     workers : int, optional
@@ -129,10 +127,9 @@ class _Run:
         progress: Callable[[int, int], object],
         workers: int | None,
     ) -> None:
-        where, note = user_cache() if folder is None else (Path(folder), "")
         self.workers = encoder.parallel + _READERS if workers is None else max(1, workers)
         self._items, self._encoder, self._progress = items, encoder, progress
-        self._cache, self._hashes = VectorCache(where, encoder.key, encoder.dim), FileHashes(where)
+        self._cache, self._hashes = VectorCache(folder, encoder.key, encoder.dim), FileHashes(folder)
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
         self._failed: dict[int, str] = {}
         # Equal items: the first of them by its content, and the others with the first.
@@ -141,7 +138,7 @@ class _Run:
         self._under_way: deque[Future[_Batch]] = deque()
         self._unsaved: list[tuple[list[bytes], Floats]] = []
         self._saved_at = monotonic()
-        self._notes = [note] if note else []
+        self._notes: list[str] = []
         self._done = self._cached = 0
         self._computing = Semaphore(encoder.parallel)
 

@@ -76,12 +76,12 @@ class Segments:
 
     Parameters
     ----------
-    folder : Path
-        Made with the first :meth:`put`.
+    folder : Path or None
+        Made with the first :meth:`put`; None keeps nothing.
     row_bytes : int
     """
 
-    def __init__(self, folder: Path, row_bytes: int) -> None:
+    def __init__(self, folder: Path | None, row_bytes: int) -> None:
         self._folder = folder
         self._row_bytes = row_bytes
         self._open: dict[str, _Segment | None] = {}
@@ -105,15 +105,19 @@ class Segments:
 
     def put(self, keys: NDArray[np.bytes_], rows: NDArray[np.uint8]) -> None:
         """Add rows (m, row_bytes); they are on the disk when this returns."""
-        if not len(keys):
+        if self._folder is None or not len(keys):
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         keys, first = np.unique(keys, return_index=True)
-        self._write(keys, _checksums(rows[first]), iter([rows[first]]))
-        self._merge()
+        self._write(self._folder, keys, _checksums(rows[first]), iter([rows[first]]))
+        self._merge(self._folder)
 
     def _write(
-        self, keys: NDArray[np.bytes_], checksums: NDArray[np.uint64], blocks: Iterator[NDArray[np.uint8]]
+        self,
+        folder: Path,
+        keys: NDArray[np.bytes_],
+        checksums: NDArray[np.uint64],
+        blocks: Iterator[NDArray[np.uint8]],
     ) -> None:
         head = _HEAD.pack(
             _MAGIC, self._row_bytes, len(keys), _head_checksum(self._row_bytes, len(keys), keys, checksums)
@@ -127,23 +131,26 @@ class Segments:
                 file.write(np.ascontiguousarray(block).data)
 
         name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-        put_file(self._folder / name, write)
+        put_file(folder / name, write)
 
     def _segments(self) -> list[_Segment]:
         """All segments there are now, those of other processes too; the largest first."""
+        if self._folder is None:
+            return []
+        folder = self._folder
         try:
             # Names that begin with a dot are files in the making, perhaps of another process.
-            names = [path.name for path in self._folder.iterdir() if path.suffix == _SUFFIX and path.name[0] != "."]
+            names = [path.name for path in folder.iterdir() if path.suffix == _SUFFIX and path.name[0] != "."]
         except OSError:
             names = []
         self._open = {
-            name: self._open[name] if name in self._open else _Segment.open(self._folder / name, self._row_bytes)
+            name: self._open[name] if name in self._open else _Segment.open(folder / name, self._row_bytes)
             for name in names
         }
         whole = [segment for segment in self._open.values() if segment is not None]
         return sorted(whole, key=lambda segment: (-len(segment.keys), segment.path.name))
 
-    def _merge(self) -> None:
+    def _merge(self, folder: Path) -> None:
         """Make one segment of every eight of like size."""
         tiers: dict[int, list[_Segment]] = {}
         for segment in self._segments():
@@ -151,20 +158,20 @@ class Segments:
         if all(len(tier) < _FAN for tier in tiers.values()):
             return
         try:
-            lock = FolderLock(self._folder).acquire()
+            lock = FolderLock(folder).acquire()
         except FolderInUse:
             # Another process is at it.
             return
         try:
-            remove_partial(self._folder, older=STALE_SECONDS)
+            remove_partial(folder, older=STALE_SECONDS)
             for tier in tiers.values():
                 # Another process may have merged some of them before the lock was ours.
                 if len(tier) >= _FAN and all(segment.path.exists() for segment in tier):
-                    self._join(tier)
+                    self._join(folder, tier)
         finally:
             lock.release()
 
-    def _join(self, segments: list[_Segment]) -> None:
+    def _join(self, folder: Path, segments: list[_Segment]) -> None:
         keys = np.concatenate([segment.keys for segment in segments])
         checksums = np.concatenate([segment.checksums for segment in segments])
         whole = np.concatenate([_whole(segment) for segment in segments])
@@ -183,12 +190,12 @@ class Segments:
                 yield rows
 
         if len(kept):
-            self._write(kept, checksums[places], blocks())
+            self._write(folder, kept, checksums[places], blocks())
         for segment in segments:
             # On Windows a file that another process reads cannot be removed; it then stays, twice there.
             with contextlib.suppress(OSError):
                 segment.path.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_folder(folder)
 
 
 def pack_keys(hashes: list[bytes]) -> NDArray[np.bytes_]:

@@ -38,16 +38,16 @@ class VectorCache:
 
     Parameters
     ----------
-    folder : path
-        Shared by all encoders.
+    folder : path or None
+        Shared by all encoders; None keeps nothing.
     key : str
         Which encoder: ``Encoder.key``. Vectors of other keys are never seen.
     dim : int
         D.
     """
 
-    def __init__(self, folder: str | PathLike[str], key: str, dim: int) -> None:
-        self._segments = Segments(Path(folder) / "vectors" / key[:32], 4 * dim)
+    def __init__(self, folder: str | PathLike[str] | None, key: str, dim: int) -> None:
+        self._segments = Segments(None if folder is None else Path(folder) / key[:32], 4 * dim)
         self._dim = dim
 
     def get(self, hashes: Sequence[bytes]) -> tuple[NDArray[np.bool_], Floats]:
@@ -83,12 +83,12 @@ class FileHashes:
 
     Parameters
     ----------
-    folder : path
+    folder : path or None
         As for :class:`VectorCache`.
     """
 
-    def __init__(self, folder: str | PathLike[str]) -> None:
-        self._segments = Segments(Path(folder) / "files", KEY_BYTES)
+    def __init__(self, folder: str | PathLike[str] | None) -> None:
+        self._segments = Segments(None if folder is None else Path(folder) / "files", KEY_BYTES)
 
     def get(self, states: Sequence[FileState]) -> list[bytes | None]:
         """The content hash under each state, None where it is not known."""

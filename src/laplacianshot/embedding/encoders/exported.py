@@ -28,14 +28,14 @@ def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple
     export : callable
         The content of the ONNX file from the file of weights.
     """
-    folder, _ = user_cache()
+    folder = user_cache()[0] / "networks"
     digest = hashlib.sha256(f"{name} {GRAPH_VERSION} {file_hash(weights, folder).hex()}".encode()).hexdigest()
-    path = folder / "networks" / f"{name}-{digest[:16]}.onnx"
+    path = folder / f"{name}-{digest[:16]}.onnx"
     if not path.exists():
         content = export(weights)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            remove_partial(path.parent, older=STALE_SECONDS)
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_partial(folder, older=STALE_SECONDS)
             # Two processes may both come here; they write the same.
             put_file(path, lambda file: file.write(content))
         except OSError as error:
@@ -45,7 +45,7 @@ def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple
 
 
 def file_hash(path: Path, folder: Path) -> bytes:
-    """Hash of a file's content, 16 bytes; read from ``folder`` while the file is unchanged."""
+    """Hash of a file's content, 16 bytes; kept in ``folder`` while the file is unchanged."""
     hashes, state = FileHashes(folder), file_state(path)
     (known,) = hashes.get([state])
     if known is not None:

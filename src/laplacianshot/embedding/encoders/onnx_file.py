@@ -239,7 +239,7 @@ def _text_reader(name: str, path: Path, inputs: Sequence[Any]) -> TextReader:
 
 def _digest(path: Path) -> str:
     """Hash of the file and of those that hold its weights beside it."""
-    folder, _ = user_cache()
+    folder = user_cache()[0] / "networks"
     others = sorted(
         other for other in path.parent.iterdir() if other.name.startswith(path.name) and "data" in other.suffix
     )

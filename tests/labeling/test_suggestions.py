@@ -112,6 +112,13 @@ def test_what_is_given_is_left_as_it_is(clusters):
         np.testing.assert_array_equal(array, copy)
 
 
+def test_a_graph_is_enough_and_nothing_is_too_little():
+    affinity = normalize(knn_affinity(np.random.default_rng(0).standard_normal((20, 3)), 4))
+    assert len(suggest(None, unsure(20), unlabelled(20), 5, affinity=affinity)) == 5
+    with pytest.raises(ValueError, match="rows or affinity"):
+        suggest(None, unsure(20), unlabelled(20), 5)
+
+
 def test_all_items_labelled_leaves_nothing_to_suggest():
     assert suggest(np.eye(4), unsure(4), np.arange(4), 3).tolist() == []
 

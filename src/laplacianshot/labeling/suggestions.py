@@ -6,7 +6,7 @@ first. An item i covers its neighbours on the graph and theirs::
 
     K = min(1, c (W + W^2)),    K_ii = 1
 
-with W the normalised affinity and c such that a typical edge has ``K = reach``. What item j still needs is::
+with W the normalised affinity and c such that the median edge alone has ``K = reach``. What item j still needs is::
 
     need_j = (floor + (1 - floor) (1 - max_c p_jc)) prod_{i labelled or chosen} (1 - K_ij)
 
@@ -24,7 +24,7 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
 
 # Cover that a typical edge gives, and what an item that is certain needs against one that is not.
-REACH = 0.6
+REACH = 0.3
 FLOOR = 0.5
 # Neighbours of an item at least and at most, where the caller has no graph.
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
@@ -33,14 +33,14 @@ _LEAST_LEFT = 1e-6
 
 
 def suggest(
-    rows: Floats, probabilities: Floats, codes: Ints, n_suggestions: int, *, affinity: sp.csr_array | None = None
+    rows: Floats | None, probabilities: Floats, codes: Ints, n_suggestions: int, *, affinity: sp.csr_array | None = None
 ) -> Ints:
     """Unlabelled items that a person should label next, the most useful first.
 
     Parameters
     ----------
-    rows : array of shape (n, D)
-        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``. Read only without a graph.
+    rows : array of shape (n, D), or None with a graph
+        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
     probabilities : array of shape (n, C)
         Of each class; rows of labelled items are not read.
     codes : int array of shape (n,)
@@ -53,7 +53,7 @@ def suggest(
     Returns
     -------
     int array of shape (min(n_suggestions, unlabelled),)
-        Positions in ``rows``.
+        Positions in ``codes``.
     """
     free = codes < 0
     wanted = min(n_suggestions, int(free.sum()))
@@ -61,7 +61,8 @@ def suggest(
         return np.zeros(0, dtype=np.int64)
     unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
     need = np.where(free, FLOOR + (1 - FLOOR) * unsure, 0)
-    return _cover(_kernel(rows, affinity, wanted), need, free, wanted)
+    graph = _graph(rows, wanted) if affinity is None else affinity
+    return _cover(_kernel(graph), need, free, wanted)
 
 
 def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
@@ -85,16 +86,20 @@ def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | 
     wanted = min(n_suggestions, n)
     if wanted <= 0:
         return np.zeros(0, dtype=np.int64)
-    return _cover(_kernel(rows, affinity, wanted), np.ones(n), np.ones(n, dtype=bool), wanted)
+    graph = _graph(rows, wanted) if affinity is None else affinity
+    return _cover(_kernel(graph), np.ones(n), np.ones(n, dtype=bool), wanted)
 
 
-def _kernel(rows: Floats, affinity: sp.csr_array | None, n_suggestions: int) -> sp.csr_array:
+def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
+    """W of the default recipe, were each suggestion of a class of its own; neighbours are searched exactly."""
+    if rows is None:
+        raise ValueError("rows are needed to seek neighbours in; give rows or affinity.")
+    k = round(max(0.0, len(rows) / n_suggestions - 1) ** 0.5)
+    return normalize(knn_affinity(rows, min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)))
+
+
+def _kernel(affinity: sp.csr_array) -> sp.csr_array:
     """K (n, n), symmetric, with ones on the diagonal."""
-    n = len(rows)
-    if affinity is None:
-        # As the default recipe, were each suggestion of a class of its own.
-        k = round(max(0.0, n / n_suggestions - 1) ** 0.5)
-        affinity = normalize(knn_affinity(rows, min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)))
     W = affinity.astype(np.float32)
     kernel = sp.csr_array(W @ W + W)
     typical = float(np.median(W.data)) if W.nnz else 1.0

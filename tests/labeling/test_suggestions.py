@@ -100,6 +100,16 @@ def test_more_suggestions_begin_with_the_same_ones_on_the_same_graph(clusters):
     np.testing.assert_array_equal(many[:5], few)
 
 
+def test_a_graph_too_dense_to_square_is_thinned_and_still_covers_every_cluster(clusters, monkeypatch):
+    X, truth, _ = clusters(4, 50, dim=16, spread=0.2)
+    affinity = normalize(knn_affinity(X, 20))
+    monkeypatch.setattr(suggestions, "_MOST_PAIRS", 20_000)
+    thin = suggestions._thinned(affinity)
+    assert thin.nnz**2 / 200 < 1.3 * 20_000 < affinity.nnz**2 / 200
+    assert abs(thin - thin.T).max() == 0
+    assert set(truth[suggest_first(X, 4, affinity=affinity)]) == {0, 1, 2, 3}
+
+
 def test_what_is_given_is_left_as_it_is(clusters):
     X, _, y = clusters(3, 20, 1)
     affinity = normalize(knn_affinity(X, 4))

@@ -28,6 +28,8 @@ REACH = 0.3
 FLOOR = 0.5
 # Neighbours of an item at least and at most, where the caller has no graph.
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
+# Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
+_MOST_PAIRS = 40_000_000
 # Covered items keep this share of their need, so that those covered once stand behind those covered twice.
 _LEAST_LEFT = 1e-6
 
@@ -100,12 +102,23 @@ def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
 
 def _kernel(affinity: sp.csr_array) -> sp.csr_array:
     """K (n, n), symmetric, with ones on the diagonal."""
-    W = affinity.astype(np.float32)
+    W = _thinned(affinity.astype(np.float32))
     kernel = sp.csr_array(W @ W + W)
     typical = float(np.median(W.data)) if W.nnz else 1.0
     kernel.data = np.minimum(kernel.data * np.float32(REACH / (typical or 1.0)), np.float32(1))
     kernel.setdiag(1)
     return kernel
+
+
+def _thinned(W: sp.csr_array) -> sp.csr_array:
+    """W with as many of its edges as keep W^2 affordable, always the same ones."""
+    share = (_MOST_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
+    if share >= 1:
+        return W
+    edges = sp.triu(W, k=1, format="coo")
+    kept = np.random.default_rng(0).random(edges.nnz) < share
+    half = sp.csr_array((edges.data[kept], (edges.row[kept], edges.col[kept])), shape=W.shape)
+    return sp.csr_array(half + half.T)
 
 
 def _cover(kernel: sp.csr_array, need: Floats, free: NDArray[np.bool_], wanted: int) -> Ints:

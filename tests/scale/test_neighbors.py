@@ -100,7 +100,7 @@ def test_duplicates_neither_stop_nor_slow_the_search(monkeypatch):
     rng = np.random.default_rng(0)
     X = np.concatenate([np.ones((2000, 8)), rng.standard_normal((2000, 8))]).astype(np.float32)
     centroids = train_centroids(Rows.transformed(X), 100)
-    index, probes = CellIndex.build(Rows.transformed(X), centroids, 20)
+    index, _ = CellIndex.build(Rows.transformed(X), centroids, 20)
     assert np.diff(index.starts).max() <= 2 * 40
     assert index.starts[-1] == 4000
     found, report = scaled_neighbors(X, 5, method="cells")

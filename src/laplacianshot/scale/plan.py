@@ -16,6 +16,10 @@ from laplacianshot.scale.rounds import MOST_BLOCKS, VISIT_ROWS
 # Entries kept of a row: as many as lose this much of the first assignments, which are the broadest, or the last number.
 LOST_AT_FIRST = 0.01
 ENTRIES = (16, 32, 64)
+# Queries that the temperature is chosen from, and entries of their unary terms.
+_LOOK_ROWS = 65536
+_LOOK_ENTRIES = 2**22
+_SORTED_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,18 @@ class LargePlan:
 
     def entries(self, first: Floats) -> int:
         """How many entries of a row to keep, from first assignments (m, C) of some rows."""
-        ordered = -np.sort(-first, axis=1)
-        lost = 1 - ordered.cumsum(axis=1).mean(axis=0)
+        some = first[:: -(-len(first) // _SORTED_ROWS)].copy()
+        some.sort(axis=1)
+        lost = 1 - some.mean(axis=0, dtype=np.float64)[::-1].cumsum()
         for count in ENTRIES:
             if count >= first.shape[1] or lost[count - 1] <= LOST_AT_FIRST:
                 return min(count, int(first.shape[1]))
         return ENTRIES[-1]
+
+
+def first_look(n_query: int, n_classes: int) -> int:
+    """How many queries the temperature is chosen from."""
+    return min(n_query, _LOOK_ROWS, max(4096, _LOOK_ENTRIES // n_classes))
 
 
 def plan_fit(
@@ -113,7 +123,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, dense: boo
     rounds = {
         "assignments": 12.0 * n_query * n_classes if dense else (20.0 + 12.0) * n_query * min(top, n_classes),
         "sums": 4.0 * MOST_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
-        "first look": 4.0 * (2**17 * width + 3 * 2**22),
         **edges,
     }
-    return larger(MemoryPlan(search), MemoryPlan(build), MemoryPlan(rounds))
+    look = {"first look": 4.0 * first_look(n_query, n_classes) * (width + 4 * n_classes), **edges}
+    return larger(*map(MemoryPlan, (search, build, look, rounds)))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
@@ -176,15 +175,16 @@ class DenseRounds(BlockRounds):
 
 
 @dataclass(frozen=True, repr=False)
-class _Top:
-    """The r largest entries of each row, largest first: classes, logarithms and values, (N, r) each."""
+class TopEntries:
+    """The r largest entries of each row, largest first: classes, logarithms and values, (N, r) each; 0 is none."""
 
     classes: Ints
     logs: Floats
     values: Floats
 
     @classmethod
-    def empty(cls, n: int, r: int, n_classes: int) -> _Top:
+    def empty(cls, n: int, r: int, n_classes: int) -> TopEntries:
+        """No entries yet."""
         kind = np.int16 if n_classes < 2**15 else np.int32
         return cls(np.zeros((n, r), kind), np.zeros((n, r), np.float32), np.zeros((n, r), np.float32))
 
@@ -194,20 +194,13 @@ class TopRounds(BlockRounds):
 
     def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, r: int) -> None:
         super().__init__(workers, queries, len(prototypes))
-        self._current, self._updated = (_Top.empty(len(queries.rows), r, len(prototypes)) for _ in range(2))
+        self._current, self._updated = (TopEntries.empty(len(queries.rows), r, len(prototypes)) for _ in range(2))
         self._start(prototypes)
 
-    def assignments(self) -> sp.csr_array:
-        """The current ones, (N, C); nothing else can be done afterwards."""
+    def assignments(self) -> TopEntries:
+        """The current ones; nothing else can be done afterwards."""
         del self._updated
-        top = self._current
-        n = len(top.classes)
-        held = top.values > 0
-        indptr = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(held.sum(axis=1), out=indptr[1:])
-        found = sp.csr_array((top.values[held], top.classes[held].astype(np.int32), indptr), shape=(n, self._n_classes))
-        found.sort_indices()
-        return found
+        return self._current
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
         now, new = self._current, self._updated

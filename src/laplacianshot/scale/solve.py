@@ -23,17 +23,14 @@ from laplacianshot.scale.checkpoint import GraphFolder
 from laplacianshot.scale.graph import NodeGraph, node_graph
 from laplacianshot.scale.induction import LargeRule
 from laplacianshot.scale.neighbors import OrderedNeighbors, search_neighbors
-from laplacianshot.scale.plan import LargePlan
+from laplacianshot.scale.plan import LargePlan, first_look
 from laplacianshot.scale.reduction import Reduction
-from laplacianshot.scale.rounds import DenseRounds, Queries, TopRounds
+from laplacianshot.scale.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.scale.rows import Rows
 
 # Called with the name of a stage, it gives what is called with (done, total) on the way.
 Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
-# Queries that the temperature is chosen from, evenly spaced among all of them, and entries of their unary terms.
-_LOOK = 65536
-_LOOK_ENTRIES = 2**22
 _BLOCK_ROWS = 4096
 
 
@@ -171,21 +168,17 @@ def _rounds(
     prototypes = prior.means.astype(np.float32)
     n = len(queries)
     square_sum, spread = _moments(queries)
-    seen = min(n, _LOOK, max(4096, _LOOK_ENTRIES // n_classes))
-    look = queries.ordered(np.arange(0, n, -(-n // seen)))[:]
-    unary = squared_distances(look, prototypes)
-    tau = choose_tau(unary, spread, constants.pair_spread)
+    tau, entries = _first_look(task, queries, prototypes, spread)
     fixed = Queries(queries, graph, labels, constants.support_edge, tau, square_sum)
-    del look
     with Workers(n * n_classes * 10) as workers:
         rounds: DenseRounds | TopRounds
-        if task.plan.dense:
+        if entries is None:
             rounds = DenseRounds(workers, fixed, prototypes)
         else:
-            rounds = TopRounds(workers, fixed, prototypes, task.plan.entries(softmax(unary * np.float32(-tau))))
-        del unary
+            rounds = TopRounds(workers, fixed, prototypes, entries)
         descent = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
-        assignments = rounds.assignments()
+        assignments, dropped = rounds.assignments(), max(rounds.dropped)
+        del rounds
     distributions, found = _of_all_rows(assignments, graph, labels, n_classes)
     return _Rounded(
         distributions,
@@ -195,8 +188,19 @@ def _rounds(
         descent.converged,
         tau,
         descent.class_bias,
-        max(rounds.dropped),
+        dropped,
     )
+
+
+def _first_look(task: LargeTask, queries: Rows, prototypes: Floats, spread: float) -> tuple[float, int | None]:
+    """The temperature, and how many entries of an assignment to keep (None: all), from some of the queries."""
+    n = len(queries)
+    # Evenly spaced among all of them.
+    look = queries.ordered(np.arange(0, n, -(-n // first_look(n, task.n_classes))))
+    unary = squared_distances(look[:], prototypes)
+    tau = choose_tau(unary, spread, task.constants.pair_spread)
+    unary *= np.float32(-tau)
+    return tau, None if task.plan.dense else task.plan.entries(softmax(unary))
 
 
 def _moments(rows: Rows) -> tuple[float, float]:
@@ -216,21 +220,37 @@ def _moments(rows: Rows) -> tuple[float, float]:
     return total, max(0.0, 2 * (total - n * float(mean @ mean)) / (n - 1))
 
 
-def _of_all_rows(assignments: Any, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:
+def _of_all_rows(assignments: Floats | TopEntries, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:
     """Assignments of queries in the graph's order, and the support's labels, as (n, C) of the rows of X; and labels."""
     n, n_query = len(graph.nodes), graph.n_query
+    queries, support = graph.nodes[:n_query], graph.nodes[n_query:]
     found = np.empty(n, dtype=np.int64)
-    found[graph.nodes[n_query:]] = labels
-    if sp.issparse(assignments):
-        known = sp.csr_array(
-            (np.ones(len(labels), np.float32), (np.arange(len(labels)), labels)), (len(labels), n_classes)
-        )
-        found[graph.nodes[:n_query]] = assignments.argmax(axis=1).ravel()
-        place = np.empty(n, dtype=np.int64)
-        place[graph.nodes] = np.arange(n)
-        return sp.csr_array(sp.vstack([assignments, known], format="csr")[place]), found
-    found[graph.nodes[:n_query]] = assignments.argmax(axis=1)
+    found[support] = labels
+    if isinstance(assignments, TopEntries):
+        found[queries] = assignments.classes[:, 0]
+        return _sparse_rows(assignments, queries, support, labels, n_classes), found
+    found[queries] = assignments.argmax(axis=1)
     distributions = np.zeros((n, n_classes), dtype=np.float32)
-    distributions[graph.nodes[:n_query]] = assignments
-    distributions[graph.nodes[n_query:], labels] = 1
+    distributions[queries] = assignments
+    distributions[support, labels] = 1
     return distributions, found
+
+
+def _sparse_rows(top: TopEntries, queries: Ints, support: Ints, labels: Ints, n_classes: int) -> sp.csr_array:
+    """Entries of the queries and certainty of the support, at their rows of X: (n, C)."""
+    n = len(queries) + len(support)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    indptr[1 + queries] = np.count_nonzero(top.values, axis=1)
+    indptr[1 + support] = 1
+    np.cumsum(indptr, out=indptr)
+    indices, data = np.empty(indptr[-1], np.int32), np.ones(indptr[-1], np.float32)
+    indices[indptr[support]] = labels
+    for start, stop in row_blocks(len(queries), _BLOCK_ROWS):
+        values = top.values[start:stop]
+        classes = np.where(values > 0, top.classes[start:stop], n_classes)
+        order = np.argsort(classes, axis=1, kind="stable")
+        held = np.take_along_axis(classes, order, axis=1) < n_classes
+        at = (indptr[queries[start:stop], None] + np.arange(values.shape[1]))[held]
+        indices[at] = np.take_along_axis(classes, order, axis=1)[held]
+        data[at] = np.take_along_axis(values, order, axis=1)[held]
+    return sp.csr_array((data, indices, indptr), shape=(n, n_classes))

@@ -14,6 +14,7 @@ import argparse
 import csv
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,8 @@ def table(title: str, results: dict[int, list[dict[str, float]]]) -> list[str]:
 
 
 def main() -> None:
+    # scikit-learn takes one label a class for a sign of regression.
+    warnings.filterwarnings("ignore", message="The number of unique classes")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with cub/ and banking77/")
     parser.add_argument("--draws", type=int, default=20)

@@ -116,6 +116,13 @@ def table(found: Found, kind: str, names: Sequence[str]) -> str:
     return "\n".join([*lines, f"| {OURS} less {BASELINE} | " + " | ".join(shown) + " |"])
 
 
+def rounded(found: Found) -> Found:
+    return {
+        cell: {score: [round(value, 4) for value in values] for score, values in scores.items()}
+        for cell, scores in found.items()
+    }
+
+
 def time_large(n: int, n_classes: int) -> float:
     """Seconds of ``how_strange`` on n Gaussian rows, best of five."""
     rng = np.random.default_rng(0)
@@ -180,7 +187,7 @@ def main() -> None:
         print(table(hits, kind, (OURS, BASELINE)))
     print(f"\n10,000 items, 100 classes: {1000 * time_large(10_000, 100):.0f} ms")
     if options.output:
-        text = json.dumps({"area": areas, "hits": hits})
+        text = json.dumps({"area": rounded(areas), "hits": rounded(hits)})
         options.output.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
         draw_areas(areas, options.output.parent.parent / "assets" / f"{options.output.name}.png")
 

@@ -1,4 +1,17 @@
-"""Probabilities that mean what they say, from one fit and without a label more than the given ones."""
+"""Probabilities that mean what they say, from one fit and without a label more than the given ones.
+
+The assignments of a fit rank its rows well and are too sure of themselves, how much so depends on the data. Three steps
+make a probability of them:
+
+1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling._evidence`), whose weights were
+   fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
+2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling._checks`) are labelled
+   in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
+   simulated, classes being tighter in the fit's own eyes than in truth, ``b' = u0 + u b`` takes its place;
+3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
+
+The labels themselves stay those of the fit.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +19,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.estimator import LaplacianShot
-from laplacianshot.labeling.left_out import left_out_logits
+from laplacianshot.inference.joint import Prior
+from laplacianshot.labeling._checks import Checks, Fitted, draw_checks
+from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
+from laplacianshot.labeling.left_out import constants_of, left_out_first_logits, left_out_logits
 
-# FIRST VERSION: one temperature.
-TEMPERATURE = 2.0
+# Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
+INTERCEPT = -2.0121
+WEIGHTS: dict[str, tuple[float, float, float]] = {
+    "s(assigned)": (1.1543, -1.207, 3.419),
+    "s(first)": (0.0917, -2.468, 2.863),
+    "s(assigned)^2": (0.0349, 0.000, 11.691),
+    "s(first)^2": (0.1671, 0.000, 8.194),
+    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
+    "share": (0.2102, -4.029, 1.382),
+    "labels": (-0.2132, 0.000, 2.303),
+    "classes": (-0.1085, 1.609, 4.605),
+    "rows": (0.3326, 1.694, 6.395),
+    "agreement": (1.0172, -0.309, 6.907),
+    "mean assigned": (-0.2402, 2.487, 12.575),
+    "balance": (0.6106, 0.000, 0.998),
+}
+# s of the shift; u0 and u where the answers are simulated.
+SHIFT_SPREAD = 0.5
+SIMULATED_SHIFT = (-0.477, 0.845)
+# A label still speaks for its own row after it is left out, through rows further away: what that adds to z, times the
+# given rows of its class.
+ECHO = 2.5
+# Power of the assignments of the other classes.
+REST_POWER = 2 / 3
+
+_STEPS = 50
+_MOST_CONFIDENCE = 1 - 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,15 +62,22 @@ class Calibration:
     Attributes
     ----------
     probabilities : float32 array of shape (n, C)
-        Probability of each class; for a given row what the graph says of it without its own label.
-    temperature : float
-        What the logits of the fit were divided by.
+        Probability of each class; for a given row what the graph says of it without its own label. The largest of an
+        unlabelled row is that of the label the fit gave it.
+    shift : float
+        b, what these data add to the log-odds that the rule for all data gives.
+    n_checks : int
+        Answers that b rests on.
+    simulated : bool
+        Whether they were simulated, as too few classes have two labels.
     expected_accuracy : float
         Share of the unlabelled rows whose label is expected to be right: their mean confidence; NaN without any.
     """
 
     probabilities: Floats
-    temperature: float
+    shift: float
+    n_checks: int
+    simulated: bool
     expected_accuracy: float
 
     def __repr__(self) -> str:
@@ -38,7 +85,7 @@ class Calibration:
         return f"Calibration({n} rows x {c} classes, expected accuracy {self.expected_accuracy:.3f})"
 
 
-def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
+def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibration:
     """Calibrated probabilities of every row that ``model`` was fitted on.
 
     Parameters
@@ -47,26 +94,106 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
         The default recipe, fitted on rows with these codes.
     codes : int array of shape (n,)
         Class number of each row, -1 for unlabelled ones; ``0..C-1`` as in ``model.classes_``.
+    seed : int
+        Of the small tasks.
 
     Returns
     -------
     Calibration
     """
-    unlabelled = codes < 0
-    Y = model.label_distributions_
-    logits = np.empty(Y.shape)
-    logits[unlabelled] = np.log(np.maximum(Y[unlabelled], np.finfo(Y.dtype).tiny))
-    logits[~unlabelled] = left_out_logits(model, codes)
-    probabilities = softmax(logits / TEMPERATURE).astype(np.float32)
-    sure = probabilities[unlabelled].max(axis=1)
-    return Calibration(probabilities, TEMPERATURE, float(sure.mean()) if len(sure) else float("nan"))
+    if model.recipe != "default":
+        raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
+    given = codes >= 0
+    evidence = gather(model, codes, seed=seed)
+    shift = shift_of(evidence.checks)
+    probabilities = np.empty((len(codes), len(model.classes_)), dtype=np.float32)
+    probabilities[~given] = _shared_out(model.label_distributions_[~given], evidence.query, shift)
+    labels = codes[given]
+    echo = np.where(evidence.given_logits.argmax(axis=1) == labels, ECHO / np.bincount(labels)[labels], 0.0)
+    left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
+    probabilities[given] = _shared_out(np.exp(left_out), evidence.given, shift - echo)
+    sure = probabilities[~given].max(axis=1)
+    expected = float(sure.mean(dtype=np.float64)) if len(sure) else float("nan")
+    return Calibration(probabilities, shift, len(evidence.checks), evidence.checks.simulated, expected)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a fit shows of its rows.
+
+    Attributes
+    ----------
+    query : array of shape (N, len(COLUMNS))
+        Of the unlabelled rows, in the order of their positions.
+    given : array of shape (n_s, len(COLUMNS))
+        Of the given rows, without their own labels.
+    given_logits : array of shape (n_s, C)
+    checks : Checks
+    """
+
+    query: Floats
+    given: Floats
+    given_logits: Floats
+    checks: Checks
+
+
+def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
+    """The evidence that :func:`calibrate` weighs."""
+    given = codes >= 0
+    labels, n_classes, rule = codes[given], len(model.classes_), model._rule
+    support, query = rule.points[: len(labels)], rule.points[len(labels) :]
+    # As the estimator chooses it.
+    origin = np.zeros_like(support[0]) if model._fitted_transform == "cl2" else support.mean(axis=0)
+    first = Prior.of_support(support, labels, origin, n_classes, constants_of(model, codes)).means
+    first = first.astype(support.dtype)
+    logits = left_out_logits(model, codes)
+    of_given = Margins.of_logits(logits, left_out_first_logits(model, codes, first))
+    if len(query) == 0:
+        shares = np.bincount(labels, minlength=n_classes) / len(labels)
+        task = TaskEvidence.of(of_given, shares, len(labels))
+        none = task.columns(of_given)[:0]
+        return Evidence(none, task.columns(of_given), logits, Checks(none, np.zeros(0), simulated=False))
+    assignments = model.label_distributions_[~given]
+    of_query = Margins.of_queries(query, assignments, first, rule.tau)
+    task = TaskEvidence.of(of_query, assignments.mean(axis=0, dtype=np.float64), len(labels))
+    fitted = Fitted(support, labels, query, of_query.predicted, origin, n_classes)
+    checks = draw_checks(fitted, np.random.default_rng(seed))
+    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
+
+
+def log_odds(columns: Floats) -> Floats:
+    """``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence beyond its range counts as the end of it."""
+    weights, low, high = np.array([WEIGHTS[name] for name in COLUMNS]).T
+    z: Floats = INTERCEPT + np.clip(columns, low, high) @ weights
+    return z
+
+
+def shift_of(checks: Checks) -> float:
+    """The shift b that the answers of small tasks ask for."""
+    shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
+    if not checks.simulated:
+        return shift
+    base, slope = SIMULATED_SHIFT
+    return base + slope * shift
+
+
+def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
+    """The b that maximises ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
+    b = 0.0
+    for _ in range(_STEPS):
+        p = _sigmoid(z + b)
+        step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
+        b += min(max(step, -1.0), 1.0)
+        if abs(step) < 1e-9:
+            break
+    return b
 
 
 def find_disputes(probabilities: Floats, codes: Ints) -> Ints:
     """Given labels that the neighbours dispute: the class they prefer (n,), -1 elsewhere.
 
     A given label is disputed where another class has more than half of the probability that the graph gives the row
-    without its label.
+    without its label. The only label of a class is not: without it nothing speaks for the class.
 
     Parameters
     ----------
@@ -76,5 +203,28 @@ def find_disputes(probabilities: Floats, codes: Ints) -> Ints:
         Class number of each row, -1 for unlabelled ones.
     """
     preferred = probabilities.argmax(axis=1)
-    disputed = (codes >= 0) & (preferred != codes) & (probabilities.max(axis=1, initial=0) > 0.5)
+    given = codes >= 0
+    several = np.zeros(len(codes), dtype=bool)
+    several[given] = np.bincount(codes[given], minlength=probabilities.shape[1])[codes[given]] > 1
+    disputed = several & (preferred != codes) & (probabilities.max(axis=1, initial=0) > 0.5)
     return np.where(disputed, preferred, -1)
+
+
+def _shared_out(assignments: Floats, columns: Floats, shift: Floats | float) -> Floats:
+    """Probabilities (m, C): that of the label, and the rest by the power of the other assignments."""
+    rows = np.arange(len(assignments))
+    label = assignments.argmax(axis=1)
+    others = np.maximum(assignments, np.finfo(np.float32).tiny) ** np.float32(REST_POWER)
+    others[rows, label] = 0
+    others /= others.sum(axis=1, keepdims=True)
+    # The label stays ahead of the next class, by a hair where it would not.
+    least = others.max(axis=1, initial=0)
+    sure = np.clip(_sigmoid(log_odds(columns) + shift), (least + 1e-6) / (1 + least), _MOST_CONFIDENCE)
+    others *= (1 - sure)[:, None]
+    others[rows, label] = sure
+    return others
+
+
+def _sigmoid(z: Floats) -> Floats:
+    p: Floats = 1 / (1 + np.exp(-z))
+    return p

@@ -14,6 +14,15 @@ from laplacianshot.inference.recipes import DefaultConstants
 _BLOCK_ENTRIES = 4_000_000
 
 
+def constants_of(model: LaplacianShot, codes: Ints) -> DefaultConstants:
+    """The constants that the default recipe took for rows with these codes."""
+    n_support = int(np.sum(codes >= 0))
+    constants = DefaultConstants.for_task(
+        n_support, len(codes) - n_support, len(model.classes_), balanced=model.balanced
+    )
+    return constants.with_choices(lam=model.lam, n_neighbors=model.n_neighbors)
+
+
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     """Logits of the given rows, each as if it had no label: (n_s, C), in the order of their positions.
 
@@ -35,38 +44,51 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     """
     given = np.flatnonzero(codes >= 0)
     labels = codes[given]
-    n_classes = len(model.classes_)
-    rule = model._rule
-    constants = DefaultConstants.for_task(
-        len(given), len(codes) - len(given), n_classes, balanced=model.balanced
-    ).with_choices(lam=model.lam, n_neighbors=model.n_neighbors)
+    rule, constants = model._rule, constants_of(model, codes)
     Y = model.label_distributions_
-    beta, lam, edge = constants.support_weight, constants.lam, constants.support_edge
-
-    unary = squared_distances(rule.points[: len(given)], rule.prototypes).astype(np.float64)
-    mass = beta * np.bincount(labels, minlength=n_classes) + constants.origin_weight + Y[codes < 0].sum(axis=0)
-    own = np.arange(len(given)), labels
-    unary[own] *= np.square(mass / (mass - beta))[labels]
-    logits: Floats = -rule.tau * unary + rule.bias
+    lam, edge = constants.lam, constants.support_edge
+    queries = Y[codes < 0].sum(axis=0, dtype=np.float64)
+    logits: Floats = -rule.tau * _distances_without(
+        rule.points[: len(given)], labels, rule.prototypes, constants, queries
+    )
+    logits += rule.bias
 
     # Votes: neighbours' assignments, those of given rows times e.
     weights = np.where(codes >= 0, edge, 1.0)
     graph = sp.csr_array(model.affinity_[given])
-    n_edges = np.diff(graph.indptr)
-    rows = np.repeat(np.arange(len(given)), n_edges)
-    for start, stop in _blocks(graph.indptr, n_classes):
+    rows = np.repeat(np.arange(len(given)), np.diff(graph.indptr))
+    for start, stop in _blocks(graph.indptr, len(model.classes_)):
         part = slice(graph.indptr[start], graph.indptr[stop])
         near, weight, row = graph.indices[part], graph.data[part].astype(np.float64), rows[part]
         votes = Y[near].astype(np.float64)
-        query = codes[near] < 0
         # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbour.
-        fade = np.exp(-lam * edge * weight * query)
+        fade = np.exp(-lam * edge * weight * (codes[near] < 0))
         each = np.arange(len(near)), labels[row]
         kept = 1 - votes[each] * (1 - fade)
         votes[each] *= fade
         votes *= (weight * weights[near] / np.maximum(kept, np.finfo(np.float64).tiny))[:, None]
-        np.add.at(logits, row, lam * votes)
+        sums = sp.csr_array((np.ones(len(near)), (row - start, np.arange(len(near)))), shape=(stop - start, len(near)))
+        logits[start:stop] += lam * (sums @ votes)
     return logits
+
+
+def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> Floats:
+    """``-tau a0`` of the given rows to the first prototypes (C, D), their own without them: (n_s, C)."""
+    given = codes >= 0
+    rows = model._rule.points[: int(given.sum())]
+    logits: Floats = -model._rule.tau * _distances_without(rows, codes[given], first, constants_of(model, codes), 0.0)
+    return logits
+
+
+def _distances_without(
+    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
+) -> Floats:
+    """Squared distances (n_s, C) of given rows to the prototypes, to their own as it would be without them."""
+    beta = constants.support_weight
+    distances = squared_distances(rows, prototypes).astype(np.float64)
+    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.origin_weight + queries
+    distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
+    return distances
 
 
 def _blocks(indptr: Ints, n_classes: int) -> list[tuple[int, int]]:

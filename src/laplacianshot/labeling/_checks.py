@@ -1,0 +1,150 @@
+"""Small tasks with known answers, drawn from a fitted one: how far the labels of this very data can be trusted.
+
+Where classes have two given rows or more, one row of each is held out, a few queries a class are drawn, and the small
+task is labelled from the remaining given rows: the held-out rows tell right from wrong. With one row a class nothing
+can be held out. Then the small task is labelled from rows that were drawn, as many as were given, from those predicted
+to be of each class, and whether its labels agree with the predictions takes the place of whether they are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.joint import Prior, joint_optimize
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
+
+# Rows and classes of a small task, at most; queries and given rows of one of its classes.
+_MOST_ROWS = 1200
+_MOST_CLASSES = 100
+_FEWEST_QUERIES = 3
+_MOST_QUERIES = 20
+_MOST_GIVEN = 20
+# Answers wanted in all, and small tasks at most to get them.
+_ANSWERS = 160
+_MOST_TASKS = 8
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A task and what was found for it.
+
+    Attributes
+    ----------
+    support : array of shape (n_s, D)
+    labels : int array of shape (n_s,)
+    query : array of shape (N, D)
+    predicted : int array of shape (N,)
+    origin : array of shape (D,)
+    n_classes : int
+    """
+
+    support: Floats
+    labels: Ints
+    query: Floats
+    predicted: Ints
+    origin: Floats
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Evidence on rows whose answer is known, (k, len(COLUMNS)), and whether their label is right, (k,).
+
+    ``simulated``: the answers are the fit's own predictions.
+    """
+
+    columns: Floats
+    right: Floats
+    simulated: bool
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+
+def draw_checks(fitted: Fitted, rng: np.random.Generator) -> Checks:
+    """Small tasks until about 160 answers are known, from given labels if half of the classes have two."""
+    counts = np.bincount(fitted.labels, minlength=fitted.n_classes)
+    found = np.bincount(fitted.predicted, minlength=fitted.n_classes)
+    simulated = 2 * np.sum(counts >= 2) < fitted.n_classes
+    draw = _simulated_tasks if simulated else _held_out_tasks
+    columns: list[Floats] = [np.zeros((0, len(COLUMNS)))]
+    right: list[Floats] = [np.zeros(0)]
+    for rows, labels, queries, answers in draw(fitted, counts, found, rng):
+        margins, task = solve_small(rows, labels, queries, fitted.origin)
+        known = slice(0, len(answers))
+        columns.append(task.columns(margins)[known])
+        right.append((margins.predicted[known] == answers).astype(np.float64))
+    return Checks(np.concatenate(columns), np.concatenate(right), bool(simulated))
+
+
+def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:
+    """The default recipe on transformed rows, and the evidence on its queries."""
+    n_classes = int(labels.max()) + 1
+    constants = DefaultConstants.for_task(len(support), len(query), n_classes)
+    graph = normalize(knn_affinity(np.concatenate([support, query]), constants.n_neighbors))
+    result = joint_optimize(support, labels, query, graph, origin, n_classes, constants)
+    first = Prior.of_support(support, labels, origin, n_classes, constants).means.astype(query.dtype)
+    margins = Margins.of_queries(query, result.assignments, first, result.tau)
+    return margins, TaskEvidence.of(margins, result.assignments.mean(axis=0, dtype=np.float64), len(support))
+
+
+_SmallTask = tuple[Floats, Ints, Floats, Ints]
+
+
+def _held_out_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
+    """Support, its labels, queries and the answers of the first of them: one given row of each class held out."""
+    given = [rng.permutation(rows) for rows in _by_class(fitted.labels, fitted.n_classes)]
+    predicted = _by_class(fitted.predicted, fitted.n_classes)
+    used = np.zeros(fitted.n_classes, dtype=np.int64)
+    answers = 0
+    for _ in range(_MOST_TASKS):
+        left = np.flatnonzero((counts >= 2) & (used < counts))
+        if answers >= _ANSWERS or len(left) < 2:
+            return
+        # Those asked least come first.
+        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][:_MOST_CLASSES]
+        held = np.array([given[c][used[c]] for c in chosen])
+        support = [np.delete(given[c], used[c])[:_MOST_GIVEN] for c in chosen]
+        queries = [rng.permutation(predicted[c])[: _queries_a_class(chosen, support)] for c in chosen]
+        used[chosen] += 1
+        answers += len(chosen)
+        labels = np.repeat(np.arange(len(chosen)), [len(rows) for rows in support])
+        rows = np.concatenate([fitted.support[held], fitted.query[np.concatenate(queries)]])
+        yield fitted.support[np.concatenate(support)], labels, rows, np.arange(len(chosen))
+
+
+def _simulated_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
+    """Support drawn from the predictions, its labels, queries and their predictions."""
+    predicted = _by_class(fitted.predicted, fitted.n_classes)
+    able = np.flatnonzero(found >= 3)
+    answers = 0
+    for _ in range(_MOST_TASKS):
+        if answers >= 2 * _ANSWERS or len(able) < 2:
+            return
+        chosen = rng.permutation(able)[:_MOST_CLASSES]
+        shuffled = [rng.permutation(predicted[c]) for c in chosen]
+        shots = [min(int(counts[c]), int(found[c]) // 2, _MOST_GIVEN) for c in chosen]
+        support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
+        most = _queries_a_class(chosen, support)
+        queries = [rows[shot : shot + most] for rows, shot in zip(shuffled, shots, strict=True)]
+        truth = np.repeat(np.arange(len(chosen)), [len(rows) for rows in queries])
+        answers += len(truth)
+        labels = np.repeat(np.arange(len(chosen)), shots)
+        yield fitted.query[np.concatenate(support)], labels, fitted.query[np.concatenate(queries)], truth
+
+
+def _queries_a_class(chosen: Ints, support: list[Ints]) -> int:
+    mean_shots = sum(len(rows) for rows in support) / len(chosen)
+    return int(min(max(_MOST_ROWS / len(chosen) - mean_shots, _FEWEST_QUERIES), _MOST_QUERIES))
+
+
+def _by_class(codes: Ints, n_classes: int) -> list[Ints]:
+    """Positions of each class."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.searchsorted(codes[order], np.arange(1, n_classes)))

@@ -33,7 +33,7 @@ class PictureInput:
     @property
     def enough(self) -> int:
         """A shorter side in pixels from which the result hardly depends on more."""
-        return self.resize * 5 // 4
+        return self.resize * 9 // 8
 
     def __call__(self, picture: Image) -> NDArray[np.uint8]:
         """Bytes (crop, crop, 3); grey pictures have three equal channels."""

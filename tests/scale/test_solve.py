@@ -94,7 +94,7 @@ def test_fewer_entries_lose_more_and_say_so(monkeypatch):
         monkeypatch.setattr("laplacianshot.scale.plan.ENTRIES", (entries,))
         lost.append(solved(X, y, dense=False)[0].dropped_mass)
     assert lost[0] > lost[1] > lost[2]
-    assert lost[2] < 1e-5
+    assert lost[2] < 1e-4
 
 
 def test_as_many_entries_are_kept_as_the_first_assignments_need():

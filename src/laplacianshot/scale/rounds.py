@@ -119,8 +119,9 @@ class BlockRounds:
         def visit(number: int, start: int, stop: int) -> None:
             self._features[number] = 0
             self._shares[number] = 0
+            buffer = np.empty((VISIT_ROWS, self._queries.rows.shape[1]), np.float32)
             for first, last in _visits(start, stop):
-                rows = self._queries.rows[first:last]
+                rows = self._queries.rows.formed(slice(first, last), buffer)
                 update(number, first, last, rows)
                 self._add_rows(rows, self._features[number], self._shares[number], first, last)
 

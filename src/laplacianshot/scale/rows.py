@@ -86,11 +86,11 @@ class Rows:
 
     def __getitem__(self, rows: slice) -> Floats:
         """Consecutive rows (m, D)."""
-        return self._formed(self.order[rows])
+        return self.formed(rows)
 
     def take(self, rows: Ints) -> Floats:
         """Any rows (m, D), by their positions."""
-        return self._formed(self.order[rows])
+        return self.formed(rows)
 
     def ordered(self, order: Ints) -> Rows:
         """The same rows in another order, or some of them."""
@@ -116,14 +116,16 @@ class Rows:
         mean: Floats = sums.sum(axis=0) / max(1, len(self))
         return mean
 
-    def _formed(self, rows: Ints) -> Floats:
-        out = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+    def formed(self, rows: slice | Ints, buffer: Floats | None = None) -> Floats:
+        """Rows (m, D) by their positions; in the first m rows of ``buffer``, where that is given."""
+        chosen = self.order[rows]
+        out = np.empty((len(chosen), self.shape[1]), np.float32) if buffer is None else buffer[: len(chosen)]
         if self.source.dtype == np.float16:
             # Kernels know no half precision.
-            halves_to_single(self.source[rows].view(np.uint16), out)
-            form_rows(out, np.arange(len(rows)), self.origin, self.scale[rows], out)
+            halves_to_single(self.source[chosen].view(np.uint16), out)
+            form_rows(out, np.arange(len(chosen)), self.origin, self.scale[chosen], out)
         else:
-            form_rows(self.source, rows, self.origin, self.scale, out)
+            form_rows(self.source, chosen, self.origin, self.scale, out)
         return out
 
 

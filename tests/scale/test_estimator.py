@@ -159,6 +159,13 @@ def test_other_recipes_keep_their_exact_graph(digits, large, recipe):
         LaplacianShot(recipe, reduce=8).fit(X, y)
 
 
+def test_the_exact_graph_can_be_asked_for(digits, small, large):
+    X, _, y = digits
+    clf = LaplacianShot(graph="exact").fit(X, y)
+    assert clf.graph_recall_ == 1
+    np.testing.assert_array_equal(clf.label_distributions_, small.label_distributions_)
+
+
 def test_a_graph_of_ones_own_is_taken_as_it_is(digits, large):
     X, _, y = digits
     W = sp.random_array((len(X), len(X)), density=0.01, rng=np.random.default_rng(0), format="csr")

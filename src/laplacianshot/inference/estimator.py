@@ -101,10 +101,11 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reference; the default recipe has its own way and takes no value.
     balanced : bool
         Default recipe only: the unlabelled rows are known to hold as many of each class.
-    graph : "auto" or scipy sparse matrix of shape (n, n)
+    graph : "auto", "exact" or scipy sparse matrix of shape (n, n)
         Nearest neighbours, or affinities >= 0 between the rows of X. The default recipe and the paper take the
-        symmetric part ``(W + W^T)/2``; the reference takes it as it is. Neighbours are exact; the default recipe finds
-        those of large sets approximately (:mod:`laplacianshot.scale`), and says how well in ``graph_recall_``.
+        symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
+        neighbours of large sets approximately (:mod:`laplacianshot.scale`), and says how well in ``graph_recall_``;
+        all others are exact.
     max_iter : int, optional
         Most updates. None: the recipe's own.
     tol : float
@@ -168,7 +169,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "rectify": ["boolean", None],
         "balanced": ["boolean"],
-        "graph": [StrOptions({"auto"}), "sparse matrix"],
+        "graph": [StrOptions({"auto", "exact"}), "sparse matrix"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "memory": [Interval(Real, 0, None, closed="neither"), str, None],
@@ -412,7 +413,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _large_plan(self, shape: tuple[int, int], codes: Ints, n_classes: int, itemsize: int) -> LargePlan | None:
         """How a task that is too large for the plain way is solved, None for others; MemoryError if none fits."""
         n, n_query = len(codes), int(np.count_nonzero(codes < 0))
-        can_be_large = self.recipe == "default" and not sp.issparse(self.graph)
+        can_be_large = self.recipe == "default" and isinstance(self.graph, str) and self.graph == "auto"
         large = can_be_large and (n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
         if self.memory is None and not large:
             return None

@@ -78,7 +78,7 @@ def plan_fit(
     if not (can_be_large and (n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)):
         needed = small_plan(*size, itemsize)
         if not can_be_large:
-            needed.check(budget, advice="only the default recipe with its own graph needs less")
+            needed.check(budget, advice="only the default recipe with graph='auto' needs less")
         if budget is None or needed.total <= budget:
             return None
     return large_plan(*size, memory=budget, reduce=reduce)

@@ -92,7 +92,7 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
         return _first_look(X, n_classes, options)
     model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean).fit(X, codes)
     probabilities = calibrate(model, codes).probabilities
-    found = np.where(given, codes, probabilities.argmax(axis=1))
+    found = np.where(given, codes, model.label_distributions_.argmax(axis=1))
     disputes = find_disputes(probabilities, codes)
     confidence = probabilities[np.arange(len(X)), found].astype(np.float64)
     confidence[given & (disputes < 0)] = 1.0

@@ -108,7 +108,7 @@ def _held_out_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Ge
         if answers >= _ANSWERS or len(left) < 2:
             return
         # Those asked least come first.
-        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][:_MOST_CLASSES]
+        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][: _classes_a_task(counts[left])]
         held = np.array([given[c][used[c]] for c in chosen])
         support = [np.delete(given[c], used[c])[:_MOST_GIVEN] for c in chosen]
         queries = [rng.permutation(predicted[c])[: _queries_a_class(chosen, support)] for c in chosen]
@@ -127,7 +127,7 @@ def _simulated_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.G
     for _ in range(_MOST_TASKS):
         if answers >= 2 * _ANSWERS or len(able) < 2:
             return
-        chosen = rng.permutation(able)[:_MOST_CLASSES]
+        chosen = rng.permutation(able)[: _classes_a_task(counts[able])]
         shuffled = [rng.permutation(predicted[c]) for c in chosen]
         shots = [min(int(counts[c]), int(found[c]) // 2, _MOST_GIVEN) for c in chosen]
         support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
@@ -137,6 +137,12 @@ def _simulated_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.G
         answers += len(truth)
         labels = np.repeat(np.arange(len(chosen)), shots)
         yield fitted.query[np.concatenate(support)], labels, fitted.query[np.concatenate(queries)], truth
+
+
+def _classes_a_task(counts: Ints) -> int:
+    """As many as leave room for a few queries of each, of classes with these counts of given rows."""
+    room = _MOST_ROWS / (np.minimum(counts, _MOST_GIVEN).mean() + _FEWEST_QUERIES)
+    return int(min(room, _MOST_CLASSES))
 
 
 def _queries_a_class(chosen: Ints, support: list[Ints]) -> int:

@@ -169,7 +169,9 @@ def log_odds(columns: Floats) -> Floats:
 
 
 def shift_of(checks: Checks) -> float:
-    """The shift b that the answers of small tasks ask for."""
+    """The shift b that the answers of small tasks ask for, 0 without any."""
+    if len(checks) == 0:
+        return 0.0
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
     if not checks.simulated:
         return shift

@@ -1,0 +1,148 @@
+"""Confidence by its properties, and on digits, which its constants were not fitted on."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from laplacianshot import LaplacianShot
+from laplacianshot.labeling._checks import Checks
+from laplacianshot.labeling._evidence import COLUMNS
+from laplacianshot.labeling.confidence import (
+    WEIGHTS,
+    calibrate,
+    find_disputes,
+    log_odds,
+    most_probable_shift,
+    shift_of,
+)
+
+
+def make_task(n_classes=3, shots=2, n=60, dim=6, spread=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, n_classes, n)
+    truth[: n_classes * shots] = np.tile(np.arange(n_classes), shots)
+    X = 2 * np.eye(n_classes, dim)[truth] + spread * rng.standard_normal((n, dim))
+    return X, np.where(np.arange(n) < n_classes * shots, truth, -1), truth
+
+
+def digits_task(shots, seed):
+    X, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    codes = np.full(len(X), -1)
+    for c in range(10):
+        codes[rng.permutation(np.flatnonzero(digits == c))[:shots]] = c
+    return X, codes, digits
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    n_classes=st.integers(2, 6),
+    shots=st.integers(1, 4),
+    extra=st.integers(0, 40),
+    spread=st.sampled_from([0.0, 0.5, 3.0]),
+    seed=st.integers(0, 99),
+)
+def test_probabilities_are_probabilities_and_the_labels_stay(n_classes, shots, extra, spread, seed):
+    X, codes, _ = make_task(n_classes, shots, n_classes * shots + extra, n_classes + 1, spread, seed)
+    model = LaplacianShot().fit(X, codes)
+    found = calibrate(model, codes)
+    assert found.probabilities.dtype == np.float32
+    assert np.all(found.probabilities >= 0)
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1, atol=1e-5)
+    query = codes < 0
+    np.testing.assert_array_equal(found.probabilities[query].argmax(axis=1), model.transduction_[query])
+    assert np.isnan(found.expected_accuracy) == (extra == 0)
+
+
+def test_duplicated_and_zero_rows_are_fine():
+    X, codes, _ = make_task(n=40)
+    X[20:] = X[19]
+    X[30:] = 0
+    assert np.isfinite(calibrate(LaplacianShot().fit(X, codes), codes).probabilities).all()
+
+
+def test_the_same_fit_gives_the_same_probabilities():
+    X, codes, _ = make_task()
+    model = LaplacianShot().fit(X, codes)
+    np.testing.assert_array_equal(calibrate(model, codes).probabilities, calibrate(model, codes).probabilities)
+
+
+def test_labels_may_be_anywhere_among_the_rows():
+    X, codes, _ = make_task(n=200)
+    order = np.random.default_rng(1).permutation(len(X))
+    straight, mixed = (calibrate(LaplacianShot().fit(X[o], codes[o]), codes[o]) for o in (np.arange(len(X)), order))
+    # Other small tasks are drawn, so the shift differs a little; what is said of a row must be of that row.
+    z = [np.log(p.max(axis=1) / (1 - p.max(axis=1))) for p in (straight.probabilities[order], mixed.probabilities)]
+    query = codes[order] < 0
+    np.testing.assert_allclose(z[0][query] - straight.shift, z[1][query] - mixed.shift, atol=0.05)
+
+
+def test_more_evidence_never_makes_a_label_less_sure():
+    low, high = np.array([WEIGHTS[name][1:] for name in COLUMNS]).T
+    middle = (low + high) / 2
+    a = np.linspace(max(low[0], 0), high[0], 50)
+    for f in np.linspace(low[1], high[1], 9):
+        rows = np.tile(middle, (50, 1))
+        rows[:, :5] = np.stack([a, np.full(50, f), a * a, np.full(50, f * f), a * f], axis=1)
+        assert np.all(np.diff(log_odds(rows)) > -1e-9)
+
+
+def test_other_recipes_are_refused():
+    X, codes, _ = make_task()
+    with pytest.raises(ValueError, match="only the default recipe"):
+        calibrate(LaplacianShot.paper().fit(X, codes), codes)
+
+
+def test_the_shift_is_where_the_slope_of_the_log_posterior_is_zero():
+    rng = np.random.default_rng(0)
+    z, right = rng.standard_normal(40), (rng.random(40) < 0.8).astype(float)
+    b = most_probable_shift(z, right, 0.7)
+    np.testing.assert_allclose(np.sum(right - 1 / (1 + np.exp(-z - b))), b / 0.7**2, atol=1e-7)
+
+
+def test_the_shift_of_many_answers_is_the_odds_of_being_right():
+    right = np.repeat([1.0, 0.0], [900, 100])
+    assert most_probable_shift(np.zeros(1000), right, 1e3) == pytest.approx(np.log(9), abs=1e-3)
+
+
+def test_without_answers_nothing_shifts():
+    none = np.zeros((0, len(COLUMNS)))
+    assert shift_of(Checks(none, np.zeros(0), simulated=False)) == 0
+    assert shift_of(Checks(none, np.zeros(0), simulated=True)) == 0
+
+
+def test_confidence_on_digits_is_near_their_accuracy():
+    gaps, raw = [], []
+    for seed in range(5):
+        X, codes, digits = digits_task(5, seed)
+        model = LaplacianShot().fit(X, codes)
+        query = codes < 0
+        accuracy = np.mean(model.transduction_[query] == digits[query])
+        gaps.append(calibrate(model, codes).expected_accuracy - accuracy)
+        raw.append(model.label_distributions_[query].max(axis=1).mean() - accuracy)
+    assert np.mean(np.abs(gaps)) < 0.06
+    assert np.mean(np.abs(gaps)) < np.mean(raw)
+
+
+def test_planted_wrong_labels_are_disputed_and_right_ones_are_not():
+    planted = found = disputed = 0
+    for seed in range(4):
+        X, codes, digits = digits_task(10, seed)
+        rng = np.random.default_rng(seed)
+        wrong = rng.permutation(np.flatnonzero(codes >= 0))[:8]
+        codes[wrong] = (codes[wrong] + rng.integers(1, 10, 8)) % 10
+        disputes = find_disputes(calibrate(LaplacianShot().fit(X, codes), codes).probabilities, codes)
+        rows = np.flatnonzero(disputes >= 0)
+        planted += len(wrong)
+        found += np.sum(disputes[wrong] == digits[wrong])
+        disputed += len(rows)
+    assert found / planted > 0.7
+    assert found / disputed > 0.7
+
+
+def test_only_given_labels_with_another_of_their_class_can_be_disputed():
+    probabilities = np.array([[0.1, 0.9], [0.1, 0.9], [0.1, 0.9], [0.9, 0.1], [0.45, 0.55]])
+    codes = np.array([0, 0, -1, 1, 0])
+    np.testing.assert_array_equal(find_disputes(probabilities, codes), [1, 1, -1, -1, 1])

@@ -224,7 +224,7 @@ def test_a_stopped_command_goes_on_where_it_was(place, environment, capsys, numb
             assert process.stderr.readline() == "sixteen\n"
             # A second command on the same store has to wait.
             assert run(command) == 2
-            assert "another process is writing this store" in capsys.readouterr().err
+            assert "is writing there" in capsys.readouterr().err
             process.send_signal(number)
             out, err = process.communicate(timeout=300)
         finally:

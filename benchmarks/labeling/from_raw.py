@@ -66,6 +66,12 @@ def unpack_banking(data: Path, folder: Path) -> tuple[Path, list[str], Any]:
     return folder / "banking.csv", [str(i) for i in range(len(texts))], np.unique(intents, return_inverse=True)[1]
 
 
+SETS = {
+    "cub": ("CUB: 11,788 pictures of 84 pixels, 200 classes of birds", unpack_cub),
+    "banking77": ("BANKING77: 13,083 sentences, 77 intents", unpack_banking),
+}
+
+
 def scores(source: Path, ids: list[str], truth: Any, shot: int, draws: int) -> Iterator[dict[str, float]]:
     """Accuracy of each method, draw after draw."""
     for draw in range(draws):
@@ -108,14 +114,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with cub/ and banking77/")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--output", type=Path, help="Markdown file to write the tables to")
     args = parser.parse_args()
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as name, Progress() as progress:
-        for title, unpack in (
-            ("CUB: 11,788 pictures of 84 pixels, 200 classes of birds", unpack_cub),
-            ("BANKING77: 13,083 sentences, 77 intents", unpack_banking),
-        ):
+        for title, unpack in (SETS[key] for key in args.sets):
             source, ids, truth = unpack(args.data, Path(name))
             start = time.perf_counter()
             label_source(source, suggest=1)

@@ -22,6 +22,8 @@ from laplacianshot.inference._types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
 _DEPTH = 12.0
+# An entry that is one, to float32 rounding.
+_SURE = 1 - 2.0**-23
 # Entries tested together: a loop without a branch, which the compiler vectorises.
 _LANE = 64
 
@@ -51,26 +53,44 @@ def dense_rows(
     share_cost: Floats,
     log_assignments: Floats,
     current: Floats,
+    certain: Ints,
     updated: Floats,
+    new_certain: Ints,
     sums: Floats,
     start: int,
     stop: int,
 ) -> None:
     """The Y step for queries ``start..stop`` with all C entries of each; ``log_assignments`` is updated in place.
 
-    ``sums`` is (2,). Every scalar has the type of the arrays.
+    ``certain`` (N,) is the class of rows that are one there, to float32 rounding, and -1 of others: of a certain
+    neighbour one entry is read, not C. ``sums`` is (3,). Every scalar has the type of the arrays.
     """
     n_query, n_classes = current.shape
     field = np.empty(n_classes, dtype=products.dtype)
     cost = np.empty(n_classes, dtype=products.dtype)
+    widest = 0
+    for q in range(start, stop):
+        widest = max(widest, indptr[q + 1] - indptr[q])
+    soft = np.empty(widest, dtype=indices.dtype)
+    soft_weights = np.empty(widest, dtype=weights.dtype)
     zero: Any = products.dtype.type(0)
     one: Any = products.dtype.type(1)
+    sure: Any = products.dtype.type(_SURE)
     pairwise = 0.0
     smooth = 0.0
     for q in range(start, stop):
         first, last = indptr[q], indptr[q + 1]
         split = _support_edges(indices, first, last, n_query)
-        gather_rows(current, indices[first:split], weights[first:split], field)
+        count = 0
+        for e in range(first, split):
+            if certain[indices[e]] < 0:
+                soft[count] = indices[e]
+                soft_weights[count] = weights[e]
+                count += 1
+        gather_rows(current, soft[:count], soft_weights[:count], field)
+        for e in range(first, split):
+            if certain[indices[e]] >= 0:
+                field[certain[indices[e]]] += weights[e]
         row = current[q]
         target = updated[q]
         logs = log_assignments[q]
@@ -98,8 +118,28 @@ def dense_rows(
             logs[c] -= log_total
             inner += target[c] * (logs[c] + cost[c])
         smooth += inner
+        new_certain[q] = -1
+        if inverse >= sure:
+            for c in range(n_classes):
+                if target[c] >= sure:
+                    new_certain[q] = c
     sums[0] += pairwise
     sums[1] += smooth
+
+
+@kernel
+def add_certain_features(certain: Ints, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> int:
+    """Add the certain ones of queries ``start..stop``, rows (m, D), to their class: how many there are."""
+    count = 0
+    for q in range(start, stop):
+        if certain[q] >= 0:
+            count += 1
+            share[certain[q]] += 1
+            x = rows[q - start]
+            target = features[certain[q]]
+            for d in range(x.shape[0]):
+                target[d] += x[d]
+    return count
 
 
 @kernel

@@ -15,7 +15,13 @@ import numpy as np
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.joint import Sums, log_share
-from laplacianshot.scale._round_kernels import add_top_features, dense_rows, first_top_rows, top_rows
+from laplacianshot.scale._round_kernels import (
+    add_certain_features,
+    add_top_features,
+    dense_rows,
+    first_top_rows,
+    top_rows,
+)
 from laplacianshot.scale.graph import NodeGraph
 from laplacianshot.scale.rows import Rows
 
@@ -148,6 +154,8 @@ class DenseRounds(BlockRounds):
         super().__init__(workers, queries, len(prototypes))
         shape = (len(queries.rows), len(prototypes))
         self.current, self._updated, self._logs = (np.empty(shape, np.float32) for _ in range(3))
+        # Rows that are certain of a class, most of them after some rounds, are read and added up by that class alone.
+        self._certain, self._new_certain = (np.full(len(queries.rows), -1, np.int32) for _ in range(2))
         self._start(prototypes)
 
     def assignments(self) -> Floats:
@@ -156,7 +164,8 @@ class DenseRounds(BlockRounds):
         return self.current
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        everything = (products, *arguments, self._logs, self.current, self._updated, sums, start, stop)
+        state = (self._logs, self.current, self._certain, self._updated, self._new_certain)
+        everything = (products, *arguments, *state, sums, start, stop)
         dense_rows(*everything)
 
     def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
@@ -167,12 +176,16 @@ class DenseRounds(BlockRounds):
         np.subtract(logits, np.log(totals), out=self._logs[start:stop])
 
     def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        assignments = self._updated[start:stop]
+        assignments, certain = self._updated[start:stop], self._new_certain
+        if add_certain_features(certain, rows, features, share, start, stop):
+            soft = np.flatnonzero(certain[start:stop] < 0)
+            assignments, rows = assignments[soft], rows[soft]
         features += assignments.T @ rows
-        share += np.ones(stop - start, np.float32) @ assignments
+        share += np.ones(len(rows), np.float32) @ assignments
 
     def _swap(self) -> None:
         self.current, self._updated = self._updated, self.current
+        self._certain, self._new_certain = self._new_certain, self._certain
 
 
 @dataclass(frozen=True, repr=False)

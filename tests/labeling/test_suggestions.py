@@ -67,19 +67,21 @@ def greedy_by_hand(K, need, free, wanted):
     return chosen
 
 
-@pytest.mark.parametrize("n_labelled", [0, 1, 7])
-def test_suggestions_are_the_greedy_cover_by_definition(n_labelled):
-    rng = np.random.default_rng(n_labelled)
+@pytest.mark.parametrize(
+    ("labels", "floor"),
+    [([], 0.5), ([0], 0.5), ([0, 0, 1], 0.5), ([0, 0, 1, 1, 2, 2, 3, 3, 4], 0.3), ([0, 0, 0], 0.02)],
+)
+def test_suggestions_are_the_greedy_cover_by_definition(labels, floor):
+    rng = np.random.default_rng(len(labels))
     rows = rng.standard_normal((60, 3))
     probabilities = rng.dirichlet([0.5] * 4, size=60)
     codes = unlabelled(60)
-    codes[rng.permutation(60)[:n_labelled]] = 0
+    codes[rng.permutation(60)[: len(labels)]] = labels
     affinity = normalize(knn_affinity(rows, 5))
 
     W = affinity.toarray()
     K = np.minimum(1, suggestions.REACH / np.median(affinity.data) * (W + W @ W))
     np.fill_diagonal(K, 1)
-    floor = suggestions.FLOOR
     need = np.where(codes < 0, floor + (1 - floor) * (1 - probabilities.max(axis=1)), 0)
     expected = greedy_by_hand(K, need, codes < 0, 20)
     np.testing.assert_array_equal(suggest(rows, probabilities, codes, 20, affinity=affinity), expected)

@@ -2,16 +2,18 @@
 
 Where labels are few, the items a model is least sure of are poor choices: they are odd ones, alike, and tell little of
 the rest, while whole classes nobody has labelled yet are taken for others with confidence. Covering the items comes
-first. An item i covers its neighbours on the graph and theirs::
+first, doubt later. An item i covers its neighbours on the graph and theirs::
 
     K = min(1, c (W + W^2)),    K_ii = 1
 
 with W the normalised affinity and c such that the median edge alone has ``K = reach``. What item j still needs is::
 
     need_j = (floor + (1 - floor) (1 - max_c p_jc)) prod_{i labelled or chosen} (1 - K_ij)
+    floor = max(0.02, 0.5 min(1, 3 q)),    q the share of the classes that have only one label
 
-and the next suggestion is the one that covers the most need, ``argmax_i sum_j K_ij need_j``: the greedy maximum of a
-monotone submodular function, so within 1 - 1/e of the best choice of as many items.
+(the more classes were met only once, the more are still to be met), and the next suggestion is the item that covers the
+most need, ``argmax_i sum_j K_ij need_j``: the greedy maximum of a monotone submodular function, so within 1 - 1/e of
+the best choice of as many items.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from numpy.typing import NDArray
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
 
-# Cover that a typical edge gives, and what an item that is certain needs against one that is not.
+# Cover that the median edge gives.
 REACH = 0.3
-FLOOR = 0.5
+# What an item that is certain needs against one in full doubt: at first, at last, and how soon it falls with q.
+FIRST_FLOOR, LAST_FLOOR = 0.5, 0.02
+FLOOR_SLOPE = 3.0
 # Neighbours of an item at least and at most, where the caller has no graph.
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
 # Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
@@ -62,7 +66,8 @@ def suggest(
     if wanted <= 0:
         return np.zeros(0, dtype=np.int64)
     unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
-    need = np.where(free, FLOOR + (1 - FLOOR) * unsure, 0)
+    floor = _floor(codes[~free])
+    need = np.where(free, floor + (1 - floor) * unsure, 0)
     graph = _graph(rows, wanted) if affinity is None else affinity
     return _cover(_kernel(graph), need, free, wanted)
 
@@ -90,6 +95,13 @@ def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | 
         return np.zeros(0, dtype=np.int64)
     graph = _graph(rows, wanted) if affinity is None else affinity
     return _cover(_kernel(graph), np.ones(n), np.ones(n, dtype=bool), wanted)
+
+
+def _floor(labels: Ints) -> float:
+    """What an item that is certain needs, from the class numbers of the labelled ones."""
+    counts = np.bincount(labels)
+    once = float(np.mean(counts[counts > 0] == 1)) if len(labels) else 1.0
+    return max(LAST_FLOOR, FIRST_FLOOR * min(1.0, FLOOR_SLOPE * once))
 
 
 def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:

@@ -6,7 +6,7 @@ Both are slower here than :mod:`~laplacianshot.scale.cells`, which knows that al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,22 +30,23 @@ def search_faiss(
 ) -> tuple[Neighbors, dict[str, float]]:
     """Neighbours by ``ivf`` (inverted lists) or ``hnsw``, and the parameters that reach the recall on the sample.
 
-    The number of lists searched, or the width of the search, is doubled until the sample's recall, less twice its
-    standard error, reaches the target.
+    The number of lists searched, or the width of the search, is the least for which the sample's recall, less twice
+    its standard error, reaches the target.
     """
     faiss: Any = require("faiss", "scale")
     n, k = len(rows), n_neighbors
     with _threads(faiss, 1 if method == "hnsw" else available_threads()):
         index, name, first, most = _ivf(faiss, rows, seed) if method == "ivf" else _hnsw(faiss, rows, k)
     with _threads(faiss, available_threads()):
-        effort = first
-        while True:
+
+        def enough(effort: int) -> bool:
             _set_effort(index, method, effort)
             found = _without_self(index.search(rows.take(sample.rows), k + 1)[1], sample.rows)
             shares = sample.shares_found(rows, found)
-            if effort >= most or shares.mean() - 2 * shares.std() / len(shares) ** 0.5 >= target_recall:
-                break
-            effort = min(2 * effort, most)
+            return bool(shares.mean() - 2 * shares.std() / len(shares) ** 0.5 >= target_recall)
+
+        effort = _least(enough, first, most)
+        _set_effort(index, method, effort)
         indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
         distances = np.empty((n, k), dtype=np.float32)
         for start, stop in row_blocks(n, _BLOCK_ROWS):
@@ -54,6 +55,17 @@ def search_faiss(
             indices[start:stop] = ids[kept].reshape(-1, k)
             distances[start:stop] = squares[kept].reshape(-1, k)
     return Neighbors(indices, distances), {name: effort, "seed": seed}
+
+
+def _least(enough: Callable[[int], bool], first: int, most: int) -> int:
+    """The least effort from ``first`` to ``most`` that is enough, to an eighth: doubled, then halved in between."""
+    low, high = first, first
+    while high < most and not enough(high):
+        low, high = high, min(2 * high, most)
+    while high - low > max(1, low // 8):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _ivf(faiss: Any, rows: Rows, seed: int) -> tuple[Any, str, int, int]:

@@ -1,7 +1,7 @@
 """What to label next: how many labels suggestions need for an accuracy, beside random choice.
 
 A person labels a batch, everything is labelled from it, the next batch is chosen, and so on; a batch has as many items
-as there are classes. From *nothing*, the first batch by ``suggest_first``, or at random; or from *one of each* class,
+as there are classes. From *nothing*, the first batch by ``suggest_first``, or at random; or from *one label a class*,
 drawn at random. *Stratified* draws one item of each class a batch, which nobody can who does not know the answers.
 Accuracy is the share of all items whose label is right, the labelled ones included; items of a class that has no label
 yet are wrong. Each draw takes other classes and items, and every strategy sees the same draws. Rows are those that the
@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,17 @@ from labeling.sets import SETS, draw_classes, load
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot.episodes.statistics import MeanInterval, mean_interval
+from laplacianshot.episodes.statistics import mean_interval, paired_difference
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.suggestions import suggest, suggest_first
 from laplacianshot.reports.style import BLUE, INK, ORANGE, QUIET, VERMILION, bare
 
-CLASSES = 30
+CLASSES = 20
 BATCHES = 8
-STARTS = ("nothing", "one of each")
-OURS, RANDOM, STRATIFIED, UNSURE, MARGIN = "suggestions", "random", "stratified", "least sure", "smallest margin"
-STRATEGIES = (OURS, UNSURE, MARGIN, RANDOM, STRATIFIED)
+STARTS = ("nothing", "one label a class")
+OURS, RANDOM, STRATIFIED, UNSURE = "suggestions", "random", "stratified", "least sure"
+STRATEGIES = (OURS, UNSURE, RANDOM, STRATIFIED)
 # Labels a class whose accuracy under random choice the others are to reach.
 TARGETS = (3, 5, 8)
 
@@ -57,16 +57,14 @@ def next_batch(strategy: str, X: Any, truth: Any, model: Any, codes: Any, rng: n
     if strategy == OURS:
         rows = transform_features(X, "cl2", model.center_)
         return suggest(rows, probabilities, codes, CLASSES, affinity=model.affinity_)
-    two = np.sort(probabilities[free], axis=1)[:, -2:]
-    sure = two[:, 1] if strategy == UNSURE else two[:, 1] - two[:, 0]
-    return free[np.argsort(sure, kind="stable")[:CLASSES]]
+    return free[np.argsort(probabilities[free].max(axis=1), kind="stable")[:CLASSES]]
 
 
 def curve(strategy: str, start: str, X: Any, truth: Any, seed: int) -> list[float]:
     """Accuracy after each batch, of CLASSES labels, 2 * CLASSES and so on."""
     rng = np.random.default_rng(seed)
     labelled = np.zeros(len(X), dtype=bool)
-    if start == "one of each":
+    if start == "one label a class":
         labelled[next_batch(STRATIFIED, X, truth, None, np.full(len(X), -1), rng)] = True
     else:
         labelled[next_batch(strategy, X, truth, None, np.full(len(X), -1), rng)] = True
@@ -108,36 +106,35 @@ def labels_needed(accuracies: Any, target: float) -> float:
     return float(CLASSES * (last + (target - below) / (above - below)))
 
 
-def table(
-    curves: Curves, start: str, show: Callable[[Any], str], of: Callable[[Any, Any], Any], heads: list[str]
-) -> str:
-    """Markdown: a row a set and strategy, columns ``of(curves of the strategy, curves of random)``."""
-    lines = ["| | | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+def accuracy_table(curves: Curves, start: str) -> str:
+    """Markdown: right labels in % after each batch, and how far suggestions are ahead of random choice."""
+    lines = ["| | | " + " | ".join(f"{CLASSES * (b + 1)}" for b in range(BATCHES)) + " |", "|---" * (BATCHES + 2) + "|"]
     for name in SETS:
-        cell = curves[f"{name}/{start}"]
+        cell = {strategy: np.array(found) for strategy, found in curves[f"{name}/{start}"].items()}
         for strategy in STRATEGIES:
-            values = of(np.array(cell[strategy]), np.array(cell[RANDOM]))
-            cells = [name if strategy == OURS else "", strategy, *map(show, values)]
-            lines.append(
-                "| " + " | ".join(f"**{text}**" if strategy == OURS and text else text for text in cells) + " |"
-            )
+            cells = [f"{100 * mean:.1f}" for mean in cell[strategy].mean(axis=0)]
+            lines.append(markdown([name if strategy == OURS else "", strategy, *cells], bold=strategy == OURS))
+        gaps = [paired_difference(*both) for both in zip(cell[OURS].T, cell[RANDOM].T, strict=True)]
+        ahead = [f"{100 * gap.mean:+.1f} ± {100 * gap.ci95:.1f}" for gap in gaps]
+        lines.append(markdown(["", f"{OURS} less {RANDOM}", *ahead]))
     return "\n".join(lines)
 
 
-def accuracies_of(found: Any, random: Any) -> list[tuple[float, MeanInterval]]:
-    """Mean accuracy after each batch and its paired difference from random choice."""
-    return [(found[:, b].mean(), mean_interval(found[:, b] - random[:, b])) for b in range(BATCHES)]
+def needed_table(curves: Curves, start: str) -> str:
+    """Markdown: labels that each mean curve needs for random choice's mean accuracy at TARGETS labels a class."""
+    heads = [f"as {CLASSES * target} random" for target in TARGETS]
+    lines = ["| | | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+    for name in SETS:
+        means = {strategy: np.mean(found, axis=0) for strategy, found in curves[f"{name}/{start}"].items()}
+        for strategy in STRATEGIES:
+            needed = [labels_needed(means[strategy], means[RANDOM][target - 1]) for target in TARGETS]
+            cells = [f"{labels:.0f}" if np.isfinite(labels) else "more" for labels in needed]
+            lines.append(markdown([name if strategy == OURS else "", strategy, *cells], bold=strategy == OURS))
+    return "\n".join(lines)
 
 
-def shown(gap: MeanInterval) -> str:
-    return f"{100 * gap.mean:+.1f} ± {100 * gap.ci95:.1f}"
-
-
-def needed_of(found: Any, random: Any) -> list[tuple[float, float]]:
-    """Labels that the mean curve needs for random choice's mean accuracy at TARGETS, and their share of random's."""
-    means, chance = found.mean(axis=0), random.mean(axis=0)
-    needed = [(labels_needed(means, chance[target - 1]), CLASSES * target) for target in TARGETS]
-    return [(labels, labels / of_random) for labels, of_random in needed]
+def markdown(cells: list[str], *, bold: bool = False) -> str:
+    return "| " + " | ".join(f"**{text}**" if bold and text else text for text in cells) + " |"
 
 
 def draw_curves(curves: Mapping[str, Mapping[str, list[list[float]]]], path: Path) -> None:
@@ -150,9 +147,7 @@ def draw_curves(curves: Mapping[str, Mapping[str, list[list[float]]]], path: Pat
         RANDOM: (QUIET, "s", "-", 1.6),
         UNSURE: (VERMILION, "v", ":", 1.6),
     }
-    figure, panels = plt.subplots(
-        len(STARTS), len(SETS), figsize=(11, 6.6), sharex=True, sharey="col", layout="constrained"
-    )
+    figure, panels = plt.subplots(len(STARTS), len(SETS), figsize=(11, 6.6), sharex=True, layout="constrained")
     steps = CLASSES * np.arange(1, BATCHES + 1)
     for row, start in zip(panels, STARTS, strict=True):
         for axes, name in zip(row, SETS, strict=True):
@@ -204,16 +199,17 @@ def main() -> None:
     options = parser.parse_args()
     curves = measure(options.data, options.draws)
     for start in STARTS:
-        print(f"\nFrom {start}: right labels in % after each batch (against random); {options.draws} draws\n")
-        heads = [f"{CLASSES * (b + 1)}" for b in range(BATCHES)]
-        print(table(curves, start, lambda v: f"{100 * v[0]:.1f} ({shown(v[1])})", accuracies_of, heads))
-        print(f"\nFrom {start}: labels needed for what random choice reaches, and their share\n")
-        heads = [f"{CLASSES * target} random labels" for target in TARGETS]
-        print(table(curves, start, lambda v: f"{v[0]:.0f} ({v[1]:.2f})", needed_of, heads))
+        print(f"\nFrom {start}: right labels in % after so many labels, mean of {options.draws} draws\n")
+        print(accuracy_table(curves, start))
+        print(f"\nFrom {start}: labels needed for the accuracy of random choice\n")
+        print(needed_table(curves, start))
     later, first = time_large(10_000, 1280, 100, 100)
     print(f"\n100 of 10,000 items of 1280 features: suggest {later:.2f} s, suggest_first {first:.2f} s")
     if options.output:
-        options.output.with_suffix(".json").write_text(json.dumps(curves) + "\n", encoding="utf-8")
+        rounded = {
+            cell: {name: np.round(found, 4).tolist() for name, found in of.items()} for cell, of in curves.items()
+        }
+        options.output.with_suffix(".json").write_text(json.dumps(rounded) + "\n", encoding="utf-8")
         draw_curves(curves, options.output.parent.parent / "assets" / f"{options.output.name}.png")
 
 

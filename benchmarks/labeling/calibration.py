@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,16 +53,6 @@ class Tally:
     after: list[Floats] = field(default_factory=list)
     right: list[Floats] = field(default_factory=list)
 
-    def add(self, setting: Setting, draw: int, data: Path) -> None:
-        """Label one draw."""
-        task = draw_task(setting, draw, data)
-        model = LaplacianShot().fit(task.X, task.codes)
-        query = task.codes < 0
-        probabilities = calibrate(model, task.codes).probabilities[query]
-        self.before.append(model.label_distributions_[query].max(axis=1).astype(np.float64))
-        self.after.append(probabilities.max(axis=1).astype(np.float64))
-        self.right.append((probabilities.argmax(axis=1) == task.truth[query]).astype(np.float64))
-
     def row(self) -> dict[str, float]:
         """Means over the draws."""
         rng = np.random.default_rng(0)
@@ -74,6 +66,17 @@ class Tally:
             "floor": float(np.mean([floor(c, rng) for c in self.after])),
             "pooled": worse(np.concatenate(self.after), np.concatenate(self.right)),
         }
+
+
+def label(job: tuple[Setting, int, Path]) -> tuple[Floats, Floats, Floats]:
+    """One draw: confidence before and after, and what is right."""
+    task = draw_task(*job)
+    model = LaplacianShot().fit(task.X, task.codes)
+    query = task.codes < 0
+    probabilities = calibrate(model, task.codes).probabilities[query]
+    right = probabilities.argmax(axis=1) == task.truth[query]
+    before = model.label_distributions_[query].max(axis=1)
+    return before.astype(np.float64), probabilities.max(axis=1).astype(np.float64), right.astype(np.float64)
 
 
 def mean(parts: Sequence[Floats]) -> float:
@@ -195,18 +198,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
     parser.add_argument("--sets", nargs="+", default=[*HELD_OUT, *PIXELS])
     parser.add_argument("--draws", type=int, default=5, help="draws of a whole set; twice as many of fewer classes")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--picture", type=Path, help="where the reliability picture goes")
     options = parser.parse_args()
-    jobs: list[tuple[Setting, int]] = [
-        (setting, draw)
+    jobs = [
+        (setting, draw, options.data)
         for name in options.sets
         for setting in settings(name)
         for draw in range(options.draws * (2 if setting.way else 1))
     ]
     tallies: dict[Setting, Tally] = {}
-    for setting, draw in track(jobs, "tasks"):
-        tallies.setdefault(setting, Tally()).add(setting, draw, options.data)
+    # A fresh process each, as threads of the compiled kernels do not survive a fork.
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for (setting, *_), found in zip(jobs, track(pool.map(label, jobs), "tasks", total=len(jobs)), strict=True):
+            tally = tallies.setdefault(setting, Tally())
+            for parts, part in zip((tally.before, tally.after, tally.right), found, strict=True):
+                parts.append(part)
     lines = "\n".join(tables(tallies, options.data))
     print(lines)
     if options.page:

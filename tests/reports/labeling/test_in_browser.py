@@ -18,14 +18,24 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 
 
-def after_loading(tmp_path, page):
-    """The page as text once its scripts have run."""
+def after_loading(tmp_path, page, ready=r'id="map-canvas"[^>]*width="[1-9]'):
+    """The page as text once its scripts have run. On a busy machine the browser may need to be asked for longer."""
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    command += ["--window-size=1200,900", "--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    return done.stdout.decode("utf-8")
+    for budget in (3_000, 15_000, 60_000):
+        command = [
+            CHROMIUM,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+        ]
+        command += ["--window-size=1200,900", f"--virtual-time-budget={budget}", "--dump-dom", path.as_uri()]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=True)
+        shown = done.stdout.decode("utf-8")
+        if re.search(ready, shown):
+            break
+    return shown
 
 
 def with_actions(page, script):
@@ -52,7 +62,7 @@ def test_arrow_keys_go_from_item_to_item_and_say_what_is_there(tmp_path):
       }
       document.body.dataset.said = JSON.stringify(said);
     """
-    shown = after_loading(tmp_path, with_actions(label_page(found), keys))
+    shown = after_loading(tmp_path, with_actions(label_page(found), keys), "data-said=")
     said = re.findall(r"sentence \d+ of this source: [^\"]+", unescape(re.search(r'data-said="([^"]*)"', shown)[1]))
     assert len(said) >= 3
     assert len(set(said)) >= 2

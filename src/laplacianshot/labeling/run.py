@@ -207,7 +207,9 @@ def _vectors(
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached, notes=tuple(notes))
+    return _Vectors(
+        encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached, (*notes, *encoded.notes)
+    )
 
 
 @dataclass(frozen=True, repr=False)

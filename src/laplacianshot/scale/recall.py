@@ -11,8 +11,8 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
 from laplacianshot.scale.rows import Rows
 
-_POINT_ROWS = 4096
-_QUERY_ROWS = 64
+_POINT_ROWS = 1024
+_QUERY_ROWS = 256
 # Two squared distances of rows of length one that differ by less are equal as far as float32 products can tell.
 _EQUAL = 1e-5
 

@@ -13,10 +13,9 @@ Each round minimises F over M, then an upper bound of F over Y that is tight at 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,9 +23,10 @@ import scipy.sparse as sp
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._update_kernels import joint_rows
-from laplacianshot.inference.prototypes import class_sums, squared_distances
+from laplacianshot.inference.descent import Prior, Sums, descend, log_share
+from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
-from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
+from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean
 
 # Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
@@ -133,109 +133,16 @@ def joint_optimize(
     with Workers((W.nnz + 10 * n) * n_classes) as workers:
         rounds = _Rounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
         descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return descent.result(rounds.current, tau, constants)
-
-
-class Rounds(Protocol):
-    """The assignments of N queries, wherever they are kept, and one Y step after another.
-
-    Attributes
-    ----------
-    share : array of shape (C,)
-        ``p = mean_q y_q`` of the current assignments.
-    class_features : array of shape (C, D)
-        ``Y^T Q`` of the current assignments.
-    """
-
-    share: Floats
-    class_features: Floats
-
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
-        ...
-
-    def accept(self) -> None:
-        """Make the assignments of the last step the current ones."""
-        ...
-
-
-@dataclass(frozen=True)
-class Sums:
-    """What F needs of one pass: ``sum y.(W y)`` before the step, and ``sum y.(log y + tau a - lam s)`` after it."""
-
-    pairwise: float
-    smooth: float
-
-
-@dataclass(frozen=True, repr=False)
-class Descent:
-    """Where the rounds ended; fields as in :class:`JointResult`."""
-
-    prototypes: Floats
-    objective: Floats
-    converged: bool
-    class_bias: Floats
-
-    def result(self, assignments: Floats, tau: float, constants: DefaultConstants) -> JointResult:
-        """The same with the assignments."""
-        n_iter = len(self.objective)
-        end = (self.converged, tau, self.class_bias, constants)
-        return JointResult(assignments, self.prototypes, self.objective, n_iter, *end)
-
-
-def descend(
-    rounds: Rounds,
-    prior: Prior,
-    constants: DefaultConstants,
-    n: int,
-    tau: float,
-    dtype: np.dtype[Any],
-    *,
-    tol: float = TOLERANCE,
-    progress: Callable[[int, int], object] | None = None,
-) -> Descent:
-    """M and Y steps in turn, until F no longer changes.
-
-    Parameters
-    ----------
-    rounds : Rounds
-        The assignments of the ``n > 0`` queries and their Y step.
-    prior : Prior
-    constants : DefaultConstants
-    n : int
-    tau : float
-    dtype : dtype
-        Of the prototypes.
-    tol : float
-    progress : callable, optional
-        Called with rounds done and the most that there may be.
-
-    Returns
-    -------
-    Descent
-    """
-    objective: list[float] = []
-    smooth = math.nan
-    converged = False
-    done = 0
-    # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
-    while True:
-        lam = constants.start_lam if done < constants.start_rounds else constants.lam
-        candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
-        sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
-        if done > constants.start_rounds:
-            objective.append(smooth - constants.lam / 2 * sums.pairwise)
-            converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
-            if converged or done == constants.max_rounds:
-                break
-        rounds.accept()
-        prototypes = candidates
-        done += 1
-        smooth = sums.smooth + tau * prior.cost(prototypes) + _balance_cost(rounds.share, n, constants)
-        if progress is not None:
-            progress(done, constants.max_rounds)
-    bias = (-_balance_pull(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
-    return Descent(prototypes, np.array(objective), converged, bias)
+    return JointResult(
+        rounds.current,
+        descent.prototypes,
+        descent.objective,
+        len(descent.objective),
+        descent.converged,
+        tau,
+        descent.class_bias,
+        constants,
+    )
 
 
 def _far_center(query: Floats) -> Floats | None:
@@ -246,42 +153,6 @@ def _far_center(query: Floats) -> Floats | None:
     distance = float(center @ center)
     # Rows of length one are never far.
     return center if distance > 1 and distance > 2 * mean_squared_distance(query) else None
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What support and origin say of the prototypes.
-
-    ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
-    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``.
-    """
-
-    means: Floats
-    mass: Floats
-    least_cost: float
-
-    @classmethod
-    def of_support(
-        cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
-    ) -> Prior:
-        """From transformed labelled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
-        beta, kappa = constants.support_weight, constants.origin_weight
-        mass = beta * np.bincount(labels, minlength=n_classes) + kappa
-        means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
-        least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
-        return cls(means, mass, least)
-
-    def posterior_means(self, sums: Floats, counts: Floats) -> Floats:
-        """The M step: prototypes (C, D) from the queries' sums (C, D) and counts (C,) by class."""
-        means: Floats = self.mass[:, None] * self.means
-        means += sums
-        means /= (self.mass + counts)[:, None]
-        return means
-
-    def cost(self, prototypes: Floats) -> float:
-        """Their part of F, over tau."""
-        gaps = prototypes - self.means
-        return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
 
 
 class _Rounds:
@@ -375,25 +246,6 @@ def _visits(start: int, stop: int) -> list[tuple[int, int]]:
     """``[start, stop)`` in equal parts of at most _VISIT_ROWS rows."""
     count = -(-(stop - start) // _VISIT_ROWS)
     return [(start + a, start + b) for a, b in row_blocks(stop - start, -(-(stop - start) // count))]
-
-
-def log_share(share: Floats) -> Floats:
-    """``log p``, finite where a share has vanished."""
-    logs: Floats = np.log(np.maximum(share, np.finfo(np.float64).tiny))
-    return logs
-
-
-def _balance_pull(share: Floats, constants: DefaultConstants) -> float:
-    """``g = gamma exp(-KL(p|u) / delta)``."""
-    return constants.balance * math.exp(-divergence(share) / constants.fade)
-
-
-def _balance_cost(share: Floats, n: int, constants: DefaultConstants) -> float:
-    """``gamma N delta (1 - exp(-KL(p|u) / delta))``, and its limit ``gamma N KL(p|u)`` for infinite delta."""
-    found = divergence(share)
-    if math.isinf(constants.fade):
-        return constants.balance * n * found
-    return -constants.balance * n * constants.fade * math.expm1(-found / constants.fade)
 
 
 def _log_softmax(unary: Floats, tau: float) -> Floats:

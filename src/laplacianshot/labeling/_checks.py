@@ -15,7 +15,8 @@ import numpy as np
 
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.joint import Prior, joint_optimize
+from laplacianshot.inference.descent import Prior
+from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
 

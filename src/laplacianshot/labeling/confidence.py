@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.descent import Prior
 from laplacianshot.inference.estimator import LaplacianShot
-from laplacianshot.inference.joint import Prior
 from laplacianshot.labeling._checks import Checks, Fitted, draw_checks
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
 from laplacianshot.labeling.left_out import constants_of, left_out_first_logits, left_out_logits

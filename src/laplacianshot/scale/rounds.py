@@ -1,6 +1,6 @@
 """The assignments of a large set: rows of features formed block by block, all C entries of a row kept or its top r.
 
-Both classes are :class:`~laplacianshot.inference.joint.Rounds`. ``Y`` is over the queries in the order of a
+Both classes are :class:`~laplacianshot.inference.descent.Rounds`. ``Y`` is over the queries in the order of a
 :class:`~laplacianshot.scale.graph.NodeGraph`, whose neighbours are near one another in memory.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.joint import Sums, log_share
+from laplacianshot.inference.descent import Sums, log_share
 from laplacianshot.scale._round_kernels import (
     add_certain_features,
     add_top_features,

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.descent import Prior, descend
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solve import Fitted

@@ -64,13 +64,18 @@ def kernel(function: Function) -> Function:
     return _compiled(function, _SUMS_IN_ANY_ORDER)
 
 
+def inlined_kernel(function: Function) -> Function:
+    """The same for a part of kernels that is compiled as if it were written where it is called."""
+    return _compiled(function, _SUMS_IN_ANY_ORDER, inline="always")
+
+
 def ordered_kernel(function: Function) -> Function:
     """The same for arithmetic whose order matters."""
     return _compiled(function, {"contract"})
 
 
-def _compiled(function: Function, fastmath: set[str]) -> Function:
-    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
+def _compiled(function: Function, fastmath: set[str], **options: str) -> Function:
+    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", **options)(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):
         dispatcher._cache = _ForgivingCache(function)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from laplacianshot.inference._compile import kernel, ordered_kernel
+from laplacianshot.inference._compile import inlined_kernel, kernel, ordered_kernel
 from laplacianshot.inference._types import Floats, Ints
 
 # e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
@@ -108,8 +108,13 @@ def gather_rows(assignments: Floats, neighbors: Ints, weights: Floats, field: Fl
 @kernel
 def replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
     """Put (key, index) in the place of the root of a max-heap and restore the heap."""
+    sift(keys, ids, 0, key, index)
+
+
+@kernel
+def sift(keys: Floats, ids: Ints, hole: int, key: float, index: int) -> None:
+    """Put (key, index) in the place of entry ``hole``, below which keys and ids are a max-heap, and restore it."""
     size = keys.shape[0]
-    hole = 0
     while True:
         child = 2 * hole + 1
         if child >= size:
@@ -123,3 +128,25 @@ def replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
         hole = child
     keys[hole] = key
     ids[hole] = index
+
+
+@inlined_kernel
+def settle(logits: Floats, cost: Floats, assignment: Floats) -> Any:
+    """``assignment <- softmax(logits)``, ``logits`` its logarithm: ``sum y.(log y + cost)`` and ``1 / sum exp``.
+
+    The second is of the logits less their largest: the largest entry of the assignment.
+    """
+    top = largest(logits)
+    total = assignment.dtype.type(0)
+    for c in range(len(logits)):
+        value = exp_nonpositive(logits[c] - top)
+        assignment[c] = value
+        total += value
+    log_total = top + np.log(total)
+    inverse = assignment.dtype.type(1) / total
+    inner = assignment.dtype.type(0)
+    for c in range(len(logits)):
+        assignment[c] *= inverse
+        logits[c] -= log_total
+        inner += assignment[c] * (logits[c] + cost[c])
+    return inner, inverse

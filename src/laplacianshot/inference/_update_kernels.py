@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, largest
+from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, largest, settle
 from laplacianshot.inference._types import Floats, Ints
 
 
@@ -96,13 +96,11 @@ def joint_rows(
     field = np.empty(n_classes, dtype=products.dtype)
     cost = np.empty(n_classes, dtype=products.dtype)
     zero: Any = products.dtype.type(0)
-    one: Any = products.dtype.type(1)
     pairwise = 0.0
     smooth = 0.0
     for q in range(start, stop):
         gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
         row = current[q]
-        target = updated[q]
         logs = log_assignments[q]
         pull = support_pull[q]
         product = products[q - start]
@@ -112,19 +110,7 @@ def joint_rows(
             cost[c] = prototype_cost[c] - twice_tau * product[c] - lam * pull[c]
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
         pairwise += inner
-        top = largest(logs)
-        total = zero
-        for c in range(n_classes):
-            value = exp_nonpositive(logs[c] - top)
-            target[c] = value
-            total += value
-        log_total = top + np.log(total)
-        inverse = one / total
-        inner = zero
-        for c in range(n_classes):
-            target[c] *= inverse
-            logs[c] -= log_total
-            inner += target[c] * (logs[c] + cost[c])
+        inner, _ = settle(logs, cost, updated[q])
         smooth += inner
     sums[0] += pairwise
     sums[1] += smooth

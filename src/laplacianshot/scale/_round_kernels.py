@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, largest, replace_root
+from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, replace_root, settle, sift
 from laplacianshot.inference._types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
@@ -74,7 +74,6 @@ def dense_rows(
     soft = np.empty(widest, dtype=indices.dtype)
     soft_weights = np.empty(widest, dtype=weights.dtype)
     zero: Any = products.dtype.type(0)
-    one: Any = products.dtype.type(1)
     sure: Any = products.dtype.type(_SURE)
     pairwise = 0.0
     smooth = 0.0
@@ -104,22 +103,10 @@ def dense_rows(
             cost[support_labels[indices[e] - n_query]] -= lam * support_edge * weights[e]
         for c in range(n_classes):
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
-        top = largest(logs)
-        total = zero
-        for c in range(n_classes):
-            value = exp_nonpositive(logs[c] - top)
-            target[c] = value
-            total += value
-        log_total = top + np.log(total)
-        inverse = one / total
-        inner = zero
-        for c in range(n_classes):
-            target[c] *= inverse
-            logs[c] -= log_total
-            inner += target[c] * (logs[c] + cost[c])
+        inner, most = settle(logs, cost, target)
         smooth += inner
         new_certain[q] = -1
-        if inverse >= sure:
+        if most >= sure:
             for c in range(n_classes):
                 if target[c] >= sure:
                     new_certain[q] = c
@@ -349,21 +336,7 @@ def _sorted_entries(top: Any, keys: Floats, ids: Ints, classes: Ints, logs: Floa
 def _make_heap(keys: Floats, ids: Ints) -> None:
     """Bring keys and ids into the order of a max-heap."""
     for first in range(keys.shape[0] // 2 - 1, -1, -1):
-        key, index = keys[first], ids[first]
-        hole = first
-        while True:
-            child = 2 * hole + 1
-            if child >= keys.shape[0]:
-                break
-            if child + 1 < keys.shape[0] and keys[child + 1] > keys[child]:
-                child += 1
-            if keys[child] <= key:
-                break
-            keys[hole] = keys[child]
-            ids[hole] = ids[child]
-            hole = child
-        keys[hole] = key
-        ids[hole] = index
+        sift(keys, ids, first, keys[first], ids[first])
 
 
 @kernel

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache
@@ -74,8 +74,8 @@ def ordered_kernel(function: Function) -> Function:
     return _compiled(function, {"contract"})
 
 
-def _compiled(function: Function, fastmath: set[str], **options: str) -> Function:
-    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", **options)(function)
+def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "always"] = "never") -> Function:
+    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", inline=inline)(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):
         dispatcher._cache = _ForgivingCache(function)

@@ -126,7 +126,7 @@ def test_stages_are_told(digits, large):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_a_number_that_is_none_is_found_in_a_large_file(monkeypatch, bad, dtype):
-    monkeypatch.setattr("laplacianshot.inference.estimator._BLOCKS_FROM", 1000)
+    monkeypatch.setattr("laplacianshot.inference._input._BLOCKS_FROM", 1000)
     X = np.zeros((9000, 4), dtype=dtype)
     X[8700, 2] = bad
     with pytest.raises(ValueError, match="Input X contains"):
@@ -134,7 +134,7 @@ def test_a_number_that_is_none_is_found_in_a_large_file(monkeypatch, bad, dtype)
 
 
 def test_numbers_too_large_to_square_are_found_in_a_large_file(monkeypatch):
-    monkeypatch.setattr("laplacianshot.inference.estimator._BLOCKS_FROM", 1000)
+    monkeypatch.setattr("laplacianshot.inference._input._BLOCKS_FROM", 1000)
     X = np.ones((5000, 4), dtype=np.float32)
     X[4999, 3] = -1e30
     with pytest.raises(ValueError, match="squares overflow"):

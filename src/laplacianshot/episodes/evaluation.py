@@ -14,7 +14,7 @@ from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference._threads import available_threads
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.estimator import given_center
+from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 
 BaseMean: TypeAlias = Any

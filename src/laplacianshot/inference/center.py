@@ -8,6 +8,7 @@ the two it is can be seen from a first look at the queries.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._types import Floats, Ints
@@ -74,3 +75,24 @@ def _first_shares(X: Floats, labelled: Ints, labels: Ints, queries: Ints, center
     tau = choose_tau(unary, mean_squared_distance(rows), constants.pair_spread)
     shares: Floats = softmax(unary * -unary.dtype.type(tau)).mean(axis=0, dtype=np.float64)
     return shares
+
+
+def given_center(given: ArrayLike, n_features: int) -> Floats:
+    """A base mean, or the mean of a base set, as (D,) float64, or an error that says what is wrong with it."""
+    try:
+        center = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
+    if center.dtype.kind not in "fiu":
+        raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
+    shape = center.shape
+    if center.ndim == 2 and len(center) > 0:
+        center = base_mean(center)
+    if center.shape != (n_features,):
+        raise ValueError(
+            f"base_mean has shape {shape}, expected ({n_features},), or (n_base, {n_features}) for a base set: a value "
+            "for each feature of X."
+        )
+    if not np.all(np.isfinite(center)):
+        raise ValueError("base_mean has NaN or infinite entries.")
+    return center.astype(np.float64)

@@ -13,13 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._attributes import GraphWhenAsked, HiddenParameter
+from laplacianshot.inference._input import DTYPES, check_size, checked_rows
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
-from laplacianshot.inference.center import blended_center
+from laplacianshot.inference.center import blended_center, given_center
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     LARGE_ASSIGNMENTS,
@@ -37,43 +38,6 @@ if TYPE_CHECKING:
     from laplacianshot.scale.plan import LargePlan
 
 BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
-
-
-_DTYPES = [np.float64, np.float32, np.float16]
-# Entries of X from which on it is checked in blocks of rows.
-_BLOCKS_FROM = 2**24
-_CHECKED_ROWS = 4096
-
-
-class _HiddenParameter:
-    """A constructor parameter that is no attribute.
-
-    scikit-learn takes whatever has an attribute ``transform`` for a transformer. Our parameter of that name is stored
-    like any other, and is read through ``get_params``.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object | None, owner: type) -> Any:
-        raise AttributeError(f"{self._name!r} is a parameter; read it with get_params()[{self._name!r}].")
-
-    def __set__(self, instance: object, value: Any) -> None:
-        instance.__dict__[self._name] = value
-
-
-class _GraphWhenAsked:
-    """``affinity_`` of a large fit: made from the fitted graph when it is first read, as it takes as much memory again.
-
-    A small fit stores it, and what an instance stores comes before this.
-    """
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        graph = None if instance is None else instance.__dict__.get("_graph")
-        if graph is None:
-            raise AttributeError("affinity_ is known after fit.")
-        instance.affinity_ = graph.affinity
-        return instance.affinity_
 
 
 class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -158,8 +122,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    transform = _HiddenParameter()
-    affinity_ = _GraphWhenAsked()
+    transform = HiddenParameter()
+    affinity_ = GraphWhenAsked()
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recipe": [StrOptions({"default", "paper", "reference"})],
@@ -271,7 +235,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
             )
         # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
-        features = self._checked(X)
+        features = checked_rows(X, self)
         check_consistent_length(features, y)
         encoded = encode_labels(y)
         if len(encoded.classes) < 2:
@@ -316,8 +280,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted rows nearest to it. Nothing is fitted again.
         """
         check_is_fitted(self)
-        features: Floats = validate_data(self, X, reset=False, dtype=_DTYPES)
-        _check_size(features)
+        features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
+        check_size(features)
         probabilities: Floats = self._rule(transform_features(features, self._fitted_transform, self.center_))
         return probabilities
 
@@ -331,31 +295,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _transform(self) -> Transform:
         chosen: Transform = self.__dict__["transform"]
         return chosen
-
-    def _checked(self, X: ArrayLike) -> Floats:
-        """Finite numbers in two dimensions, or an error. Many of them are looked at block by block, never copied."""
-        if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _DTYPES and X.size > _BLOCKS_FROM):
-            features: Floats = check_array(X, dtype=_DTYPES, estimator=self, input_name="X")
-            _check_size(features)
-            return features
-        rows = np.asarray(X)
-        blocks = row_blocks(len(rows), _CHECKED_ROWS)
-
-        def check(_: int, start: int, stop: int) -> None:
-            block = rows[start:stop]
-            if block.dtype == np.float16:
-                # The bits of infinity and NaN are the largest; comparing halves themselves is slow.
-                sound = bool((block.view(np.uint16) & 0x7FFF).max() < 0x7C00)
-            else:
-                sound = bool(np.isfinite(block.max()) and np.isfinite(block.min()))
-            if not sound:
-                check_array(block, dtype=_DTYPES, estimator=self, input_name="X")
-            if block.dtype != np.float16:
-                _check_size(block)
-
-        with Workers(rows.size) as workers:
-            workers.run(check, blocks)
-        return rows
 
     def _check_choices(self) -> None:
         """Refuse parameters that belong to another recipe: they would silently do nothing."""
@@ -444,31 +383,3 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         constants = self._constants(codes, n_classes)
         task = LargeTask(features, codes, n_classes, self._transform, center, constants, plan)
         return solve_large(task, tol=self.tol, watch=watch, checkpoint=checkpoint)
-
-
-def given_center(base_mean: ArrayLike, n_features: int) -> Floats:
-    """A base mean, or the mean of a base set, as (D,) float64, or an error that says what is wrong with it."""
-    try:
-        center = np.asarray(base_mean)
-    except ValueError as error:
-        raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
-    if center.dtype.kind not in "fiu":
-        raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
-    shape = center.shape
-    if center.ndim == 2 and len(center) > 0:
-        center = mean_of_rows(center)
-    if center.shape != (n_features,):
-        raise ValueError(
-            f"base_mean has shape {shape}, expected ({n_features},), or (n_base, {n_features}) for a base set: a value "
-            "for each feature of X."
-        )
-    if not np.all(np.isfinite(center)):
-        raise ValueError("base_mean has NaN or infinite entries.")
-    return center.astype(np.float64)
-
-
-def _check_size(features: Floats) -> None:
-    """Refuse entries whose squares are no numbers any more."""
-    largest = max(float(features.max()), -float(features.min()))
-    if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
-        raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")

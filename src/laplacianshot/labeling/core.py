@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.estimator import LaplacianShot, given_center
+from laplacianshot.inference.center import given_center
+from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.confidence import calibrate, find_disputes
 from laplacianshot.labeling.errors import LabelingError

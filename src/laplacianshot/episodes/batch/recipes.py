@@ -14,7 +14,7 @@ from laplacianshot.inference import LaplacianShot
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
-from laplacianshot.inference.estimator import given_center
+from laplacianshot.inference.center import given_center
 from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants

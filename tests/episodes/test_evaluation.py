@@ -457,7 +457,8 @@ def test_a_method_that_fails_says_how_and_leaves_no_thread(threads, hard):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_results_of_chunks_come_in_order(threads):
     chunks = [Chunk(np.array([number]), 1, 2) for number in range(23)]
-    found = list(over_threads(lambda chunk: int(chunk.numbers[0]), chunks, threads))
+    with over_threads(lambda chunk: int(chunk.numbers[0]), chunks, threads) as results:
+        found = list(results)
     assert found == list(range(23))
 
 

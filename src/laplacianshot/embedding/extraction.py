@@ -161,16 +161,17 @@ class _Fill:
         view = _ReadableView(self.view) if self.skip else self.view
         rows = np.arange(self.writer.items, len(self.pictures))
         committed = monotonic()
-        for batch in batches(self.pictures, rows, view, batch_size, workers=workers):
-            faults = view.faults if isinstance(view, _ReadableView) else {}
-            kept = [i for i in batch.rows.tolist() if i not in faults]
-            skipped = [faults[i] for i in batch.rows.tolist() if i in faults]
-            vectors = self._vectors(encode, batch.images, kept) if kept else np.empty((0, 0), np.float32)
-            self.writer.append(vectors, skipped=skipped)
-            self.report(self.writer.items, len(self.pictures))
-            if monotonic() - committed >= self.commit_seconds:
-                self.writer.commit()
-                committed = monotonic()
+        with batches(self.pictures, rows, view, batch_size, workers=workers) as found:
+            for batch in found:
+                faults = view.faults if isinstance(view, _ReadableView) else {}
+                kept = [i for i in batch.rows.tolist() if i not in faults]
+                skipped = [faults[i] for i in batch.rows.tolist() if i in faults]
+                vectors = self._vectors(encode, batch.images, kept) if kept else np.empty((0, 0), np.float32)
+                self.writer.append(vectors, skipped=skipped)
+                self.report(self.writer.items, len(self.pictures))
+                if monotonic() - committed >= self.commit_seconds:
+                    self.writer.commit()
+                    committed = monotonic()
 
     def _vectors(self, encode: Callable[[Any], Floats], images: Any, rows: list[int]) -> Floats:
         vectors = np.asarray(encode(images))

@@ -74,11 +74,12 @@ def trace_convergence(
 
     found = []
     done = 0
-    for part in over_threads(work, rows.chunks(), threads):
-        found.append(part)
-        done += len(part[0])
-        if progress is not None:
-            progress(done, len(drawn))
+    with over_threads(work, rows.chunks(), threads) as parts:
+        for part in parts:
+            found.append(part)
+            done += len(part[0])
+            if progress is not None:
+                progress(done, len(drawn))
     most = max(int(np.isfinite(objective).sum(axis=1).max()) for _, objective, _ in found)
     objective = np.full((len(drawn), most), np.nan)
     converged = np.zeros(len(drawn), dtype=bool)

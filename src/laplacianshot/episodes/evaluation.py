@@ -180,13 +180,14 @@ class _Run:
         share = min(available_threads() if threads is None else threads, len(chunks))
         done = 0
         try:
-            for chunk, answers in over_threads(lambda chunk: self._answers(rows, chunk), chunks, threads):
-                for number, numbers, found, iterations, seconds in answers:
-                    self._record(number, numbers, chunk, found, iterations)
-                    self._seconds[number] += seconds / share
-                    done += len(numbers)
-                if progress is not None:
-                    progress(done, total)
+            with over_threads(lambda chunk: self._answers(rows, chunk), chunks, threads) as results:
+                for chunk, answers in results:
+                    for number, numbers, found, iterations, seconds in answers:
+                        self._record(number, numbers, chunk, found, iterations)
+                        self._seconds[number] += seconds / share
+                        done += len(numbers)
+                    if progress is not None:
+                        progress(done, total)
         except KeyboardInterrupt:
             if not partial or done == 0:
                 raise

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -14,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from laplacianshot._ahead import MadeAhead
 from laplacianshot.episodes.batch import GramSource, Placement
 from laplacianshot.episodes.batch.grams import Buffers
 from laplacianshot.episodes.feature_set import FeatureSet
@@ -120,8 +119,9 @@ class TaskRows:
         return held
 
 
-def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Any]:
-    """``work(chunk)`` for every chunk on several threads, with BLAS and OpenMP held to one, results in order.
+@contextmanager
+def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Iterator[Any]]:
+    """A context with ``work(chunk)`` of every chunk, in order, on threads with BLAS and OpenMP held to one.
 
     After an exception, KeyboardInterrupt among them, chunks not yet begun are dropped and those begun are waited for.
     """
@@ -132,17 +132,8 @@ def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads:
     alone = count > 1 and len(chunks) == 1 and len(chunks[0].numbers) == 1
     with single_threaded_blas(), nullcontext() if alone else threadpool_limits(1, user_api="openmp"):
         if count == 1 or len(chunks) == 1:
-            yield from map(work, chunks)
+            yield map(work, chunks)
             return
-        pool = ThreadPoolExecutor(count)
-        try:
-            # A few ahead of the threads, not all: results are taken as they come and Ctrl-C drops little.
-            waiting: deque[Future[Any]] = deque()
-            for chunk in chunks:
-                waiting.append(pool.submit(work, chunk))
-                if len(waiting) >= 3 * count:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        # A few ahead of the threads, not all: results are taken as they come and Ctrl-C drops little.
+        with MadeAhead(work, chunks, count, 3 * count) as results:
+            yield results

@@ -151,7 +151,8 @@ def _grid_accuracies(
         wanted = batch.labels[:, None, chunk.n_support :]
         return chunk.numbers, (solution.found == wanted).sum(axis=2) / np.maximum((wanted >= 0).sum(axis=2), 1)
 
-    for numbers, shares in over_threads(work, rows.chunks(), threads):
-        accuracies[:, numbers] = shares.T
-        meter.add(len(numbers))
+    with over_threads(work, rows.chunks(), threads) as parts:
+        for numbers, shares in parts:
+            accuracies[:, numbers] = shares.T
+            meter.add(len(numbers))
     return accuracies

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
-from laplacianshot.embedding.pictures import View, batches
+from laplacianshot._ahead import MadeAhead
+from laplacianshot.embedding.pictures import Batch, View, batches
 from laplacianshot.inference._types import Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.errors import Diverged
@@ -86,18 +85,18 @@ class Epochs:
         sizes, mine = self._plan.shares(self._world.rank, self._world.size)
         order = self._plan.order(epoch)
         rows = np.concatenate([order[share] for share in mine])
-        loader = self._batches(rows, train_view(self._config), epoch, first * self._config.accumulate)
-        for step in range(first, self._steps):
-            count = -(-(mine[step].stop - mine[step].start) // self._part)
-            self._reporter.rate = trainer.rate(epoch, step)
-            trainer.step(islice(loader, count), count, sizes[step], self._reporter.rate)
-            self._after_step(step + 1)
-            self._tell("train", step + 1, self._steps)
+        with self._batches(rows, train_view(self._config), epoch, first * self._config.accumulate) as found:
+            parts = ((batch.images, batch.labels) for batch in found)
+            for step in range(first, self._steps):
+                count = -(-(mine[step].stop - mine[step].start) // self._part)
+                self._reporter.rate = trainer.rate(epoch, step)
+                trainer.step(islice(parts, count), count, sizes[step], self._reporter.rate)
+                self._after_step(step + 1)
+                self._tell("train", step + 1, self._steps)
 
-    def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> MadeAhead[Ints, Batch]:
         seed, workers = self._config.seed, self._config.workers
-        found = batches(self._pictures, rows, view, self._part, seed=seed, epoch=epoch, workers=workers, start=start)
-        return ((batch.images, batch.labels) for batch in found)
+        return batches(self._pictures, rows, view, self._part, seed=seed, epoch=epoch, workers=workers, start=start)
 
     def _after_step(self, step: int) -> None:
         """Write what is due, and leave if asked to; several processes agree on it now and then."""
@@ -186,9 +185,9 @@ class Epochs:
                 self._save(state)
                 raise TrainingInterrupted(self._output / LAST, self._stop.number)
 
-        loader = self._batches(rows, eval_view(self._config), epoch=0)
-        images = (self._trainer.to_device(images) for images, _ in loader)
-        features = features_of(self._trainer.network, images, note)
+        with self._batches(rows, eval_view(self._config), epoch=0) as made:
+            images = (self._trainer.to_device(batch.images) for batch in made)
+            features = features_of(self._trainer.network, images, note)
         found = validate(features, self._pictures.labels[rows], self._config, self._config.threads or None)
         seconds = self._reporter.validation_seconds = time.perf_counter() - started
         return dataclasses.replace(

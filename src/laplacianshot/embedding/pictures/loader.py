@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from laplacianshot._ahead import MadeAhead
 from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures.streams import checked_counter, epoch_order
 from laplacianshot.embedding.pictures.views import View
@@ -45,7 +44,7 @@ def batches(
     start: int = 0,
     drop_last: bool = False,
     cache_bytes: int | None = None,
-) -> Iterator[Batch]:
+) -> MadeAhead[Ints, Batch]:
     """The pictures of ``rows`` once, in batches.
 
     The order depends on (seed, epoch) alone, and so does each picture's view: any number of workers gives the same
@@ -71,9 +70,10 @@ def batches(
     cache_bytes : int, optional
         Memory for decoded pictures, kept from epoch to epoch. By default 4 GiB, at most a quarter of the machine's.
 
-    Yields
-    ------
-    Batch
+    Returns
+    -------
+    iterator of Batch
+        Also a context, whose end is that of the threads.
 
     Raises
     ------
@@ -99,23 +99,4 @@ def batches(
         images = view(pictures, part, seed=seed, epoch=epoch)
         return Batch(images, torch.from_numpy(pictures.labels[part]), part)
 
-    return _made(make, parts[start:], workers)
-
-
-def _made(make: Callable[[Ints], Batch], parts: list[Ints], workers: int) -> Iterator[Batch]:
-    """Batches in order, at most two for each worker made ahead."""
-    if workers == 0:
-        yield from map(make, parts)
-        return
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="pictures")
-    try:
-        waiting: deque[Future[Batch]] = deque()
-        for part in parts:
-            waiting.append(pool.submit(make, part))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        # Also when the reader leaves early: no thread outlives the loop.
-        pool.shutdown(cancel_futures=True)
+    return MadeAhead(make, parts[start:], workers, 2 * workers + 1, "pictures")

@@ -19,6 +19,7 @@ from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
 from laplacianshot.cli.label import LABEL_EXAMPLES, label
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command(epilog=LABEL_EXAMPLES)(label)
+app.command(epilog=STUDIO_EXAMPLES)(studio)
 app.command(epilog=TRAIN_EXAMPLES)(train)
 app.command(epilog=EXTRACT_EXAMPLES)(extract)
 app.command(epilog=EVALUATE_EXAMPLES)(evaluate)

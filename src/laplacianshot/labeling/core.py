@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from laplacianshot.inference._types import Floats, Ints
@@ -38,6 +39,9 @@ class LabelOptions:
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
         Centre of the vectors; found from the vectors themselves if not given.
+    graph : csr_array of shape (n, n), optional
+        Affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them; neighbours are sought if not
+        given.
     """
 
     balanced: bool = False
@@ -45,6 +49,7 @@ class LabelOptions:
     reject: float = 0.0
     relabel: bool = False
     base_mean: ArrayLike | None = None
+    graph: sp.csr_array | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
@@ -91,7 +96,8 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
     given = codes >= 0
     if not given.any():
         return _first_look(X, n_classes, options)
-    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean).fit(X, codes)
+    graph = "auto" if options.graph is None else options.graph
+    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph).fit(X, codes)
     probabilities = calibrate(model, codes).probabilities
     found = np.where(given, codes, model.label_distributions_.argmax(axis=1))
     disputes = find_disputes(probabilities, codes)

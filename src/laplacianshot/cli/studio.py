@@ -1,0 +1,153 @@
+"""``laplacianshot studio``: label in a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import note
+from laplacianshot.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from laplacianshot.labeling.sources import Source
+    from laplacianshot.studio.security import Gate
+
+STUDIO_EXAMPLES = """\
+Examples:
+
+  laplacianshot studio --demo
+
+  laplacianshot studio photos
+
+  laplacianshot studio tickets.csv --text-column message --labels labels.csv
+
+  laplacianshot studio vectors.npy --port 9000 --no-browser
+
+""" + (
+    "SOURCE is what laplacianshot label takes: a folder of pictures, a table of texts or a file of vectors. Labels are "
+    "kept in the folder of the project as they are given; the same command goes on from them. Ctrl-C ends the studio."
+)
+
+_IN, _SERVER = "Input", "Server"
+
+
+def studio(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Scikit-learn's digits; nothing is downloaded.")] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labels to start from: CSV with columns id,label, or a Label Studio export.",
+            rich_help_panel=_IN,
+        ),
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=_IN)
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=_IN),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=_IN),
+    ] = None,
+    folders_are_labels: Annotated[
+        bool | None,
+        typer.Option(
+            "--folders-are-labels/--folders-are-paths",
+            help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
+            rich_help_panel=_IN,
+            show_default=False,
+        ),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="What makes vectors of pictures and texts, as for label.", rich_help_panel=_IN),
+    ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where labels are kept. Without: a folder of the user's cache, by the path of SOURCE.",
+            rich_help_panel=_IN,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_SERVER)] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.", rich_help_panel=_SERVER)
+    ] = 8765,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.", rich_help_panel=_SERVER)
+    ] = False,
+    threads: options.ThreadsOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address as one JSON document.", rich_help_panel=_SERVER)
+    ] = False,
+) -> int:
+    """Label a handful of items in a browser, and watch the graph label the rest."""
+    if demo and source is not None:
+        raise CommandError(f"--demo and SOURCE {source}: give one of them.")
+    if not demo and source is None:
+        raise CommandError("SOURCE is missing: name a folder, a table or a file of vectors, or give --demo.")
+    # Here, so that --help need not wait for them.
+    from laplacianshot._extras import require
+
+    try:
+        require("fastapi", "studio")
+        require("uvicorn", "studio")
+    except ModuleNotFoundError as error:
+        raise CommandError(str(error)) from error
+    from laplacianshot.embedding.encoders import EncoderError
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.labeling.sources import open_source
+    from laplacianshot.studio.changes import ActionError
+    from laplacianshot.studio.demo import digit_source
+    from laplacianshot.studio.server import PortError, listen, open_browser, open_session, serve
+    from laplacianshot.studio.store import StoreError
+
+    def tell(gate: Gate) -> None:
+        _tell(gate, opened, as_json)
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            note(f"others can reach {host}; whoever has the address with its token can see and change the labels.")
+        if not no_browser:
+            open_browser(gate.address)
+
+    try:
+        opened = (
+            digit_source()
+            if source is None
+            else open_source(
+                source,
+                text_column=text_column,
+                id_column=id_column,
+                label_column=label_column,
+                folders_are_labels=folders_are_labels,
+                labels_file=labels is not None,
+            )
+        )
+        with (
+            listen(host, port) as listener,
+            open_session(
+                opened, labels=labels, project=project, encoder=encoder, threads=threads, note=note
+            ) as session,
+        ):
+            serve(session, host, listener, opened=tell)
+    except (ActionError, EncoderError, LabelingError, ModuleNotFoundError, PortError, StoreError) as error:
+        raise CommandError(str(error)) from error
+    note("the studio has ended; labels are kept, and the same command goes on from them.")
+    return 0
+
+
+def _tell(gate: Gate, source: Source, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"address": gate.address, "token": gate.token, "items": len(source)}), flush=True)
+    else:
+        print(f"{len(source):,} {source.kind} in the studio:\n\n  {gate.address}\n\nCtrl-C ends it.", flush=True)

@@ -1,0 +1,107 @@
+"""What a person can do, each as one action on a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from laplacianshot.inference._types import Ints
+from laplacianshot.studio.changes import ActionError, Book, Change, checked_name
+from laplacianshot.studio.exporting import count_of
+from laplacianshot.studio.session import Session
+from laplacianshot.studio.store import Action
+from laplacianshot.studio.view import Query
+
+
+def label(session: Session, indices: Sequence[int], class_id: int | None, name: str | None) -> Action:
+    """Give items the label of a class, by number or by name, or take their labels away (neither)."""
+    if class_id is not None and name is not None:
+        raise ActionError("give class or name, not both.", 422)
+    items = session.items(indices)
+    if name is not None:
+        wanted = checked_name(name)
+        return session.act(
+            "label",
+            lambda book: book.labelling_by_name(dict.fromkeys(items, wanted)),
+            lambda book, change: f"{count_of(change.n_items)}: {wanted}",
+        )
+    if class_id is None:
+        return session.act(
+            "clear",
+            lambda book: book.clearing(items),
+            lambda book, change: f"{count_of(change.n_items)}: label taken away",
+        )
+    return session.act(
+        "label",
+        lambda book: book.labelling(items, class_id),
+        lambda book, change: f"{count_of(change.n_items)}: {book.name_of(class_id)}",
+    )
+
+
+def accept(
+    session: Session, indices: Sequence[int] | None, min_confidence: float | None, class_id: int | None
+) -> Action:
+    """Make predictions given labels: of these items, or of all that are at least so sure."""
+    if (indices is None) == (min_confidence is None):
+        raise ActionError("give items or min_confidence, one of them.", 422)
+    if indices is not None and class_id is not None:
+        raise ActionError("class goes with min_confidence, not with items.", 422)
+    with session.lock:
+        if indices is not None:
+            session.items(indices)
+            rows: Ints = np.unique(np.asarray(indices, dtype=np.int64))
+            how = ""
+        else:
+            if class_id is not None:
+                session.store.book.name_of(class_id)
+            classes = () if class_id is None else (class_id,)
+            query = Query(classes=classes, origins=("predicted",), min_confidence=min_confidence)
+            rows = session.catalogue.select(session.view(), query)
+            how = f", at least {min_confidence:.0%} sure"
+
+        def tell(book: Book, change: Change) -> str:
+            names = sorted({book.name_of(one.after.class_id) for one in change.labels if one.after is not None})
+            what = names[0] if len(names) == 1 else f"{len(names)} classes"
+            return f"{count_of(change.n_items)} accepted: {what}{how}"
+
+        return session.act("accept", session.accepted(rows), tell)
+
+
+def add_class(session: Session, name: str) -> Action:
+    """A new class."""
+    return session.act("add-class", lambda book: book.adding(name), lambda book, change: f"New class: {_added(change)}")
+
+
+def rename_class(session: Session, class_id: int, name: str) -> Action:
+    """Another name for a class."""
+    before = session.store.book.name_of(class_id)
+    return session.act(
+        "rename-class",
+        lambda book: book.renaming(class_id, name),
+        lambda book, change: f"{before} is now {_added(change)}",
+    )
+
+
+def merge_classes(session: Session, class_id: int, into: int) -> Action:
+    """One class becomes part of another."""
+    before = session.store.book.name_of(class_id)
+    return session.act(
+        "merge-classes",
+        lambda book: book.merging(class_id, into),
+        lambda book, change: f"{before} merged into {book.name_of(into)}: {count_of(change.n_items)}",
+    )
+
+
+def delete_class(session: Session, class_id: int) -> Action:
+    """A class goes, and its labels."""
+    before = session.store.book.name_of(class_id)
+    return session.act(
+        "delete-class",
+        lambda book: book.deleting(class_id),
+        lambda book, change: f"{before} deleted: {count_of(change.n_items)}",
+    )
+
+
+def _added(change: Change) -> str:
+    return next(one.after.name for one in change.classes if one.after is not None)

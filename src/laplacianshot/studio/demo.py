@@ -1,0 +1,56 @@
+"""The digits that come with scikit-learn, as pictures to be labelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from laplacianshot._extras import require
+from laplacianshot.datasets.digits import load_digits
+from laplacianshot.inference._types import Floats
+from laplacianshot.labeling.sources.source import Kind, Source, hash_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Pixels are 0 to 16, ink is dark.
+_FULL = 16
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DigitSource(Source):
+    """Pictures of 8 x 8 pixels whose pixels are their vectors: no encoder is needed."""
+
+    pixels: Floats = field(default_factory=lambda: np.zeros((0, 64)))
+
+    kind: ClassVar[Kind] = "pictures"
+
+    @property
+    def vectors(self) -> Floats:
+        """Pixels (n, 64)."""
+        return self.pixels
+
+    def content_hash(self, i: int) -> bytes:
+        """Hash of the pixels."""
+        return hash_of(self.pixels[i].tobytes(), self.kind)
+
+    def load(self, i: int) -> Image:
+        """Picture i, ink on paper."""
+        ink = 255 - np.rint(self.pixels[i].reshape(8, 8) * (255 / _FULL)).astype(np.uint8)
+        picture: Image = require("PIL.Image", "label").fromarray(ink)
+        return picture
+
+    def preview(self, i: int) -> str:
+        """The id of picture i."""
+        return self.ids[i]
+
+
+def digit_source() -> DigitSource:
+    """The 1,797 digits, without their labels."""
+    digits = load_digits()
+    n = len(digits.labels)
+    ids = tuple(f"digit-{i:04d}" for i in range(n))
+    return DigitSource(Path("digits"), ids, (None,) * n, id_name="numbers of digits", pixels=digits.features)

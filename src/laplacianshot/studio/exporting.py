@@ -1,0 +1,158 @@
+"""Labels out of a session and into it, in the formats of ``laplacianshot label``."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from laplacianshot import __version__
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.labels import read_labels
+from laplacianshot.labeling.outputs import export_label_studio, write_rows
+from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELLED, LabelResult, Skipped
+from laplacianshot.studio import view as views
+from laplacianshot.studio.changes import ActionError, Book, Change, How, checked_name
+from laplacianshot.studio.session import Session
+from laplacianshot.studio.store import Action
+
+_MEDIA = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+    "label-studio": "application/json",
+    "label-studio-interface": "application/xml",
+}
+_NAMES = {
+    "csv": "labels.csv",
+    "jsonl": "labels.jsonl",
+    "parquet": "labels.parquet",
+    "label-studio": "labels.label-studio.json",
+    "label-studio-interface": "labels.label-studio.xml",
+}
+_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file to be saved."""
+
+    content: bytes
+    media_type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Labels of a file: the action that took them over (None: nothing was new), and how many there were."""
+
+    action: Action | None
+    imported: int
+    kept: int
+    notes: tuple[str, ...]
+
+
+def export(session: Session, kind: str, *, disputes: bool = False) -> Exported:
+    """The labels in one of the formats; ``disputes``: rows with a column of what the graph prefers to given labels."""
+    result = result_of(session)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("labels.json" if kind.startswith("label-studio") else _NAMES[kind])
+        if kind.startswith("label-studio"):
+            interface = export_label_studio(result, session.source, path)
+            path = interface if kind.endswith("interface") else path
+        else:
+            write_rows(result, path, relabel=disputes)
+        return Exported(path.read_bytes(), _MEDIA[kind], _NAMES[kind])
+
+
+def result_of(session: Session) -> LabelResult:
+    """What ``laplacianshot label`` would give, from what is on the page: one row an item that can be read."""
+    view, book = session.view(), session.store.book
+    # An item that cannot be read may have a label all the same.
+    rows = np.flatnonzero(view.origins != views.FAILED)
+    numbers = np.array([*book.classes, 0], dtype=np.int64)
+    columns = {class_id: column for column, class_id in enumerate(book.classes)}
+    lookup = np.full(int(numbers.max()) + 2, -1)
+    for class_id, column in columns.items():
+        lookup[class_id] = column
+    origins = np.array([UNLABELLED, UNLABELLED, PREDICTED, GIVEN, UNLABELLED])[view.origins[rows]]
+    vectors, source = session.engine.vectors, session.source
+    return LabelResult(
+        ids=tuple(source.ids[i] for i in rows.tolist()),
+        classes=tuple(entry.name for entry in book.classes.values()),
+        codes=lookup[view.classes[rows]],
+        origins=tuple(origins.tolist()),
+        probabilities=np.zeros((len(rows), len(book.classes)), np.float32),
+        confidence=np.nan_to_num(view.confidence[rows].astype(np.float64)),
+        suggestions=view.suggestions[rows],
+        disputes=lookup[view.disputes[rows]],
+        strangeness=np.nan_to_num(view.strangeness[rows]),
+        skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in sorted(vectors.failed.items()))),
+        settings={"source": str(source.path), "kind": source.kind, "version": __version__},
+        source=source,
+        rows=rows,
+    )
+
+
+def import_file(session: Session, name: str, content: bytes, *, replace: bool) -> Incoming:
+    """Take over the labels of a file; ``replace``: also those of items that have another one."""
+    ending = Path(name).suffix.lower()
+    if ending not in _ENDINGS:
+        raise ActionError(f"a file of labels ends in {', '.join(_ENDINGS)}.", 422)
+    shown = name.replace("/", "_").replace("\\", "_")[-100:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"labels{ending}"
+        path.write_bytes(content)
+        try:
+            return import_path(session, path, replace=replace, shown=shown)
+        except LabelingError as error:
+            raise ActionError(str(error).replace(str(path), shown), 422) from error
+
+
+def import_path(session: Session, path: Path, *, replace: bool, shown: str | None = None) -> Incoming:
+    """Take over the labels of a file by its path."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        labels = read_labels(path, session.source)
+    notes = tuple(str(warning.message).replace(str(path), shown or str(path)) for warning in caught)
+    found = {name: label for name, label in zip(session.source.ids, labels, strict=True) if label is not None}
+    return take_over(session, found, "imported", f"Import of {shown or path.name}", replace=replace, notes=notes)
+
+
+def take_over(
+    session: Session,
+    labels: dict[str, str],
+    how: How,
+    what: str,
+    *,
+    replace: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Incoming:
+    """Give items, by id, labels by name, in one action."""
+    wanted = {item: checked_name(label) for item, label in labels.items()}
+    counts = {"imported": 0, "kept": 0}
+
+    def make(book: Book) -> Change:
+        names = {id: entry.name for id, entry in book.classes.items()}
+        own = {item: names[label.class_id] for item, label in book.labels.items() if item in wanted}
+        kept = [item for item, name in own.items() if name != wanted[item] and not replace]
+        left = {item: name for item, name in wanted.items() if own.get(item) != name and item not in set(kept)}
+        counts.update(imported=len(left), kept=len(kept))
+        return book.labelling_by_name(left, how)
+
+    def tell(book: Book, change: Change) -> str:
+        return f"{what}: {count_of(change.n_items)}"
+
+    with session.lock:
+        if not make(session.store.book):
+            return Incoming(None, 0, counts["kept"], notes)
+        action = session.act("import", make, tell)
+    return Incoming(action, counts["imported"], counts["kept"], notes)
+
+
+def count_of(n: int) -> str:
+    """So many items, in words."""
+    return "1 item" if n == 1 else f"{n:,} items"

@@ -1,0 +1,251 @@
+"""What goes over the wire, described once: for checking, for the OpenAPI description, and for whoever reads it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from laplacianshot.studio.changes import LONGEST_NAME
+
+OriginName = Literal["waiting", "unlabelled", "predicted", "given", "failed"]
+HowName = Literal["person", "accepted", "imported", "source"]
+KindName = Literal[
+    "label", "accept", "clear", "add-class", "rename-class", "merge-classes", "delete-class", "import", "undo", "redo"
+]
+ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
+
+# Items that one action may name.
+MOST_ITEMS = 1_000_000
+# Whole numbers that fit the arrays.
+_LARGEST = 2**31 - 1
+
+Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
+ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST)]
+Name = Annotated[str, Field(min_length=1, max_length=4 * LONGEST_NAME, strict=True)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Problem(BaseModel):
+    """What went wrong, in one line."""
+
+    detail: str
+
+
+class ActionInfo(BaseModel):
+    """One line of the history."""
+
+    version: int
+    kind: KindName
+    at: str
+    summary: str
+    undone: bool
+
+
+class SourceInfo(BaseModel):
+    """What is labelled. ``key`` differs from run to run: put it behind the addresses of pictures as ``v``."""
+
+    name: str
+    kind: Literal["pictures", "texts", "vectors"]
+    total: int
+    tiny: bool
+    key: str
+
+
+class EmbeddingInfo(BaseModel):
+    """How many items have a vector."""
+
+    done: int
+    total: int
+    failed: int
+    finished: bool
+    problem: str | None
+
+
+class ClassInfo(BaseModel):
+    """A class and how many items it has."""
+
+    id: int
+    name: str
+    colour: int
+    given: int
+    predicted: int
+
+
+class Counts(BaseModel):
+    """How many items there are of each origin and kind."""
+
+    given: int
+    predicted: int
+    unlabelled: int
+    waiting: int
+    failed: int
+    disputed: int
+    strange: int
+    suggested: int
+
+
+class Accuracy(BaseModel):
+    """Share of held-back given labels that came out right, with its 95% interval; mean confidence of predictions."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    right: int
+    checked: int
+    expected: float | None
+
+
+class MapInfo(BaseModel):
+    """Whether there is a map, and which."""
+
+    ready: bool
+    revision: int
+
+
+class State(BaseModel):
+    """The project at one moment."""
+
+    version: int
+    predicted: int
+    settled: int
+    revision: int
+    source: SourceInfo
+    embedding: EmbeddingInfo
+    classes: list[ClassInfo]
+    counts: Counts
+    accuracy: Accuracy | None
+    undo: ActionInfo | None
+    redo: ActionInfo | None
+    map: MapInfo
+    hint: str | None
+    seconds: float | None
+
+
+class ItemInfo(BaseModel):
+    """One item."""
+
+    index: int
+    id: str
+    text: str | None
+    class_id: int | None = Field(alias="class")
+    origin: OriginName
+    how: HowName | None
+    confidence: float | None
+    dispute: int | None
+    strange: bool
+    suggestion: int
+    reason: str | None
+
+
+class ClassProbability(BaseModel):
+    """How probable a class is."""
+
+    class_id: int = Field(alias="class")
+    probability: float
+
+
+class ItemDetail(ItemInfo):
+    """One item with its whole text, its most probable classes and its nearest neighbours."""
+
+    probabilities: list[ClassProbability]
+    neighbours: list[int]
+
+
+class ItemPage(BaseModel):
+    """A page of items."""
+
+    version: int
+    predicted: int
+    revision: int
+    total: int
+    offset: int
+    items: list[ItemInfo]
+
+
+class IndexList(BaseModel):
+    """All items that were asked for."""
+
+    revision: int
+    total: int
+    indices: list[int]
+
+
+class GroupInfo(BaseModel):
+    """Items of one class, or of none."""
+
+    class_id: int | None = Field(alias="class")
+    total: int
+    given: int
+    predicted: int
+    confidence: float | None
+
+
+class GroupList(BaseModel):
+    """Items by class."""
+
+    version: int
+    predicted: int
+    revision: int
+    total: int
+    groups: list[GroupInfo]
+
+
+class History(BaseModel):
+    """Actions, the newest first."""
+
+    version: int
+    total: int
+    actions: list[ActionInfo]
+
+
+class Done(BaseModel):
+    """An action that is on the disk, and the state after it."""
+
+    state: State
+    action: ActionInfo
+
+
+class Imported(Done):
+    """Labels of a file that were taken over, and those that were not as the items have others."""
+
+    imported: int
+    kept: int
+    notes: list[str]
+
+
+class LabelRequest(_Body):
+    """Give items a label, by class or by name, or take it away (``"class": null``)."""
+
+    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+    class_id: ClassId | None = Field(default=None, alias="class")
+    name: Name | None = None
+
+
+class AcceptRequest(_Body):
+    """Take predictions over: of these items, or of all that are at least so sure, of one class or of all."""
+
+    items: list[Index] | None = Field(default=None, min_length=1, max_length=MOST_ITEMS)
+    min_confidence: float | None = Field(default=None, ge=0, le=1)
+    class_id: ClassId | None = Field(default=None, alias="class")
+
+
+class ClassRequest(_Body):
+    """The name of a class."""
+
+    name: Name
+
+
+class MergeRequest(_Body):
+    """The class that another one is merged into."""
+
+    into: ClassId
+
+
+class StepsRequest(_Body):
+    """How many actions to undo or redo."""
+
+    steps: int = Field(default=1, ge=1, le=1000)

@@ -1,0 +1,151 @@
+"""Small pictures for the page: made when they are asked for, kept, and never of a file outside the source."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Semaphore
+from typing import TYPE_CHECKING, Any
+
+from laplacianshot.datasets._decoding import CorruptPicture, thumbnail
+from laplacianshot.embedding.vector_cache import file_state
+from laplacianshot.inference._threads import available_threads
+from laplacianshot.reports.labeling.thumbnails import TINY, picture_format
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from laplacianshot.labeling.sources import Source
+
+SIZES = (64, 128, 256, 512)
+# Pixels of the longer side of the large picture.
+LARGEST = 2048
+# Bytes of pictures kept in memory.
+_MEMORY = 64_000_000
+_QUALITY = {64: 70, 128: 75, 256: 80, 512: 80, LARGEST: 85}
+_TYPES = {"WEBP": "image/webp", "JPEG": "image/jpeg", "PNG": "image/png"}
+_PNG_MARK = b"\x89PNG"
+
+
+class NoPicture(ValueError):
+    """Why there is no picture to show, in one line."""
+
+
+@dataclass(frozen=True)
+class SmallPicture:
+    """The bytes of a picture file, its media type, and what tells it from others."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+
+class Thumbnails:
+    """Pictures of a source's items, small.
+
+    Parameters
+    ----------
+    source : Source
+    folder : Path or None
+        Where they are kept from one run to the next.
+    """
+
+    def __init__(self, source: Source, folder: Path | None) -> None:
+        self._source, self._folder = source, folder
+        self._root = source.path.resolve()
+        self._lock = Lock()
+        self._kept: OrderedDict[str, SmallPicture] = OrderedDict()
+        self._bytes = 0
+        # Decoding takes memory: a large picture for each core at most.
+        self._decoding = Semaphore(available_threads())
+
+    def get(self, i: int, size: int) -> SmallPicture:
+        """The picture of item i, at most ``size`` pixels wide and high, never enlarged.
+
+        Raises
+        ------
+        NoPicture
+            The item has none, it cannot be read, or it lies outside the source.
+        """
+        if self._source.kind != "pictures":
+            raise NoPicture("this item is no picture.")
+        file = self._source.file(i)
+        try:
+            path = None if file is None else self._inside(file)
+            state = self._source.content_hash(i) if path is None else file_state(path).digest
+            tag = f"{state.hex()}-{size}"
+            found = self._recall(tag)
+            if found is None:
+                with self._decoding:
+                    picture: Any = self._source.load(i) if path is None else thumbnail(path, self._source.ids[i], size)
+                    found = SmallPicture(*_encoded(picture, size), tag)
+                self._keep(found)
+                self._write(found)
+        except CorruptPicture as error:
+            raise NoPicture(str(error)) from error
+        except OSError as error:
+            raise NoPicture(f"the picture cannot be read: {error.strerror or error}") from error
+        return found
+
+    def _inside(self, file: Path) -> Path:
+        """The file itself, all links followed, if it is a file below the source."""
+        real = file.resolve(strict=True)
+        if not real.is_relative_to(self._root) or not real.is_file():
+            raise NoPicture("the picture is a link to a place outside the folder; it is not shown.")
+        return real
+
+    def _recall(self, tag: str) -> SmallPicture | None:
+        with self._lock:
+            if tag in self._kept:
+                self._kept.move_to_end(tag)
+                return self._kept[tag]
+        if self._folder is None:
+            return None
+        try:
+            content = self._place(tag).read_bytes()
+        except OSError:
+            return None
+        media_type = _TYPES["PNG" if content.startswith(_PNG_MARK) else picture_format()]
+        found = SmallPicture(content, media_type, tag)
+        self._keep(found)
+        return found
+
+    def _keep(self, picture: SmallPicture) -> None:
+        with self._lock:
+            if picture.tag not in self._kept:
+                self._bytes += len(picture.content)
+            self._kept[picture.tag] = picture
+            while self._bytes > _MEMORY and len(self._kept) > 1:
+                self._bytes -= len(self._kept.popitem(last=False)[1].content)
+
+    def _write(self, picture: SmallPicture) -> None:
+        """On the disk, whole or not at all; without care for a loss of power, as it can be made again."""
+        if self._folder is None:
+            return
+        place = self._place(picture.tag)
+        with contextlib.suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=place.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(picture.content)
+            Path(name).replace(place)
+
+    def _place(self, tag: str) -> Path:
+        assert self._folder is not None
+        return self._folder / tag[:2] / tag
+
+
+def _encoded(picture: Image, size: int) -> tuple[bytes, str]:
+    """A picture file and its media type. Pictures of a few pixels are kept exactly."""
+    buffer = io.BytesIO()
+    if max(picture.size) < TINY:
+        picture.save(buffer, "PNG")
+        return buffer.getvalue(), _TYPES["PNG"]
+    kind = picture_format()
+    picture.save(buffer, kind, quality=_QUALITY[size])
+    return buffer.getvalue(), _TYPES[kind]

@@ -1,0 +1,223 @@
+"""What the page shows of all items: arrays, and which of them a query asks for, in which order.
+
+A :class:`View` is made anew after each change and never changed, so that a page of it can be cut while the next one is
+made. Filters are masks over arrays: a hundred thousand items take milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.labeling.sources.values import composed
+
+Origin: TypeAlias = Literal["waiting", "unlabelled", "predicted", "given", "failed"]
+Sort: TypeAlias = Literal[
+    "index", "confidence", "-confidence", "strangeness", "-strangeness", "suggestion", "id", "-id"
+]
+Only: TypeAlias = Literal["suggested", "disputed", "strange"]
+
+ORIGINS: tuple[Origin, ...] = ("waiting", "unlabelled", "predicted", "given", "failed")
+WAITING, UNLABELLED, PREDICTED, GIVEN, FAILED = range(5)
+# The class of items without a label.
+NO_CLASS = -1
+# Answers kept, so that the pages of one gallery are cut from one order.
+_KEPT = 32
+
+
+@dataclass(frozen=True, repr=False)
+class View:
+    """n items as they are at one moment.
+
+    Attributes
+    ----------
+    revision : int
+        Of this view; grows.
+    classes : int32 array of shape (n,)
+        Class id of each item, given or predicted; -1 for none.
+    origins : uint8 array of shape (n,)
+        Position in :data:`ORIGINS`.
+    confidence : float32 array of shape (n,)
+        NaN where nothing is said.
+    disputes : int32 array of shape (n,)
+        Class id that the graph prefers to a given label, -1 elsewhere.
+    strangeness : float32 array of shape (n,)
+        NaN where it is not known.
+    strange : bool array of shape (n,)
+        Fits no class.
+    suggestions : int32 array of shape (n,)
+        Rank in the queue from 1, 0 for items that are not in it.
+    """
+
+    revision: int
+    classes: Ints
+    origins: NDArray[np.uint8]
+    confidence: Floats
+    disputes: Ints
+    strangeness: Floats
+    strange: NDArray[np.bool_]
+    suggestions: Ints
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def counts(self) -> dict[str, int]:
+        """How many items there are of each origin and kind."""
+        found = np.bincount(self.origins, minlength=len(ORIGINS)).tolist()
+        return dict(zip(ORIGINS, found, strict=True)) | {
+            "disputed": int(np.count_nonzero(self.disputes >= 0)),
+            "strange": int(np.count_nonzero(self.strange)),
+            "suggested": int(np.count_nonzero(self.suggestions)),
+        }
+
+    def by_class(self, origin: int) -> dict[int, int]:
+        """How many items of an origin each class has."""
+        ids, counts = np.unique(self.classes[self.origins == origin], return_counts=True)
+        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which items, in which order. What is None or empty lets all pass; ties go by index."""
+
+    classes: tuple[int, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    min_confidence: float | None = None
+    max_confidence: float | None = None
+    search: str = ""
+    only: Only | None = None
+    sort: Sort = "index"
+
+
+class Catalogue:
+    """The words of n items, and answers to queries.
+
+    Parameters
+    ----------
+    ids : sequence of n str
+    texts : sequence of n str, optional
+        What is searched besides the ids.
+    """
+
+    def __init__(self, ids: Sequence[str], texts: Sequence[str] | None = None) -> None:
+        self._ids = ids
+        self._words = [_plain(name) for name in ids]
+        if texts is not None:
+            self._words = [f"{name}\n{_plain(text)}" for name, text in zip(self._words, texts, strict=True)]
+        self._by_id: Ints | None = None
+        self._found: OrderedDict[str, NDArray[np.bool_]] = OrderedDict()
+        self._answers: OrderedDict[tuple[int, Query], Ints] = OrderedDict()
+        self._lock = Lock()
+
+    def select(self, view: View, query: Query) -> Ints:
+        """Positions of the items that a query asks for, in its order."""
+        key = (view.revision, query)
+        with self._lock:
+            answer = self._answers.get(key)
+        if answer is None:
+            answer = self._order(view, np.flatnonzero(self._mask(view, query)), query.sort)
+            with self._lock:
+                _keep(self._answers, key, answer)
+        return answer
+
+    def _mask(self, view: View, query: Query) -> NDArray[np.bool_]:
+        mask = np.ones(len(view), dtype=bool)
+        if query.classes:
+            mask &= np.isin(view.classes, query.classes)
+        if query.origins:
+            mask &= np.isin(view.origins, [ORIGINS.index(origin) for origin in query.origins])
+        # NaN passes neither.
+        if query.min_confidence is not None:
+            mask &= view.confidence >= np.float32(query.min_confidence)
+        if query.max_confidence is not None:
+            mask &= view.confidence <= np.float32(query.max_confidence)
+        if query.only == "suggested":
+            mask &= view.suggestions > 0
+        elif query.only == "disputed":
+            mask &= view.disputes >= 0
+        elif query.only == "strange":
+            mask &= view.strange
+        for word in _plain(query.search).split():
+            mask &= self._holding(word)
+        return mask
+
+    def _order(self, view: View, rows: Ints, sort: Sort) -> Ints:
+        if sort == "index":
+            return rows
+        if sort in ("id", "-id"):
+            keys: Ints | Floats = self._id_ranks()[rows]
+        elif sort == "suggestion":
+            ranks = view.suggestions[rows]
+            keys = np.where(ranks > 0, ranks, len(view) + 1)
+        else:
+            keys = (view.confidence if sort.endswith("confidence") else view.strangeness)[rows]
+        # NaN comes last either way.
+        return rows[np.argsort(-keys if sort.startswith("-") else keys, kind="stable")]
+
+    def _holding(self, word: str) -> NDArray[np.bool_]:
+        with self._lock:
+            found = self._found.get(word)
+        if found is None:
+            found = np.fromiter((word in words for words in self._words), dtype=bool, count=len(self._words))
+            with self._lock:
+                _keep(self._found, word, found)
+        return found
+
+    def _id_ranks(self) -> Ints:
+        if self._by_id is None:
+            ranks = np.empty(len(self._ids), dtype=np.int64)
+            ranks[sorted(range(len(self._ids)), key=self._ids.__getitem__)] = np.arange(len(self._ids))
+            self._by_id = ranks
+        return self._by_id
+
+
+@dataclass(frozen=True)
+class Group:
+    """Items of one class: how many, of which origin, and their mean confidence (None where none is known)."""
+
+    class_id: int
+    total: int
+    given: int
+    predicted: int
+    confidence: float | None
+
+
+def groups(view: View, rows: Ints, class_ids: Sequence[int]) -> list[Group]:
+    """The items at ``rows`` by class, in the order of ``class_ids``, those without a label last; none is empty."""
+    found = []
+    classes, origins, confidence = view.classes[rows], view.origins[rows], view.confidence[rows]
+    order = np.argsort(classes, kind="stable")
+    for class_id in (*class_ids, NO_CLASS):
+        first, last = np.searchsorted(classes[order], [class_id, class_id + 1])
+        members = order[first:last]
+        if len(members):
+            known = confidence[members]
+            known = known[~np.isnan(known)]
+            found.append(
+                Group(
+                    class_id,
+                    len(members),
+                    int(np.count_nonzero(origins[members] == GIVEN)),
+                    int(np.count_nonzero(origins[members] == PREDICTED)),
+                    float(known.mean(dtype=np.float64)) if len(known) else None,
+                )
+            )
+    return found
+
+
+def _plain(text: str) -> str:
+    """A text as it is searched: any case, accents composed."""
+    return composed(text.casefold())
+
+
+def _keep(kept: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]
+    kept[key] = value
+    while len(kept) > _KEPT:
+        kept.popitem(last=False)

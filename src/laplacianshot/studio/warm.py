@@ -1,0 +1,115 @@
+"""What does not depend on the labels, made once: the centre of the vectors and the nearest neighbours of each.
+
+The default recipe takes ``k = round(sqrt(n / C - 1))`` neighbours, so k falls as classes are added: neighbours are
+sought for two classes, nearest first, and the graph for C classes is cut from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.affinity import neighbor_affinity
+from laplacianshot.inference.neighbors import Neighbors
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.scale import scaled_neighbors
+
+# Neighbours sought, at most: of more than 20,000 items with very few classes the recipe would take more.
+MOST_NEIGHBORS = 100
+# Neighbours for the map and for the first suggestions.
+FEW_NEIGHBORS = 15
+
+
+@dataclass(repr=False)
+class Warm:
+    """m items with their vectors and neighbours.
+
+    Attributes
+    ----------
+    positions : int array of shape (m,)
+        Of the items in the source, ascending.
+    vectors : array of shape (m, D)
+        As they came.
+    center : array of shape (D,)
+        What is taken from the vectors before their length is.
+    rows : array of shape (m, D)
+        ``transform_features(vectors, "cl2", center)``.
+    neighbors : Neighbors
+        Of each item, nearest first, for two classes or more.
+    """
+
+    positions: Ints
+    vectors: Floats
+    center: Floats
+    rows: Floats
+    neighbors: Neighbors
+    _graphs: dict[int, sp.csr_array] = field(default_factory=dict)
+    _lock: Any = field(default_factory=Lock)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def graph(self, n_neighbors: int) -> sp.csr_array:
+        """Symmetric affinity of each item's ``n_neighbors`` nearest others, or of as many as were sought."""
+        k = min(n_neighbors, self.neighbors.indices.shape[1])
+        with self._lock:
+            if k not in self._graphs:
+                # One for the labels, one for the map.
+                for other in [held for held in self._graphs if held != FEW_NEIGHBORS]:
+                    del self._graphs[other]
+                self._graphs[k] = _affinity(self.neighbors.indices[:, :k], self.rows.dtype)
+            return self._graphs[k]
+
+    def class_graph(self, n_classes: int) -> sp.csr_array:
+        """The graph of the default recipe for ``n_classes`` classes."""
+        return self.graph(neighbors_wanted(len(self), n_classes))
+
+
+def neighbors_wanted(n: int, n_classes: int) -> int:
+    """Neighbours that the default recipe takes; it does not matter how many of the n items have a label."""
+    return DefaultConstants.for_task(0, n, n_classes).n_neighbors
+
+
+def warm_up(
+    positions: Ints,
+    vectors: Floats,
+    center: Floats | None = None,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> Warm:
+    """Centre the vectors (m, D) of the items at these positions, and find the neighbours of each.
+
+    Parameters
+    ----------
+    positions : int array of shape (m,)
+    vectors : array of shape (m, D)
+        m >= 2, finite.
+    center : array of shape (D,), optional
+        The mean of the vectors if not given.
+    progress : callable, optional
+        Called with ``(done, total)`` by the search of large sets.
+    """
+    chosen = base_mean(vectors) if center is None else center
+    rows = transform_features(vectors, "cl2", chosen)
+    wanted = min(max(neighbors_wanted(len(rows), 2), FEW_NEIGHBORS), MOST_NEIGHBORS)
+    neighbors, _ = scaled_neighbors(rows, wanted, progress=progress)
+    return Warm(positions, vectors, chosen, rows, neighbors)
+
+
+def _affinity(indices: Ints, dtype: Any) -> sp.csr_array:
+    """Of neighbours (m, k), -1 where an approximate search saw fewer."""
+    missing = indices < 0
+    own = np.arange(len(indices), dtype=indices.dtype)[:, None]
+    nearest = np.where(missing, own, indices)
+    W = neighbor_affinity(Neighbors(nearest, np.zeros((len(indices), 0))), dtype=dtype)
+    if missing.any():
+        W.setdiag(0)
+        W.eliminate_zeros()
+    return W

@@ -54,23 +54,44 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     labelled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     if balanced or len(queries) == 0:
         return pooled
-    labels = codes[labelled]
-    support_center = class_means(X[labelled].astype(np.float64), labels, n_classes).mean(axis=0)
-    shares = _first_shares(X, labelled, labels, queries, support_center, n_classes)
-    weight = np.exp(-divergence(shares) / max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / len(queries)))
+    seen = X[first_seen(queries)]
+    return center_between(pooled, X[labelled], codes[labelled], seen, len(queries), n_classes)
+
+
+def first_seen(queries: Ints) -> Ints:
+    """Those of the queries (N,) that the first look is at."""
+    return queries[:: -(-len(queries) // _FIRST_LOOK)]
+
+
+def center_between(pooled: Floats, support: Floats, labels: Ints, seen: Floats, n_query: int, n_classes: int) -> Floats:
+    """What :func:`blended_center` gives, from the mean of all rows (D,) and the few rows that it reads.
+
+    Parameters
+    ----------
+    pooled : array of shape (D,)
+        b.
+    support : array of shape (n_s, D)
+        Labelled rows as they are given.
+    labels : int array of shape (n_s,)
+    seen : array of shape (m, D)
+        Queries at :func:`first_seen`, as they are given.
+    n_query, n_classes : int
+    """
+    support_center = class_means(support.astype(np.float64), labels, n_classes).mean(axis=0)
+    shares = _first_shares(support, labels, seen, n_query, support_center, n_classes)
+    weight = np.exp(-divergence(shares) / max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / n_query))
     center: Floats = support_center + weight * (pooled - support_center)
     return center
 
 
-def _first_shares(X: Floats, labelled: Ints, labels: Ints, queries: Ints, center: Floats, n_classes: int) -> Floats:
+def _first_shares(support: Floats, labels: Ints, seen: Floats, n_query: int, center: Floats, n_classes: int) -> Floats:
     """Class shares (C,) of ``softmax(-tau a)`` at the default recipe's first prototypes, rows centred on ``center``."""
-    constants = DefaultConstants.for_task(len(labelled), len(queries), n_classes)
-    support = transform_features(X, "cl2", center, rows=labelled)
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    support = transform_features(support, "cl2", center)
     counts = np.bincount(labels, minlength=n_classes)[:, None]
     shrink = constants.support_weight * counts / (constants.support_weight * counts + constants.origin_weight)
     prototypes = (class_means(support, labels, n_classes) * shrink).astype(support.dtype)
-    seen = queries[:: -(-len(queries) // _FIRST_LOOK)]
-    rows = transform_features(X, "cl2", center, rows=seen)
+    rows = transform_features(seen, "cl2", center)
     unary = squared_distances(rows, prototypes)
     tau = choose_tau(unary, mean_squared_distance(rows), constants.pair_spread)
     shares: Floats = softmax(unary * -unary.dtype.type(tau)).mean(axis=0, dtype=np.float64)

@@ -99,7 +99,7 @@ def descend(
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
-        sums = rounds.step(candidates, lam, _balance_pull(rounds.share, constants))
+        sums = rounds.step(candidates, lam, balance_pull(rounds.share, constants))
         if done > constants.start_rounds:
             objective.append(smooth - constants.lam / 2 * sums.pairwise)
             converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
@@ -111,7 +111,7 @@ def descend(
         smooth = sums.smooth + tau * prior.cost(prototypes) + _balance_cost(rounds.share, n, constants)
         if progress is not None:
             progress(done, constants.max_rounds)
-    bias = (-_balance_pull(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
+    bias = (-balance_pull(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
     return Descent(prototypes, np.array(objective), converged, bias)
 
 
@@ -157,7 +157,7 @@ def log_share(share: Floats) -> Floats:
     return logs
 
 
-def _balance_pull(share: Floats, constants: DefaultConstants) -> float:
+def balance_pull(share: Floats, constants: DefaultConstants) -> float:
     """``g = gamma exp(-KL(p|u) / delta)``."""
     return constants.balance * math.exp(-divergence(share) / constants.fade)
 

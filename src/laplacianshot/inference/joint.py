@@ -131,7 +131,7 @@ def joint_optimize(
     support_pull *= dtype.type(constants.support_edge)
     W = sp.csr_array(affinity[n_support:, n_support:])
     with Workers((W.nnz + 10 * n) * n_classes) as workers:
-        rounds = _Rounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
+        rounds = JointRounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
         descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
     return JointResult(
         rounds.current,
@@ -155,7 +155,7 @@ def _far_center(query: Floats) -> Floats | None:
     return center if distance > 1 and distance > 2 * mean_squared_distance(query) else None
 
 
-class _Rounds:
+class JointRounds:
     """The assignments and the arrays that stay fixed from round to round.
 
     Each visit to a block of queries forms its products with the prototypes, takes the Y step and sums its queries by
@@ -177,7 +177,7 @@ class _Rounds:
         self._query = query
         self._graph = (support_pull, W.indptr, W.indices, W.data)
         self._tau = tau
-        self._query_cost = tau * sum(float(part @ part) for part in np.array_split(query.ravel(), -(-n // _VISIT_ROWS)))
+        self._query_cost = self._cost_of_queries()
         self._logs = log_assignments
         self.current: Floats = np.exp(log_assignments)
         self._updated = np.empty_like(self.current)
@@ -220,6 +220,11 @@ class _Rounds:
         """Make the assignments of the last step the current ones."""
         self.current, self._updated = self._updated, self.current
         self._gather()
+
+    def _cost_of_queries(self) -> float:
+        """``tau sum_q |x_q|^2``, the part of F that no update changes."""
+        parts = np.array_split(self._query.ravel(), -(-len(self._query) // _VISIT_ROWS))
+        return self._tau * sum(float(part @ part) for part in parts)
 
     def _gather(self) -> None:
         self.share: Floats = self._shares.sum(axis=0) / len(self.current)

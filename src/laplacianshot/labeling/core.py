@@ -62,7 +62,8 @@ class LabelOptions:
 class VectorLabels:
     """What was found for n rows and C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
 
-    ``model`` is the fitted estimator, None where there were no labels to fit.
+    ``model`` is the fitted estimator, None where there were no labels to fit; ``shift`` what these data add to the
+    log-odds of a label (:class:`~laplacianshot.labeling.confidence.Calibration`).
     """
 
     codes: Ints
@@ -73,6 +74,7 @@ class VectorLabels:
     disputes: Ints
     strangeness: Floats
     model: LaplacianShot | None
+    shift: float = 0.0
 
 
 def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions | None = None) -> VectorLabels:
@@ -98,7 +100,8 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
         return _first_look(X, n_classes, options)
     graph = "auto" if options.graph is None else options.graph
     model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph).fit(X, codes)
-    probabilities = calibrate(model, codes).probabilities
+    calibration = calibrate(model, codes)
+    probabilities = calibration.probabilities
     found = np.where(given, codes, model.label_distributions_.argmax(axis=1))
     disputes = find_disputes(probabilities, codes)
     confidence = probabilities[np.arange(len(X)), found].astype(np.float64)
@@ -109,7 +112,8 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
     wanted = suggest(rows, probabilities, codes, options.suggest, affinity=model.affinity_)
     final = found.copy()
     final[out] = -1
-    return VectorLabels(final, out, probabilities, confidence, _ranks(wanted, len(X)), disputes, strange, model)
+    ranks = _ranks(wanted, len(X))
+    return VectorLabels(final, out, probabilities, confidence, ranks, disputes, strange, model, calibration.shift)
 
 
 def _first_look(X: Floats, n_classes: int, options: LabelOptions) -> VectorLabels:

@@ -1,0 +1,159 @@
+// @ts-check
+/** What a person does. Each is shown at once, sent, and said to be done when the server has it on its disk. */
+
+import { api, Failure } from "./api.js";
+import { count } from "./dom.js";
+import { ORIGIN } from "./order.js";
+import { store } from "./store.js";
+import { learn, refresh } from "./sync.js";
+import { toast } from "./toast.js";
+
+/** @typedef {import("./api.js").Done} Done */
+
+/** A name in a sentence, apart from what is around it. @param {string} name */
+export const quoted = (name) => `\u201c\u2068${name}\u2069\u201d`;
+
+/** @param {number} n */
+export const several = (n) => `${count(n)} ${store.noun(n)}`;
+
+/**
+ * Do it and tell; a failure is told too, and what was foreseen is taken back.
+ *
+ * @param {() => Promise<Done>} work
+ * @param {(done: Done) => string} told
+ * @param {boolean} [undoable]
+ * @returns {Promise<Done | null>}
+ */
+async function perform(work, told, undoable = true) {
+  try {
+    const done = await work();
+    learn(done.state);
+    const text = told(done);
+    if (text) toast(text, undoable ? { button: "Undo", act: () => undo() } : {});
+    return done;
+  } catch (failure) {
+    if (!(failure instanceof Failure)) throw failure;
+    toast(failure.message, { bad: true });
+    refresh();
+    return null;
+  }
+}
+
+/** @param {number[]} items @param {number} id */
+export function labelAs(items, id) {
+  if (!items.length) return Promise.resolve(null);
+  const name = store.classOf(id)?.name ?? "";
+  store.foresee(items, id);
+  return perform(
+    () => api.label(items, { class: id }),
+    () => `${several(items.length)} labelled ${quoted(name)}.`,
+  );
+}
+
+/** Label with a class that is made if it is not there. @param {number[]} items @param {string} name */
+export function labelAsNew(items, name) {
+  const known = store.classes.find((one) => one.name === name.trim().normalize("NFC"));
+  if (known) return labelAs(items, known.id);
+  if (!items.length) return addClass(name);
+  return perform(
+    () => api.label(items, { name }),
+    () => `${several(items.length)} labelled ${quoted(name)}, a new class.`,
+  );
+}
+
+/** @param {number[]} items */
+export function clearLabels(items) {
+  const given = items.filter((i) => store.columns.origins[i] === ORIGIN.given);
+  if (!given.length) {
+    toast("Only labels given by a person can be taken away.");
+    return Promise.resolve(null);
+  }
+  store.foresee(given, -1);
+  return perform(
+    () => api.label(given, { class: null }),
+    () => `Label taken from ${several(given.length)}.`,
+  );
+}
+
+/** @param {number[]} items */
+export function accept(items) {
+  const predicted = items.filter((i) => store.columns.origins[i] === ORIGIN.predicted);
+  if (!predicted.length) {
+    toast("There is no predicted label to accept.");
+    return Promise.resolve(null);
+  }
+  for (const i of predicted) store.foresee([i], store.columns.classes[i]);
+  return perform(
+    () => api.accept({ items: predicted }),
+    () => (predicted.length === 1 ? "Label accepted." : `${several(predicted.length)}: labels accepted.`),
+  );
+}
+
+/** @param {number} least @param {number | null} only */
+export const acceptAbove = (least, only) =>
+  perform(
+    () => api.accept(only === null ? { min_confidence: least } : { min_confidence: least, class: only }),
+    (done) => `Accepted: ${done.action.summary}.`,
+  );
+
+/** @param {string} name */
+export const addClass = (name) =>
+  perform(
+    () => api.addClass(name),
+    () => `Class ${quoted(name)} added.`,
+  );
+
+/** @param {number} id @param {string} name */
+export const renameClass = (id, name) =>
+  perform(
+    () => api.renameClass(id, name),
+    () => `Renamed to ${quoted(name)}.`,
+  );
+
+/** @param {number} id @param {number} into */
+export const mergeClass = (id, into) =>
+  perform(
+    () => api.mergeClass(id, into),
+    () => `Merged into ${quoted(store.classOf(into)?.name ?? "")}.`,
+  );
+
+/** @param {number} id */
+export const deleteClass = (id) => {
+  const name = store.classOf(id)?.name ?? "";
+  return perform(
+    () => api.deleteClass(id),
+    () => `Class ${quoted(name)} deleted.`,
+  );
+};
+
+/** @param {number} [steps] */
+export function undo(steps = 1) {
+  const what = store.state?.undo?.summary;
+  if (!what) return Promise.resolve(toast("There is nothing to undo."));
+  return perform(
+    () => api.undo(steps),
+    () => (steps === 1 ? `Undone: ${what}` : `${count(steps)} steps undone.`),
+    false,
+  );
+}
+
+/** @param {number} [steps] */
+export function redo(steps = 1) {
+  const what = store.state?.redo?.summary;
+  if (!what) return Promise.resolve(toast("There is nothing to redo."));
+  return perform(
+    () => api.redo(steps),
+    () => (steps === 1 ? `Done again: ${what}` : `${count(steps)} steps done again.`),
+    false,
+  );
+}
+
+/** @param {File} file @param {boolean} replace */
+export const importLabels = (file, replace) =>
+  perform(
+    () => api.importLabels(file, replace),
+    (done) => {
+      const kept = done.kept ? ` ${several(done.kept)} kept the label they had.` : "";
+      return `${count(done.imported ?? 0)} labels imported.${kept}`;
+    },
+  );

@@ -1,0 +1,254 @@
+// @ts-check
+/** The map under a pointer, fingers or keys: pan, zoom, lasso, and what is pointed at. */
+
+import { byId, counted, el, icon } from "./dom.js";
+import { Drawing } from "./mapdraw.js";
+import { inside } from "./order.js";
+import { store } from "./store.js";
+import { want } from "./sync.js";
+import { about, image, nameOf } from "./tiles.js";
+import { say } from "./toast.js";
+
+/** @typedef {"move" | "lasso"} Mode */
+
+const canvas = el("canvas", { class: "map-canvas", id: "map", tabIndex: 0, role: "application", "aria-label": "Map of all items. Arrows go from item to item, space selects, plus and minus zoom, zero shows all." });
+const drawing = new Drawing(canvas);
+const tip = el("div", { class: "map-tip", hidden: true });
+const message = el("div", { class: "map-empty" });
+const key = el("div", { class: "map-key", "aria-hidden": "true" });
+/** @type {Mode} */
+let mode = "move";
+
+export function buildMap() {
+  const tool = (/** @type {Mode} */ name, /** @type {"hand" | "lasso"} */ sign, /** @type {string} */ text, /** @type {string} */ title) =>
+    el("button", { type: "button", "data-mode": name, "aria-pressed": String(name === mode), title, onclick: () => setMode(name) }, icon(sign), el("span", {}, text));
+  const colouring = (/** @type {"class" | "sure"} */ name, /** @type {string} */ text) =>
+    el("button", { type: "button", "data-colouring": name, "aria-pressed": String(name === "class"), onclick: () => setColouring(name) }, text);
+  const button = (/** @type {"plus" | "minus" | "fit"} */ sign, /** @type {string} */ text, /** @type {() => void} */ act) => el("button", { class: "bare", type: "button", "aria-label": text, title: text, onclick: act }, icon(sign));
+  byId("map-view").append(
+    el(
+      "div",
+      { class: "map-bar" },
+      el("div", { class: "group", role: "group", "aria-label": "What dragging does" }, tool("move", "hand", "Move", "Drag moves the map"), tool("lasso", "lasso", "Lasso", "Drag around items to select them (or hold Shift)")),
+      el("div", { class: "group", role: "group", "aria-label": "Colours show" }, colouring("class", "Class"), colouring("sure", "Confidence")),
+      el("div", { class: "right" }, button("minus", "Zoom out", () => zoom(1 / 1.5)), button("plus", "Zoom in", () => zoom(1.5)), button("fit", "Show all", showAll)),
+    ),
+    el("div", { class: "map-frame" }, canvas, tip, message, key),
+  );
+  key.append(el("span", {}, el("i", { class: "ring" }), "given"), el("span", {}, el("i", { class: "wanted" }), "to label next"), el("span", {}, el("i", { class: "cross" }, "\u00d7"), "disputed"));
+  canvas.addEventListener("pointerdown", pressed);
+  canvas.addEventListener("pointermove", moved);
+  canvas.addEventListener("pointerup", released);
+  canvas.addEventListener("pointercancel", released);
+  canvas.addEventListener("pointerleave", () => pointAt(-1));
+  canvas.addEventListener("dblclick", (event) => zoom(2, ...at(event)));
+  canvas.addEventListener("wheel", wheeled, { passive: false });
+  new ResizeObserver(() => {
+    drawing.width = canvas.clientWidth;
+    drawing.height = canvas.clientHeight;
+    drawing.redraw();
+  }).observe(canvas);
+  store.on(["places"], () => store.places && drawing.place(store.places));
+  store.on(["columns"], () => drawing.relabelled());
+  store.on(["filter", "selection", "focus", "theme", "queue", "view"], () => drawing.redraw());
+  store.on(["state", "places"], showMessage);
+  store.on(["texts", "columns"], () => drawing.hover >= 0 && pointAt(drawing.hover));
+}
+
+function showMessage() {
+  const ready = store.places !== null;
+  message.hidden = ready;
+  key.hidden = !ready;
+  if (!ready) message.replaceChildren(icon("map"), el("p", {}, "The map is drawn as soon as there are enough vectors: near items lie near each other."));
+}
+
+/** @param {Mode} name */
+function setMode(name) {
+  mode = name;
+  canvas.classList.toggle("lasso", mode === "lasso");
+  document.querySelectorAll("[data-mode]").forEach((button) => button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.mode === mode)));
+}
+
+/** @param {"class" | "sure"} name */
+function setColouring(name) {
+  drawing.colouring = name;
+  document.querySelectorAll("[data-colouring]").forEach((button) => button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.colouring === name)));
+  drawing.redraw();
+}
+
+/** @param {MouseEvent} event @returns {[number, number]} */
+function at(event) {
+  const box = canvas.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+
+/** @param {number} factor @param {number} [x] @param {number} [y] */
+function zoom(factor, x = drawing.width / 2, y = drawing.height / 2) {
+  const [before, { look }] = [drawing.within(x, y), drawing];
+  look.zoom = Math.max(0.8, Math.min(80, look.zoom * factor));
+  const after = drawing.within(x, y);
+  look.x += before[0] - after[0];
+  look.y += before[1] - after[1];
+  pointAt(-1);
+  drawing.redraw();
+}
+
+function showAll() {
+  drawing.look = { x: 0, y: 0, zoom: 1 };
+  drawing.redraw();
+}
+
+/** @param {WheelEvent} event */
+function wheeled(event) {
+  event.preventDefault();
+  // A wheel counts in lines or pixels; a turn of one notch zooms alike.
+  const lines = event.deltaMode === 1 ? 24 : 1;
+  zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0018)), ...at(event));
+}
+
+/** @type {Map<number, [number, number]>} */
+const fingers = new Map();
+let dragging = false;
+let drawingLasso = false;
+
+/** @param {PointerEvent} event */
+function pressed(event) {
+  if (event.button > 0) return;
+  fingers.set(event.pointerId, at(event));
+  canvas.setPointerCapture(event.pointerId);
+  dragging = false;
+  drawingLasso = fingers.size === 1 && (mode === "lasso" || event.shiftKey);
+  drawing.lasso = drawingLasso ? [at(event)] : [];
+}
+
+/** @param {PointerEvent} event */
+function moved(event) {
+  const [x, y] = at(event);
+  const before = fingers.get(event.pointerId);
+  if (!before) return pointAt(nearest(x, y, 16));
+  if (fingers.size === 2) {
+    const spread = () => {
+      const [a, b] = [...fingers.values()];
+      return Math.hypot(a[0] - b[0], a[1] - b[1]);
+    };
+    const old = spread();
+    fingers.set(event.pointerId, [x, y]);
+    return zoom(spread() / Math.max(1, old), x, y);
+  }
+  if (!dragging && Math.hypot(x - before[0], y - before[1]) < 4) return;
+  dragging = true;
+  pointAt(-1);
+  if (drawingLasso) drawing.lasso.push([x, y]);
+  else {
+    canvas.classList.add("grabbing");
+    drawing.look.x -= (x - before[0]) / drawing.scale();
+    drawing.look.y -= (y - before[1]) / drawing.scale();
+    fingers.set(event.pointerId, [x, y]);
+  }
+  drawing.redraw();
+}
+
+/** @param {PointerEvent} event */
+function released(event) {
+  if (!fingers.delete(event.pointerId)) return;
+  canvas.classList.remove("grabbing");
+  const adding = event.ctrlKey || event.metaKey;
+  if (drawingLasso && dragging) {
+    const found = inside(drawing.xs, drawing.ys, drawing.lasso.map(([x, y]) => drawing.within(x, y)));
+    const shown = store.filter.only === null ? found : found.filter((i) => store.columns.classes[i] === store.filter.only);
+    store.select(adding ? [...store.selection, ...shown] : shown);
+    say(`${counted(store.selection.size, "item")} selected`);
+  } else if (!dragging && event.type === "pointerup") {
+    const item = nearest(...at(event), 18);
+    if (item < 0) store.select([]);
+    else if (adding || event.shiftKey) toggle(item);
+    else store.select([item], item);
+  }
+  drawing.lasso = [];
+  drawingLasso = false;
+  drawing.redraw();
+}
+
+/** @param {number} item */
+function toggle(item) {
+  const chosen = new Set(store.selection);
+  if (!chosen.delete(item)) chosen.add(item);
+  store.select(chosen, item);
+}
+
+/** @param {number} x @param {number} y @param {number} reach */
+function nearest(x, y, reach) {
+  const [mx, my] = drawing.within(x, y);
+  const { xs, ys } = drawing;
+  let best = -1;
+  let least = (reach / drawing.scale()) ** 2;
+  for (let i = 0; i < xs.length; i++) {
+    if (store.filter.only !== null && store.columns.classes[i] !== store.filter.only) continue;
+    const square = (xs[i] - mx) ** 2 + (ys[i] - my) ** 2;
+    if (square < least) [best, least] = [i, square];
+  }
+  return best;
+}
+
+/** @param {number} i */
+function pointAt(i) {
+  if (i < 0 && drawing.hover < 0) return;
+  drawing.hover = i;
+  canvas.classList.toggle("over", i >= 0);
+  tip.hidden = i < 0;
+  drawing.redraw();
+  if (i < 0) return;
+  want([i]);
+  const known = store.texts.get(i);
+  if (tip.dataset.item !== `${i}`) tip.replaceChildren(...(store.state?.source.kind === "pictures" ? [image(i, 128)] : []), el("div", {}, el("p", { class: "label" }), el("p", { class: "sentence", dir: "auto" }), el("p", { class: "name", dir: "auto" })));
+  tip.dataset.item = `${i}`;
+  const [label, text, name] = ["label", "sentence", "name"].map((part) => /** @type {HTMLElement} */ (tip.querySelector(`.${part}`)));
+  label.textContent = about(i);
+  text.textContent = known?.text ?? "";
+  name.textContent = nameOf(i);
+  const [x, y, w, h] = [drawing.left(i), drawing.top(i), tip.offsetWidth, tip.offsetHeight];
+  tip.style.left = `${Math.max(4, Math.min(drawing.width - w - 4, x + 16 + w > drawing.width ? x - w - 16 : x + 16))}px`;
+  tip.style.top = `${Math.max(4, Math.min(drawing.height - h - 4, y - h / 2))}px`;
+}
+
+/**
+ * Keys of the map. Whether one was used.
+ *
+ * @param {KeyboardEvent} event
+ */
+export function mapKey(event) {
+  const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  const arrow = arrows[/** @type {keyof typeof arrows} */ (event.key)];
+  if (arrow) step(arrow[0], arrow[1], event.shiftKey);
+  else if (event.key === "+" || event.key === "=") zoom(1.5);
+  else if (event.key === "-") zoom(1 / 1.5);
+  else if (event.key === "0") showAll();
+  else if (event.key === " " && store.focus >= 0) toggle(store.focus);
+  else return false;
+  return true;
+}
+
+/** To the nearest item in a direction. @param {number} dx @param {number} dy @param {boolean} adding */
+function step(dx, dy, adding) {
+  const { xs, ys } = drawing;
+  let best = -1;
+  let least = Infinity;
+  const from = store.focus;
+  if (from < 0 || Number.isNaN(xs[from])) best = nearest(drawing.width / 2, drawing.height / 2, Infinity);
+  else
+    for (let i = 0; i < xs.length; i++) {
+      const [x, y] = [xs[i] - xs[from], ys[i] - ys[from]];
+      const ahead = x * dx + y * dy;
+      const aside = Math.abs(x * dy - y * dx);
+      if (ahead <= 0 || aside > ahead) continue;
+      if (ahead + 2 * aside < least) [best, least] = [i, ahead + 2 * aside];
+    }
+  if (best < 0) return;
+  if (adding) store.select([...store.selection, best], best);
+  store.focus = best;
+  store.changed("focus");
+  const outside = drawing.left(best) < 0 || drawing.left(best) > drawing.width || drawing.top(best) < 0 || drawing.top(best) > drawing.height;
+  if (outside) [drawing.look.x, drawing.look.y] = [xs[best], ys[best]];
+  pointAt(best);
+  say(`${nameOf(best)}: ${about(best)}`);
+}

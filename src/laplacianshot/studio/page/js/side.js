@@ -1,0 +1,177 @@
+// @ts-check
+/** The side: how far it is, the classes, what to look through, and accepting many at a time. */
+
+import { acceptAbove, addClass, labelAs } from "./actions.js";
+import { api } from "./api.js";
+import { openClassMenu, rename } from "./classmenu.js";
+import { paint } from "./colour.js";
+import { byId, count, counted, el, icon, percent, words } from "./dom.js";
+import { dragged } from "./drag.js";
+import { tally } from "./order.js";
+import { EVERYTHING, store } from "./store.js";
+
+/** @typedef {import("./order.js").Pick} Pick */
+
+/** @type {[Pick, string, string][]} */
+const LOOKS = [
+  ["all", "Everything", ""],
+  ["unsure", "Unsure", "predicted labels below 60 %"],
+  ["disputed", "Disputed", "given labels that the neighbours contradict"],
+  ["strange", "Fits nowhere", "items unlike every class"],
+  ["given", "Labelled by people", ""],
+];
+
+const figures = el("section", { class: "figures", "aria-label": "How far it is" });
+const list = el("ul", { class: "class-list" });
+const input = el("input", { type: "text", id: "new-class", placeholder: "New class", "aria-label": "Name of a new class", maxLength: 200, autocomplete: "off", spellcheck: false, dir: "auto" });
+const form = el("form", { class: "add-class" }, input, el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")));
+const looks = el("section", { class: "looks", "aria-label": "Look through" });
+const slider = el("input", { type: "range", min: "50", max: "100", step: "1", value: "90", id: "accept-least", "aria-label": "Least confidence to accept" });
+const least = el("output", { htmlFor: "accept-least" }, "90%");
+const go = el("button", { class: "primary", type: "button", id: "accept-all", disabled: true }, "Nothing to accept");
+
+export function buildSide() {
+  byId("side").append(
+    figures,
+    el("section", { class: "class-section", "aria-labelledby": "classes-title" }, el("h2", { id: "classes-title" }, "Classes"), list, form),
+    looks,
+    el("section", { class: "accept", "aria-label": "Accept many" }, el("h2", {}, "Accept all labels surer than"), el("div", { class: "line" }, slider, least), go),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const name = input.value.trim();
+    if (!name) return input.focus();
+    if (await addClass(name)) input.value = "";
+    input.focus();
+  });
+  slider.addEventListener("input", preview);
+  go.addEventListener("click", () => acceptAbove(Number(slider.value) / 100, store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null));
+  store.on(["state", "columns", "theme"], showFigures);
+  store.on(["state", "columns", "filter", "theme"], showClasses);
+  store.on(["state", "columns", "filter", "view"], showLooks);
+  store.on(["state", "columns", "filter"], preview);
+}
+
+function showFigures() {
+  const { state } = store;
+  if (!state) return;
+  const { counts, accuracy } = state;
+  const bar = el("div", { class: "bar", role: "img", "aria-label": "Shares of the classes, given and predicted" });
+  for (const known of state.classes) {
+    for (const [n, soft] of [[known.given, ""], [known.predicted, "soft"]]) {
+      const part = paint(el("i", { class: String(soft), title: `${known.name}: ${count(Number(n))} ${soft ? "predicted" : "given"}` }), known.id);
+      part.style.width = `${(100 * Number(n)) / Math.max(1, state.source.total)}%`;
+      if (n) bar.append(part);
+    }
+  }
+  const pairs = [[counts.given, "given"], [counts.predicted, "predicted"], [counts.unlabelled + counts.waiting, "without a label"]];
+  figures.replaceChildren(
+    estimate(accuracy),
+    bar,
+    el("dl", {}, ...pairs.filter(([n], place) => n || place < 2).map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n)))))),
+  );
+}
+
+/** @param {import("./types.js").Accuracy | null} accuracy */
+function estimate(accuracy) {
+  if (!accuracy || accuracy.estimate === null || !accuracy.checked)
+    return el("p", { class: "quiet", id: "accuracy" }, "How many labels are right is estimated after a few of each class.");
+  const range = accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
+  const how = `The graph finds ${accuracy.right} of ${accuracy.checked} given labels when each is held back.`;
+  const more = accuracy.expected === null ? "" : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
+  return el("p", { class: "big", id: "accuracy", title: how + more }, el("b", {}, percent(accuracy.estimate)), el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`));
+}
+
+/** @type {Map<number, number>} */
+const before = new Map();
+
+function showClasses() {
+  const totals = tally(store.columns).classes;
+  const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.keep : undefined;
+  list.replaceChildren(
+    ...store.classes.map((known, place) => {
+      const mine = totals.get(known.id) ?? { given: 0, predicted: 0 };
+      const chosen = store.filter.only === known.id;
+      const name = el(
+        "button",
+        { class: "name", type: "button", "aria-pressed": String(chosen), "data-keep": `name-${known.id}`, title: "Show only this class (F2: rename)" },
+        place < 9 ? el("kbd", { "aria-label": `key ${place + 1}` }, place + 1) : el("kbd", { class: "unkeyed", "aria-hidden": "true" }, "\u00b7"),
+        el("i", { class: "swatch" }),
+        words(known.name),
+        el("span", { class: "count", title: `${counted(mine.given, "given label")}, ${mine.predicted} predicted` }, count(mine.given + mine.predicted)),
+      );
+      const more = el("button", { class: "bare", type: "button", "aria-label": `Rename, merge or delete ${known.name}`, "aria-haspopup": "menu", "data-keep": `more-${known.id}` }, icon("more"));
+      const row = paint(el("li", { class: chosen ? "class-row chosen" : "class-row", "data-class": known.id }, name, more), known.id);
+      name.addEventListener("click", () => toggle(known.id));
+      name.addEventListener("keydown", (event) => event.key === "F2" && rename(known.id));
+      more.addEventListener("click", () => openClassMenu(more, known.id));
+      dropTarget(row, known.id);
+      if ((before.get(known.id) ?? mine.given) < mine.given) row.classList.add("flash");
+      before.set(known.id, mine.given);
+      return row;
+    }),
+  );
+  if (!store.classes.length) list.append(el("li", { class: "quiet hint" }, "No class yet. Name one for each kind of thing you see: the key of its number labels with it."));
+  if (active) /** @type {HTMLElement | null} */ (list.querySelector(`[data-keep="${active}"]`))?.focus();
+}
+
+/** @param {number} id */
+function toggle(id) {
+  const alone = store.filter.only === id;
+  store.show({ only: alone ? null : id });
+  if (!alone && store.view !== "map") store.look("gallery");
+}
+
+/** @param {HTMLElement} row @param {number} id */
+function dropTarget(row, id) {
+  row.addEventListener("dragover", (event) => {
+    if (!dragged().length) return;
+    event.preventDefault();
+    row.classList.add("over");
+  });
+  row.addEventListener("dragleave", (event) => {
+    if (!row.contains(/** @type {Node | null} */ (event.relatedTarget))) row.classList.remove("over");
+  });
+  row.addEventListener("drop", (event) => {
+    event.preventDefault();
+    const items = dragged();
+    labelAs(items, id).then((done) => done && store.select([]));
+  });
+}
+
+function showLooks() {
+  const { state } = store;
+  if (!state) return;
+  const numbers = { all: state.source.total, unsure: tally(store.columns).unsure, disputed: state.counts.disputed, strange: state.counts.strange, given: state.counts.given };
+  const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
+  looks.replaceChildren(
+    el("h2", {}, "Look through"),
+    ...LOOKS.map(([pick, name, title]) => {
+      const n = numbers[/** @type {keyof typeof numbers} */ (pick)];
+      const on = store.view === "gallery" && store.filter.pick === pick && (pick !== "all" || store.filter.only === null);
+      const act = () => {
+        store.show({ ...EVERYTHING, found: store.filter.found, pick, grouped: pick === "all" || pick === "given", sort: pick === "unsure" || pick === "strange" ? pick : "sure" });
+        store.look("gallery");
+      };
+      return el("button", { type: "button", title, "aria-pressed": String(on), "data-pick": pick, onclick: act }, name, el("span", { class: pick === "disputed" && n ? "count some" : "count" }, count(n)));
+    }),
+  );
+  if (active) /** @type {HTMLElement | null} */ (looks.querySelector(`[data-pick="${active}"]`))?.focus();
+}
+
+let asking = 0;
+
+/** How many labels the button would accept: counted by the server, which will accept them. */
+async function preview() {
+  const only = store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null;
+  least.value = `${slider.value}%`;
+  const turn = ++asking;
+  await new Promise((later) => setTimeout(later, 80));
+  if (turn !== asking || !store.state) return;
+  const query = new URLSearchParams({ origin: "predicted", min_confidence: String(Number(slider.value) / 100), ...(only === null ? {} : { class: String(only) }) });
+  const { total } = store.state.counts.predicted ? await api.groups(query.toString()).catch(() => ({ total: 0 })) : { total: 0 };
+  if (turn !== asking) return;
+  const name = store.classOf(only)?.name;
+  go.disabled = !total;
+  go.replaceChildren(...(total ? [`Accept ${counted(total, "label")}`, ...(name ? [" of ", words(name)] : [])] : ["Nothing to accept"]));
+}

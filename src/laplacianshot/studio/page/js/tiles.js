@@ -1,0 +1,72 @@
+// @ts-check
+/** One item as it is shown in lists: a picture, a sentence or the name of a row, with its label. */
+
+import { thumbnail } from "./api.js";
+import { paint } from "./colour.js";
+import { el, icon, percent, words } from "./dom.js";
+import { FLAG, ORIGIN } from "./order.js";
+import { store } from "./store.js";
+
+/** What a person would say of the label of an item. @param {number} i */
+export function about(i) {
+  const { columns } = store;
+  const name = store.classOf(columns.classes[i])?.name;
+  const parts = [];
+  if (columns.origins[i] === ORIGIN.failed) parts.push("could not be read");
+  else if (columns.origins[i] === ORIGIN.waiting && !name) parts.push("waits for its vector");
+  else if (!name) parts.push("no label");
+  else parts.push(columns.origins[i] === ORIGIN.given ? `\u2068${name}\u2069, given` : `\u2068${name}\u2069, ${percent(columns.confidence[i])} sure`);
+  const other = store.classOf(store.disputes.get(i))?.name;
+  if (columns.flags[i] & FLAG.disputed) parts.push(other ? `neighbours say \u2068${other}\u2069` : "disputed by its neighbours");
+  if (columns.flags[i] & FLAG.strange) parts.push("fits nowhere");
+  return parts.join(", ");
+}
+
+/** Name of an item, as far as it is known yet. @param {number} i */
+export const nameOf = (i) => store.texts.get(i)?.id ?? `item ${i}`;
+
+/** The picture of an item, small. @param {number} i @param {64 | 128 | 256 | 512} size */
+export function image(i, size) {
+  const picture = el("img", { src: thumbnail(i, size, store.state?.source.key ?? ""), alt: "", decoding: "async", draggable: false, class: store.state?.source.tiny ? "tiny" : "" });
+  picture.addEventListener("error", () => picture.replaceWith(el("span", { class: "no-picture" }, icon("alert"))), { once: true });
+  return picture;
+}
+
+/** What stands for an item in a list, without its label. @param {number} i @param {64 | 128 | 256 | 512} size */
+export function face(i, size) {
+  if (store.state?.source.kind === "pictures") return el("div", { class: "frame" }, image(i, size));
+  const known = store.texts.get(i);
+  return el("p", { class: "sentence", dir: "auto" }, known ? (known.text ?? known.id) : "\u2026");
+}
+
+/**
+ * Bring an element up to date with the label of its item.
+ *
+ * @param {HTMLElement} tile
+ * @param {number} i
+ * @param {boolean} named  whether the class is named
+ */
+export function relabel(tile, i, named) {
+  const { columns } = store;
+  const [id, origin, sure] = [columns.classes[i], columns.origins[i], columns.confidence[i]];
+  const disputed = (columns.flags[i] & FLAG.disputed) !== 0;
+  const stamp = `${id} ${origin} ${percent(sure)} ${columns.flags[i]} ${named} ${store.disputes.get(i)} ${store.state?.version}`;
+  tile.setAttribute("aria-label", `${nameOf(i)}: ${about(i)}`);
+  if (tile.dataset.stamp === stamp) return;
+  tile.dataset.stamp = stamp;
+  paint(tile, id);
+  tile.classList.toggle("given", origin === ORIGIN.given);
+  tile.classList.toggle("strange", (columns.flags[i] & FLAG.strange) !== 0);
+  tile.classList.toggle("disputed", disputed);
+  const known = store.classOf(id);
+  const other = disputed ? store.classOf(store.disputes.get(i)) : null;
+  const says = origin === ORIGIN.given ? icon("pin") : el("span", { class: "sure" }, known ? percent(sure) : origin === ORIGIN.failed ? "unreadable" : "");
+  const caption = tile.querySelector(".caption");
+  caption?.replaceChildren(
+    ...(named && known ? [el("i", { class: "dot" }), words(known.name)] : []),
+    says,
+    ...(other ? [paint(el("span", { class: "other", title: "what its neighbours say" }, "\u2192\u2009", el("i", { class: "dot" }), words(other.name)), other.id)] : []),
+  );
+  const level = /** @type {HTMLElement | null} */ (tile.querySelector(".level i"));
+  if (level) level.style.width = `${known ? 100 * (sure || 0) : 0}%`;
+}

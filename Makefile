@@ -12,6 +12,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 
+APT_INSTALL = timeout 600 $$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends
+
 # Pythons for which all pinned packages have wheels.
 OLDEST := 11
 NEWEST := 14
@@ -20,7 +22,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types pytest format docs docs-serve bench dev constraints clean distclean
+.PHONY: help demo test lint types pytest chromium format docs docs-serve bench dev constraints clean distclean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +39,16 @@ lint: $(VENV)/.installed-test ## ruff: rules and format
 types: $(VENV)/.installed-test ## mypy --strict
 	@$(PY) -m mypy $(wildcard src benchmarks)
 
-pytest: $(VENV)/.installed-test ## the test suite alone (PYTEST_ARGS="-x tests/inference")
+pytest: $(VENV)/.installed-test chromium ## the test suite alone (PYTEST_ARGS="-x tests/inference")
 	@$(PY) -m pytest $(PYTEST_ARGS)
+
+# Needed by the tests of the studio's page alone, which are skipped without it: nothing here may fail the build.
+chromium: ## install chromium through apt, where it is absent and that is possible
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+	  command -v apt-get >/dev/null && if [ "$$(id -u)" = 0 ]; then root=; else root="sudo -n"; fi && $$root true 2>/dev/null \
+	  && echo "Installing chromium, for the tests of the studio's page" \
+	  && { $(APT_INSTALL) chromium || { timeout 120 $$root apt-get update -qq && $(APT_INSTALL) chromium; }; } </dev/null >/dev/null 2>&1; \
+	} || echo "chromium is absent and cannot be installed here: tests in a browser will be skipped"
 
 format: $(VENV)/.installed-test ## let ruff mend and format the code
 	@$(PY) -m ruff check --fix

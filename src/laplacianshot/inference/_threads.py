@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,6 +31,20 @@ def available_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_mine = local()
+
+
+@contextmanager
+def in_this_thread() -> Iterator[None]:
+    """Let :class:`Workers` made by this thread use no other: for callers that spread whole tasks over threads."""
+    before = getattr(_mine, "alone", False)
+    _mine.alone = True
+    try:
+        yield
+    finally:
+        _mine.alone = before
 
 
 def row_blocks(n_rows: int, rows: int) -> list[tuple[int, int]]:
@@ -104,7 +118,8 @@ class Workers:
     """
 
     def __init__(self, work: int) -> None:
-        self.threads = available_threads() if work >= _WORTH_A_THREAD else 1
+        alone = work < _WORTH_A_THREAD or getattr(_mine, "alone", False)
+        self.threads = 1 if alone else available_threads()
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
     def __enter__(self) -> Self:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laplacianshot._ahead import MadeAhead
+from laplacianshot.inference._threads import available_threads, in_this_thread, single_threaded_blas
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.descent import Prior
 from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
+from laplacianshot.scale import Rows
 
 # Rows and classes of a small task, at most; queries and given rows of one of its classes.
 _MOST_ROWS = 1200
@@ -39,7 +42,7 @@ class Fitted:
     ----------
     support : array of shape (n_s, D)
     labels : int array of shape (n_s,)
-    query : array of shape (N, D)
+    query : array or Rows of shape (N, D)
     predicted : int array of shape (N,)
     origin : array of shape (D,)
     n_classes : int
@@ -47,7 +50,7 @@ class Fitted:
 
     support: Floats
     labels: Ints
-    query: Floats
+    query: Floats | Rows
     predicted: Ints
     origin: Floats
     n_classes: int
@@ -74,14 +77,20 @@ def draw_checks(fitted: Fitted, rng: np.random.Generator) -> Checks:
     found = np.bincount(fitted.predicted, minlength=fitted.n_classes)
     simulated = 2 * np.sum(counts >= 2) < fitted.n_classes
     draw = _simulated_tasks if simulated else _held_out_tasks
-    columns: list[Floats] = [np.zeros((0, len(COLUMNS)))]
-    right: list[Floats] = [np.zeros(0)]
-    for rows, labels, queries, answers in draw(fitted, counts, found, rng):
-        margins, task = solve_small(rows, labels, queries, fitted.origin)
+
+    def answered(small: _SmallTask) -> tuple[Floats, Floats]:
+        rows, labels, queries, answers = small
+        with in_this_thread():
+            margins, task = solve_small(rows, labels, queries, fitted.origin)
         known = slice(0, len(answers))
-        columns.append(task.columns(margins)[known])
-        right.append((margins.predicted[known] == answers).astype(np.float64))
-    return Checks(np.concatenate(columns), np.concatenate(right), bool(simulated))
+        return task.columns(margins)[known], (margins.predicted[known] == answers).astype(np.float64)
+
+    threads = available_threads()
+    tasks = draw(fitted, counts, found, rng)
+    with single_threaded_blas(), MadeAhead(answered, tasks, threads, threads + 1, "checks") as results:
+        parts = [(np.zeros((0, len(COLUMNS))), np.zeros(0)), *results]
+    columns, right = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Checks(columns, right, bool(simulated))
 
 
 def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:

@@ -7,6 +7,8 @@ the two it is can be seen from a first look at the queries.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,6 +23,9 @@ from laplacianshot.inference.transforms import base_mean, transform_features
 # least, and as a multiple of (C - 1) / N.
 LEAST_FADE = 0.2
 CHANCE_FADE = 3.75
+
+# Numbers of rows.
+Rows = TypeVar("Rows", Ints, range)
 
 # Queries looked at, evenly spaced among all of them.
 _FIRST_LOOK = 4096
@@ -58,7 +63,7 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     return center_between(pooled, X[labelled], codes[labelled], seen, len(queries), n_classes)
 
 
-def first_seen(queries: Ints) -> Ints:
+def first_seen(queries: Rows) -> Rows:
     """Those of the queries (N,) that the first look is at."""
     return queries[:: -(-len(queries) // _FIRST_LOOK)]
 

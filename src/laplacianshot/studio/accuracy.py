@@ -48,7 +48,8 @@ class HeldBack:
         n, p = self.checked, self.estimate
         middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
         half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
-        return max(0.0, middle - half), min(1.0, middle + half)
+        # Rounding must not part the interval from a share of none or all.
+        return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
 
 
 def held_back_parts(codes: Ints, asked: NDArray[np.bool_]) -> Iterator[Ints]:

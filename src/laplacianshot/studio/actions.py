@@ -7,31 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from laplacianshot.inference._types import Ints
-from laplacianshot.studio.changes import ActionError, Book, Change, checked_name
+from laplacianshot.studio.changes import Book, Change, checked_name
 from laplacianshot.studio.exporting import count_of
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.store import Action
 from laplacianshot.studio.view import Query
 
 
-def label(session: Session, indices: Sequence[int], class_id: int | None, name: str | None) -> Action:
-    """Give items the label of a class, by number or by name, or take their labels away (neither)."""
-    if class_id is not None and name is not None:
-        raise ActionError("give class or name, not both.", 422)
+def label(session: Session, indices: Sequence[int], class_id: int) -> Action:
+    """Give items the label of a class."""
     items = session.items(indices)
-    if name is not None:
-        wanted = checked_name(name)
-        return session.act(
-            "label",
-            lambda book: book.labelling_by_name(dict.fromkeys(items, wanted)),
-            lambda book, change: f"{count_of(change.n_items)}: {wanted}",
-        )
-    if class_id is None:
-        return session.act(
-            "clear",
-            lambda book: book.clearing(items),
-            lambda book, change: f"{count_of(change.n_items)}: label taken away",
-        )
     return session.act(
         "label",
         lambda book: book.labelling(items, class_id),
@@ -39,33 +24,50 @@ def label(session: Session, indices: Sequence[int], class_id: int | None, name: 
     )
 
 
-def accept(
-    session: Session, indices: Sequence[int] | None, min_confidence: float | None, class_id: int | None
-) -> Action:
-    """Make predictions given labels: of these items, or of all that are at least so sure."""
-    if (indices is None) == (min_confidence is None):
-        raise ActionError("give items or min_confidence, one of them.", 422)
-    if indices is not None and class_id is not None:
-        raise ActionError("class goes with min_confidence, not with items.", 422)
+def label_by_name(session: Session, indices: Sequence[int], name: str) -> Action:
+    """Give items the label of the class of that name, which is made if there is none."""
+    items, wanted = session.items(indices), checked_name(name)
+    return session.act(
+        "label",
+        lambda book: book.labelling_by_name(dict.fromkeys(items, wanted)),
+        lambda book, change: f"{count_of(change.n_items)}: {wanted}",
+    )
+
+
+def clear(session: Session, indices: Sequence[int]) -> Action:
+    """Take the given labels of items away."""
+    items = session.items(indices)
+    return session.act(
+        "clear",
+        lambda book: book.clearing(items),
+        lambda book, change: f"{count_of(change.n_items)}: label taken away",
+    )
+
+
+def accept(session: Session, indices: Sequence[int]) -> Action:
+    """Make the predictions of these items given labels."""
+    session.items(indices)
+    return _accept(session, np.unique(np.asarray(indices, dtype=np.int64)), "")
+
+
+def accept_sure(session: Session, min_confidence: float, class_id: int | None) -> Action:
+    """Make all predictions that are at least so sure given labels, of one class or of all."""
     with session.lock:
-        if indices is not None:
-            session.items(indices)
-            rows: Ints = np.unique(np.asarray(indices, dtype=np.int64))
-            how = ""
-        else:
-            if class_id is not None:
-                session.store.book.name_of(class_id)
-            classes = () if class_id is None else (class_id,)
-            query = Query(classes=classes, origins=("predicted",), min_confidence=min_confidence)
-            rows = session.catalogue.select(session.view(), query)
-            how = f", at least {min_confidence:.0%} sure"
+        if class_id is not None:
+            session.store.book.name_of(class_id)
+        classes = () if class_id is None else (class_id,)
+        query = Query(classes=classes, origins=("predicted",), min_confidence=min_confidence)
+        rows = session.catalogue.select(session.view(), query)
+        return _accept(session, rows, f", at least {min_confidence:.0%} sure")
 
-        def tell(book: Book, change: Change) -> str:
-            names = sorted({book.name_of(one.after.class_id) for one in change.labels if one.after is not None})
-            what = names[0] if len(names) == 1 else f"{len(names)} classes"
-            return f"{count_of(change.n_items)} accepted: {what}{how}"
 
-        return session.act("accept", session.accepted(rows), tell)
+def _accept(session: Session, rows: Ints, how: str) -> Action:
+    def tell(book: Book, change: Change) -> str:
+        names = sorted({book.name_of(one.after.class_id) for one in change.labels if one.after is not None})
+        what = names[0] if len(names) == 1 else f"{len(names)} classes"
+        return f"{count_of(change.n_items)} accepted: {what}{how}"
+
+    return session.act("accept", session.accepted(rows), tell)
 
 
 def add_class(session: Session, name: str) -> Action:

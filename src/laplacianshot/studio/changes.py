@@ -227,11 +227,11 @@ def checked_name(name: str) -> str:
     """A name as it is kept: composed, without blanks around; an error where it cannot be one."""
     wanted = label_of(name)
     if wanted is None or wanted == "-1":
-        raise ActionError(f"a class cannot be called {name!r}; give it a name.", 422)
+        raise ActionError(f"a class cannot be called {name!r}; give it a name.")
     if len(wanted) > LONGEST_NAME:
-        raise ActionError(f"a class's name has at most {LONGEST_NAME} characters.", 422)
+        raise ActionError(f"a class's name has at most {LONGEST_NAME} characters.")
     if any(ord(mark) < 32 or 0xD800 <= ord(mark) < 0xE000 or mark in "\x7f\ufffe\uffff" for mark in wanted):
-        raise ActionError("a class's name holds no control characters.", 422)
+        raise ActionError("a class's name holds no control characters.")
     return wanted
 
 

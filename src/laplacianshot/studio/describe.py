@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from laplacianshot.reports.labeling.colours import class_colour
 from laplacianshot.reports.labeling.names import passage
 from laplacianshot.studio import schemas
 from laplacianshot.studio.session import Session
@@ -46,7 +47,13 @@ def state_of(session: Session) -> schemas.State:
         ),
         classes=[
             schemas.ClassInfo(
-                id=id, name=entry.name, colour=entry.colour, given=given.get(id, 0), predicted=predicted.get(id, 0)
+                id=id,
+                name=entry.name,
+                colour=entry.colour,
+                light=class_colour(entry.colour).light,
+                dark=class_colour(entry.colour).dark,
+                given=given.get(id, 0),
+                predicted=predicted.get(id, 0),
             )
             for id, entry in book.classes.items()
         ],

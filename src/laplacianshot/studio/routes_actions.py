@@ -43,14 +43,20 @@ def action_routes(session: Session) -> APIRouter:
         return schemas.Done(state=state_of(session), action=action_info(action))
 
     @router.post("/label", responses=_RESPONSES)
-    def label(body: schemas.LabelRequest) -> schemas.Done:
+    def label(body: schemas.LabelByClass | schemas.LabelByName) -> schemas.Done:
         """Give items a label, or take it away."""
-        return done(actions.label(session, body.items, body.class_id, body.name))
+        if isinstance(body, schemas.LabelByName):
+            return done(actions.label_by_name(session, body.items, body.name))
+        if body.class_id is None:
+            return done(actions.clear(session, body.items))
+        return done(actions.label(session, body.items, body.class_id))
 
     @router.post("/accept", responses=_RESPONSES)
-    def accept(body: schemas.AcceptRequest) -> schemas.Done:
+    def accept(body: schemas.AcceptItems | schemas.AcceptSure) -> schemas.Done:
         """Make predictions given labels."""
-        return done(actions.accept(session, body.items, body.min_confidence, body.class_id))
+        if isinstance(body, schemas.AcceptItems):
+            return done(actions.accept(session, body.items))
+        return done(actions.accept_sure(session, body.min_confidence, body.class_id))
 
     @router.post("/classes", responses=_RESPONSES)
     def add_class(body: schemas.ClassRequest) -> schemas.Done:
@@ -94,7 +100,7 @@ def action_routes(session: Session) -> APIRouter:
     @router.post("/import", responses=_RESPONSES)
     def import_labels(
         content: Annotated[bytes, Body(media_type="application/octet-stream")],
-        name: Annotated[str, Query(min_length=1, max_length=300)],
+        name: Annotated[str, Query(max_length=300)],
         replace: Annotated[bool, Query()] = False,
     ) -> schemas.Imported:
         """Take over the labels of a file: a table of ids and labels, or an export of Label Studio."""

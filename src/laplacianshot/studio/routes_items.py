@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from laplacianshot.studio import schemas, view
@@ -34,7 +35,9 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 
 
 def query_of(
-    classes: Annotated[list[int] | None, Query(alias="class", max_length=1000)] = None,
+    classes: Annotated[
+        list[Annotated[int, Field(ge=-1, le=_MOST)]] | None, Query(alias="class", max_length=1000)
+    ] = None,
     origin: Annotated[list[schemas.OriginName] | None, Query(max_length=5)] = None,
     min_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
     max_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
@@ -61,14 +64,20 @@ def item_routes(session: Session) -> APIRouter:
     """The paths of a session's items."""
     router = APIRouter(prefix="/api", tags=["items"])
 
-    @router.get("/items")
+    @router.get("/items", responses=_NOT_FOUND)
     def items(
         query: Asked,
         offset: Annotated[int, Query(ge=0, le=_MOST)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
+        index: Annotated[list[Annotated[int, Field(ge=0, le=_MOST)]] | None, Query(max_length=500)] = None,
     ) -> schemas.ItemPage:
-        """A page of the items that a query asks for."""
+        """A page of the items that a query asks for; or the items of these indices, as they are named."""
         now = session.view()
+        if index:
+            session.items(index)
+            return schemas.ItemPage(
+                **_versions(session, now), total=len(index), offset=0, items=items_of(session, now, index)
+            )
         rows = session.catalogue.select(now, query)
         return schemas.ItemPage(
             **_versions(session, now),
@@ -129,11 +138,15 @@ def item_routes(session: Session) -> APIRouter:
 
     @router.get("/map/labels", responses=_BYTES, response_class=Response)
     def map_labels() -> Response:
-        """Class id (int32), origin (uint8) and confidence times 255 (uint8) of all items, one array after the other."""
+        """Arrays of all items: class id (int32, -1 none), confidence (float32, NaN none), origin and flags (uint8).
+
+        Origins are 0 waiting, 1 unlabelled, 2 predicted, 3 given, 4 failed; of the flags bit 0 is disputed and bit 1
+        strange.
+        """
         now = session.view()
-        sure = np.rint(np.nan_to_num(now.confidence) * 255).astype(np.uint8)
-        content = now.classes.astype("<i4").tobytes() + now.origins.tobytes() + sure.tobytes()
-        return _numbers(content, now.revision)
+        flags = (now.disputes >= 0).astype(np.uint8) | (now.strange.astype(np.uint8) << 1)
+        arrays = (now.classes.astype("<i4"), now.confidence.astype("<f4"), now.origins, flags)
+        return _numbers(b"".join(array.tobytes() for array in arrays), now.revision)
 
     return router
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
 from laplacianshot.studio.changes import LONGEST_NAME
 
@@ -20,9 +20,25 @@ MOST_ITEMS = 1_000_000
 # Whole numbers that fit the arrays.
 _LARGEST = 2**31 - 1
 
-Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
-ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST)]
-Name = Annotated[str, Field(min_length=1, max_length=4 * LONGEST_NAME, strict=True)]
+
+def _whole(value: Any) -> Any:
+    """JSON knows one kind of number: 2.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
+ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
+Steps = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
+# Something to be seen, and no control characters.
+Name = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_NAME,
+        pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$",
+        strict=True,
+    ),
+]
 
 
 class _Body(BaseModel):
@@ -66,11 +82,13 @@ class EmbeddingInfo(BaseModel):
 
 
 class ClassInfo(BaseModel):
-    """A class and how many items it has."""
+    """A class, its colours on a light and on a dark page, and how many items it has."""
 
     id: int
     name: str
     colour: int
+    light: str
+    dark: str
     given: int
     predicted: int
 
@@ -217,19 +235,30 @@ class Imported(Done):
     notes: list[str]
 
 
-class LabelRequest(_Body):
-    """Give items a label, by class or by name, or take it away (``"class": null``)."""
+class LabelByClass(_Body):
+    """Give items the label of a class, or take it away (null)."""
 
     items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
-    class_id: ClassId | None = Field(default=None, alias="class")
-    name: Name | None = None
+    class_id: ClassId | None = Field(alias="class")
 
 
-class AcceptRequest(_Body):
-    """Take predictions over: of these items, or of all that are at least so sure, of one class or of all."""
+class LabelByName(_Body):
+    """Give items the label of the class of this name, which is made if there is none."""
 
-    items: list[Index] | None = Field(default=None, min_length=1, max_length=MOST_ITEMS)
-    min_confidence: float | None = Field(default=None, ge=0, le=1)
+    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+    name: Name
+
+
+class AcceptItems(_Body):
+    """Take over the predictions of these items."""
+
+    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class AcceptSure(_Body):
+    """Take over all predictions that are at least so sure, of one class or of all."""
+
+    min_confidence: float = Field(ge=0, le=1, strict=True)
     class_id: ClassId | None = Field(default=None, alias="class")
 
 
@@ -248,4 +277,4 @@ class MergeRequest(_Body):
 class StepsRequest(_Body):
     """How many actions to undo or redo."""
 
-    steps: int = Field(default=1, ge=1, le=1000)
+    steps: Steps = 1

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_POLICY = (
@@ -91,10 +92,6 @@ class Gate:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
-class _TooLarge(Exception):
-    """A body of more bytes than are allowed."""
-
-
 class Guard:
     """ASGI middleware that lets through what the gate opens for.
 
@@ -114,12 +111,9 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        started = False
 
         async def guarded(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 answer = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     answer[name] = value
@@ -149,14 +143,10 @@ class Guard:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > most:
-                raise _TooLarge
+                raise HTTPException(413, too_large)
             return message
 
-        try:
-            await self._app(scope, counted, guarded)
-        except _TooLarge:
-            if not started:
-                await _answer(guarded, 413, too_large)
+        await self._app(scope, counted, guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Why a request is refused whatever token it has."""

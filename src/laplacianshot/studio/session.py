@@ -159,7 +159,7 @@ class Session:
         with self.lock:
             progress, vectors = self.engine.progress, self.engine.vectors
             ready = int(np.count_nonzero(vectors.ready))
-            signature = (self.given.version, id(progress.found), progress.settled, ready, len(vectors.failed))
+            signature = (self.given.version, id(progress.found), ready, len(vectors.failed))
             if signature != self._signature:
                 self._signature = signature
                 self._revision += 1

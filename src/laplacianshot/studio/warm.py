@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.affinity import neighbor_affinity
+from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
@@ -51,6 +51,7 @@ class Warm:
     rows: Floats
     neighbors: Neighbors
     _graphs: dict[int, sp.csr_array] = field(default_factory=dict)
+    _normalized: tuple[sp.csr_array, sp.csr_array] | None = None
     _lock: Any = field(default_factory=Lock)
 
     def __len__(self) -> int:
@@ -70,6 +71,14 @@ class Warm:
     def class_graph(self, n_classes: int) -> sp.csr_array:
         """The graph of the default recipe for ``n_classes`` classes."""
         return self.graph(neighbors_wanted(len(self), n_classes))
+
+    def normalized_graph(self, n_classes: int) -> sp.csr_array:
+        """The same as the descent takes it: ``D^-1/2 W D^-1/2``."""
+        graph = self.class_graph(n_classes)
+        with self._lock:
+            if self._normalized is None or self._normalized[0] is not graph:
+                self._normalized = (graph, normalize(graph))
+            return self._normalized[1]
 
 
 def neighbors_wanted(n: int, n_classes: int) -> int:

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from laplacianshot.labeling import label_source
+from laplacianshot.labeling.labels import read_labels
+from laplacianshot.labeling.sources import open_source
+from laplacianshot.studio.demo import digit_source
+from laplacianshot.studio.server import open_session
+from laplacianshot.studio.store import StoreError
+
+
+def label(client, index, name):
+    answer = client.post("/api/label", json={"items": index if isinstance(index, list) else [index], "name": name})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def class_id(client, name):
+    return next(c["id"] for c in client.get("/api/state").json()["classes"] if c["name"] == name)
+
+
+@pytest.fixture
+def labelled(client, settled):
+    """Two items of each group are labelled, and the rest is predicted."""
+    for index in (0, 1, 30, 31):
+        label(client, index, "left" if index < 30 else "right")
+    settled(client)
+    return client
+
+
+def test_at_first_there_is_a_queue_and_a_hint(client, settled):
+    state = settled(client)
+    assert state["version"] == 0
+    assert state["counts"]["unlabelled"] == 60
+    assert state["counts"]["suggested"] == 30
+    assert "second" in label(client, 3, "left")["state"]["hint"]
+    queue = client.get("/api/items", params={"only": "suggested", "sort": "suggestion"}).json()["items"]
+    ranks = [item["suggestion"] for item in queue]
+    assert ranks == sorted(ranks)
+
+
+def test_after_two_classes_every_item_has_a_label_and_the_right_one(labelled):
+    items = labelled.get("/api/items").json()["items"]
+    names = {c["id"]: c["name"] for c in labelled.get("/api/state").json()["classes"]}
+    assert [names[item["class"]] for item in items] == ["left"] * 30 + ["right"] * 30
+    assert [item["origin"] for item in items[:3]] == ["given", "given", "predicted"]
+    assert [item["how"] for item in items[:3]] == ["person", "person", None]
+    assert items[0]["confidence"] == 1
+    assert 0.5 < items[2]["confidence"] <= 1
+
+
+def test_the_same_labels_come_out_as_laplacianshot_label_gives(labelled, two_groups):
+    wanted = label_source(two_groups, {"0": "left", "1": "left", "30": "right", "31": "right"})
+    rows = list(csv.DictReader(io.StringIO(labelled.get("/api/export").text)))
+    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
+    assert [row["label"] for row in rows] == list(wanted.labels)
+    assert [row["origin"] for row in rows] == list(wanted.origins)
+
+
+def test_exports_hold_the_same_rows_in_each_format(labelled):
+    get = {kind: labelled.get("/api/export", params={"format": kind}) for kind in ("csv", "jsonl", "parquet")}
+    rows = [json.loads(line) for line in get["jsonl"].text.splitlines()]
+    table = pq.read_table(io.BytesIO(get["parquet"].content)).to_pylist()
+    assert table == rows
+    assert [row["id"] for row in csv.DictReader(io.StringIO(get["csv"].text))] == [row["id"] for row in rows]
+    tasks = labelled.get("/api/export", params={"format": "label-studio"}).json()
+    assert len(tasks) == 60
+    assert tasks[0]["annotations"][0]["result"][0]["value"]["choices"] == ["left"]
+    assert tasks[2]["predictions"][0]["result"][0]["value"]["choices"] == ["left"]
+    interface = labelled.get("/api/export", params={"format": "label-studio-interface"}).text
+    assert '<Choice value="left"/>' in interface
+
+
+def test_what_was_exported_can_be_imported_again(labelled, opened, client_of, two_groups, tmp_path, settled):
+    file = labelled.get("/api/export", params={"format": "csv"}).content
+    other = client_of(opened(two_groups, project=tmp_path / "other"))
+    answer = other.post("/api/import", params={"name": "labels.csv"}, content=file)
+    assert answer.status_code == 200
+    assert answer.json()["imported"] == 4
+    assert "predictions" in answer.json()["notes"][0]
+    assert settled(other)["counts"]["given"] == 4
+    (tmp_path / "back.csv").write_bytes(other.get("/api/export").content)
+    given = read_labels(tmp_path / "back.csv", open_source(two_groups))
+    assert [i for i, name in enumerate(given) if name] == [0, 1, 30, 31]
+
+
+def test_an_import_keeps_labels_that_are_there_unless_it_shall_not(labelled):
+    file = b"id,label\n0,right\n5,left\n"
+    answer = labelled.post("/api/import", params={"name": "more.csv"}, content=file).json()
+    assert (answer["imported"], answer["kept"]) == (1, 1)
+    answer = labelled.post("/api/import", params={"name": "more.csv", "replace": True}, content=file).json()
+    assert (answer["imported"], answer["kept"]) == (1, 0)
+    assert labelled.get("/api/items/0").json()["how"] == "imported"
+    assert labelled.post("/api/import", params={"name": "more.csv"}, content=file).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("labels.csv", b"id,label\n99,left\n", "99"),
+        ("labels.csv", b"id,label\n0,left\n0,right\n", "two labels"),
+        ("labels.csv", b"a,b\n0,left\n", "no column"),
+        ("labels.exe", b"id,label\n0,left\n", "ends in"),
+        ("labels.json", b"{", "JSON"),
+        ("labels.parquet", b"PAR1", "labels.parquet"),
+        ("../../labels.csv", b"id,label\n99,left\n", ".._.._labels.csv"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_named_in_one_line(client, name, content, named):
+    answer = client.post("/api/import", params={"name": name}, content=content)
+    assert answer.status_code == 422
+    assert named in answer.json()["detail"]
+    assert "/labels" not in answer.json()["detail"]
+    assert client.get("/api/state").json()["version"] == 0
+
+
+def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labelled, settled):
+    items = labelled.get("/api/items", params={"origin": "predicted"}).json()["items"]
+    limit = float(np.median([item["confidence"] for item in items]))
+    sure = labelled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
+    answer = labelled.post("/api/accept", json={"min_confidence": limit}).json()
+    assert answer["action"]["kind"] == "accept"
+    assert answer["state"]["counts"]["given"] == 4 + len(sure)
+    assert labelled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
+    undone = labelled.post("/api/undo", json={}).json()
+    assert undone["state"]["counts"]["given"] == 4
+    assert settled(labelled)["counts"]["predicted"] == 56
+
+
+def test_accepting_some_items_or_one_class_leaves_the_others(labelled):
+    labelled.post("/api/accept", json={"items": [5, 6, 6, 0]})
+    assert labelled.get("/api/state").json()["counts"]["given"] == 6
+    left = class_id(labelled, "left")
+    labelled.post("/api/accept", json={"min_confidence": 0, "class": left})
+    groups = {g["class"]: g for g in labelled.get("/api/groups").json()["groups"]}
+    assert (groups[left]["given"], groups[left]["predicted"]) == (30, 0)
+    assert groups[class_id(labelled, "right")]["predicted"] == 28
+    assert labelled.post("/api/accept", json={"min_confidence": 0, "class": left}).status_code == 409
+
+
+def test_classes_are_renamed_merged_deleted_and_all_of_it_undone(labelled, settled):
+    left, right = class_id(labelled, "left"), class_id(labelled, "right")
+    assert labelled.patch(f"/api/classes/{left}", json={"name": "west"}).status_code == 200
+    assert labelled.post("/api/classes", json={"name": "third"}).status_code == 200
+    assert labelled.post(f"/api/classes/{right}/merge", json={"into": left}).status_code == 200
+    state = settled(labelled)
+    assert [c["name"] for c in state["classes"]] == ["west", "third"]
+    assert state["counts"]["predicted"] == 0
+    assert labelled.delete(f"/api/classes/{left}").json()["state"]["counts"]["given"] == 0
+    assert labelled.post("/api/undo", json={"steps": 4}).status_code == 200
+    state = settled(labelled)
+    assert [(c["id"], c["name"], c["given"]) for c in state["classes"]] == [(left, "left", 2), (right, "right", 2)]
+    assert state["counts"]["predicted"] == 56
+    kinds = [a["kind"] for a in labelled.get("/api/history").json()["actions"]]
+    assert kinds[:8] == ["undo"] * 4 + ["delete-class", "merge-classes", "add-class", "rename-class"]
+
+
+def test_a_label_can_be_corrected_and_taken_away(labelled):
+    right = class_id(labelled, "right")
+    labelled.post("/api/label", json={"items": [2], "class": right})
+    assert labelled.get("/api/items/2").json()["class"] == right
+    labelled.post("/api/label", json={"items": [2], "class": None})
+    assert labelled.get("/api/items/2").json()["origin"] == "predicted"
+
+
+def test_an_item_tells_its_classes_and_neighbours(labelled):
+    item = labelled.get("/api/items/7").json()
+    assert item["probabilities"][0]["class"] == item["class"]
+    assert sum(p["probability"] for p in item["probabilities"]) == pytest.approx(1, abs=1e-4)
+    assert 7 not in item["neighbours"]
+    assert all(0 <= near < 30 for near in item["neighbours"])
+
+
+def test_pages_make_up_the_whole_and_indices_and_groups_agree(labelled):
+    query = {"sort": "-confidence", "origin": "predicted"}
+    whole = labelled.get("/api/indices", params=query).json()["indices"]
+    pages = [labelled.get("/api/items", params={**query, "offset": o, "limit": 13}).json() for o in range(0, 65, 13)]
+    assert [item["index"] for page in pages for item in page["items"]] == whole
+    assert {page["total"] for page in pages} == {len(whole)}
+    confidence = [item["confidence"] for page in pages for item in page["items"]]
+    assert confidence == sorted(confidence, reverse=True)
+    assert sum(g["total"] for g in labelled.get("/api/groups", params=query).json()["groups"]) == len(whole)
+    named = labelled.get("/api/items", params={"index": [5, 3, 3]}).json()
+    assert [item["index"] for item in named["items"]] == [5, 3, 3]
+
+
+def test_the_map_and_its_labels_are_arrays_of_all_items(labelled):
+    places = np.frombuffer(labelled.get("/api/map").content, "<f4").reshape(-1, 2)
+    assert places.shape == (60, 2)
+    assert np.abs(places).max() <= 1
+    content = labelled.get("/api/map/labels").content
+    classes, confidence = np.frombuffer(content[:240], "<i4"), np.frombuffer(content[240:480], "<f4")
+    origins, flags = np.frombuffer(content[480:540], np.uint8), np.frombuffer(content[540:], np.uint8)
+    items = labelled.get("/api/items").json()["items"]
+    assert classes.tolist() == [item["class"] for item in items]
+    assert confidence == pytest.approx([item["confidence"] for item in items], abs=1e-6)
+    assert [origins[i] for i in (0, 2)] == [3, 2]
+    assert ((flags >> 1) == [item["strange"] for item in items]).all()
+
+
+def test_accuracy_is_told_once_enough_labels_can_be_held_back(labelled, settled):
+    assert settled(labelled)["accuracy"]["checked"] == 0
+    label(labelled, [2, 3, 4], "left")
+    label(labelled, [32, 33], "right")
+    found = settled(labelled)["accuracy"]
+    assert (found["right"], found["checked"], found["estimate"]) == (9, 9, 1.0)
+    assert found["low"] < 1 == found["high"]
+    assert 0.5 < found["expected"] <= 1
+
+
+def test_a_project_that_is_opened_again_goes_on(user_cache_here, client_of, two_groups, settled):
+    seen = []
+    for _ in range(2):
+        with open_session(open_source(two_groups)) as session:
+            client = client_of(session)
+            if not seen:
+                for index in (0, 1, 30):
+                    label(client, index, "left" if index < 30 else "right")
+                client.post("/api/undo", json={})
+                client.post("/api/redo", json={})
+            state, history = settled(client), client.get("/api/history").json()
+            seen.append([history, *(state[key] for key in ("version", "classes", "counts", "undo", "redo"))])
+    assert seen[0] == seen[1]
+
+
+def test_a_project_is_open_once_at_a_time(opened, two_groups):
+    opened(two_groups)
+    with pytest.raises(StoreError, match="writing there"), open_session(open_source(two_groups)):
+        pass
+
+
+def test_digits_are_pictures_of_a_few_pixels(opened, client_of):
+    client = client_of(opened(digit_source()))
+    source = client.get("/api/state").json()["source"]
+    assert (source["kind"], source["total"], source["tiny"]) == ("pictures", 1797, True)
+    picture = client.get("/api/items/0/thumbnail")
+    assert picture.headers["content-type"] == "image/png"
+    tag = picture.headers["etag"]
+    assert client.get("/api/items/0/thumbnail", headers={"if-none-match": tag}).status_code == 304
+    kept = client.get("/api/items/0/thumbnail", params={"v": source["key"]})
+    assert "immutable" in kept.headers["cache-control"]
+    assert client.get("/api/items/1797").status_code == 404
+
+
+def test_sentences_are_searched_by_their_words(opened, client_of, tmp_path):
+    table = tmp_path / "texts.csv"
+    table.write_text("id,text,label\na,Where is my card?,card\nb,I lost my CARD,\nc,Pay in euros,pay\nd,Exchange,\n")
+    client = client_of(opened(table))
+    items = client.get("/api/items", params={"search": "my card"}).json()["items"]
+    assert [(item["id"], item["text"]) for item in items] == [("a", "Where is my card?"), ("b", "I lost my CARD")]
+    state = client.get("/api/state").json()
+    assert [c["name"] for c in state["classes"]] == ["card", "pay"]
+    assert client.get("/api/items/0").json()["how"] == "source"
+    assert client.get("/api/items/0/thumbnail").status_code == 404

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import laplacianshot
+from laplacianshot.studio.changes import ActionError, Book
+from laplacianshot.studio.store import FILE_NAME, Store, StoreError
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(tmp_path, "here")
+    yield made
+    made.close()
+
+
+def label(store: Store, item: str, name: str) -> None:
+    store.commit("label", f"{item}: {name}", store.book.labelling_by_name({item: name}))
+
+
+def content(book: Book) -> tuple[object, ...]:
+    return list(book.classes.items()), book.labels, book.next_id
+
+
+def some_work(store: Store) -> None:
+    for item, name in [("a", "cat"), ("b", "dog"), ("c", "dog"), ("a", "dog")]:
+        label(store, item, name)
+    store.undo()
+    store.commit("rename-class", "", store.book.renaming(1, "lion"))
+    store.commit("merge-classes", "", store.book.merging(2, 1))
+    store.undo()
+    store.undo()
+    store.redo()
+    store.commit("delete-class", "", store.book.deleting(2))
+
+
+def test_reading_the_log_from_its_start_gives_the_book(store):
+    some_work(store)
+    assert content(store.replayed()) == content(store.book)
+
+
+def test_a_store_that_is_opened_again_is_as_it_was(store, tmp_path):
+    some_work(store)
+    before = (content(store.book), store.history(), store.next_undo, store.next_redo)
+    store.close()
+    again = Store(tmp_path, "here")
+    assert (content(again.book), again.history(), again.next_undo, again.next_redo) == before
+    again.close()
+
+
+def test_every_action_can_be_undone_down_to_nothing_and_done_again(store):
+    some_work(store)
+    at_the_end = content(store.book)
+    n = 0
+    while store.next_undo is not None:
+        store.undo()
+        n += 1
+    assert (store.book.labels, store.book.classes) == ({}, {})
+    for _ in range(n):
+        store.redo()
+    assert content(store.book) == at_the_end
+    with pytest.raises(ActionError, match="nothing to redo"):
+        store.redo()
+
+
+def test_a_new_action_ends_what_can_be_redone(store):
+    label(store, "a", "cat")
+    label(store, "b", "dog")
+    store.undo()
+    label(store, "c", "cat")
+    assert store.next_redo is None
+    assert [action.undone for action in store.history()] == [False, False, True, False]
+
+
+def test_what_changes_nothing_is_no_action(store):
+    label(store, "a", "cat")
+    with pytest.raises(ActionError, match="nothing would change"):
+        label(store, "a", "cat")
+    assert store.version == 1
+
+
+def test_a_store_belongs_to_one_source(store, tmp_path):
+    store.close()
+    with pytest.raises(StoreError, match="holds the labels of here"):
+        Store(tmp_path, "there")
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path):
+    (tmp_path / FILE_NAME).write_bytes(b"not a database at all, but long enough to be looked at" * 40)
+    with pytest.raises(StoreError, match="cannot be read"):
+        Store(tmp_path, "here")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from laplacianshot.studio.store import Store
+
+store = Store(Path(sys.argv[1]), "here")
+while True:
+    n = store.version + 1
+    item = f"item {n}"
+    store.commit("label", item, store.book.labelling_by_name({item: f"class {n % 3}"}))
+    print(n, flush=True)
+"""
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(laplacianshot.__file__).parents[1])}
+    acknowledged = 0
+    for kill in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert process.stdout is not None
+        for _ in range(5 + 7 * kill):
+            acknowledged = int(process.stdout.readline())
+        os.kill(process.pid, signal.SIGKILL)
+        rest = process.stdout.read().split()
+        process.wait(30)
+        process.stdout.close()
+        # A last line may be cut short by the kill.
+        acknowledged = max([acknowledged, *(int(word) for word in rest[:-1])])
+        store = Store(tmp_path, "here")
+        assert store.version >= acknowledged
+        assert len(store.book.labels) == store.version
+        assert content(store.replayed()) == content(store.book)
+        store.close()

@@ -17,9 +17,9 @@ from laplacianshot.cli.console import note, progress_bar, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
+from laplacianshot.cli.sorting import UNDO_LOG, Sorting, finish_sorting, sort_pictures, undo_sorting
 
 if TYPE_CHECKING:
-    from laplacianshot.labeling.outputs import Applied
     from laplacianshot.labeling.result import LabelResult
 
 LABEL_EXAMPLES = """\
@@ -45,21 +45,12 @@ Examples:
 )
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
-UNDO_LOG = "laplacianshot-undo.jsonl"
 
 
 class ExportFormat(StrEnum):
     """Other tools' formats."""
 
     label_studio = "label-studio"
-
-
-class Sorting(StrEnum):
-    """How pictures come into class folders."""
-
-    copy = "copy"
-    move = "move"
-    link = "link"
 
 
 _IN, _ASK = "Input", "What to find"
@@ -156,7 +147,7 @@ def label(
 ) -> int:
     """Label a handful of items; the graph labels the rest, and says how sure it is and what to label next."""
     if undo is not None:
-        return _undo(undo, as_json)
+        return undo_sorting(undo, as_json)
     if source is None:
         raise CommandError("SOURCE is missing: name a folder of pictures, a table of texts or a file of vectors.")
     out = None if output is None else check_output(output, ENDINGS)
@@ -171,7 +162,7 @@ def label(
 
     try:
         if sorted_into is not None:
-            _finish_sorting(source, sorted_into)
+            finish_sorting(source, sorted_into)
         with progress_bar() as bar, _warnings_as_notes():
             result = label_source(
                 source,
@@ -204,7 +195,7 @@ def label(
     if folder is not None:
         outputs.append((folder / "index.html", lambda: _write_page(result, folder)))
     if sorted_into is not None and apply is not None:
-        outputs.append((sorted_into / UNDO_LOG, lambda: _sort_pictures(result, sorted_into, apply[0])))
+        outputs.append((sorted_into / UNDO_LOG, lambda: sort_pictures(result, sorted_into, apply[0])))
     if not (outputs or as_json):
         note("nothing is written; name a file with -o OUT.csv, or a folder for a page with --report DIR.")
     return deliver(LabelSummary(result), outputs, as_json=as_json)
@@ -243,58 +234,3 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
     for warning in caught:
         note(str(warning.message))
-
-
-def _finish_sorting(source: Path, folder: Path) -> None:
-    """Before anything is read: pictures that a killed ``--apply move`` has half moved are no longer where they were."""
-    from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.outputs import finish, unfinished
-
-    if not source.is_dir():
-        raise LabelingError(f"--apply sorts pictures into folders, and {source} is no folder of pictures.")
-    if unfinished(folder / UNDO_LOG):
-        with progress_bar() as bar:
-            done = finish(folder / UNDO_LOG, progress=watcher(bar)("Pictures"))
-        _tell(f"an earlier run was ended half-way; {done.n_done:,} pictures that it had left were sorted", done)
-
-
-def _sort_pictures(result: LabelResult, folder: Path, how: Sorting) -> None:
-    from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.outputs import apply_labels
-
-    assert result.source is not None
-    try:
-        with progress_bar() as bar:
-            done = apply_labels(
-                result, result.source, folder, how.value, folder / UNDO_LOG, progress=watcher(bar)("Pictures")
-            )
-    except LabelingError as error:
-        raise CommandError(str(error)) from error
-    _tell(f"{done.n_done:,} pictures were sorted into {folder}", done)
-
-
-def _undo(log: Path, as_json: bool) -> int:
-    from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.outputs import undo
-    from laplacianshot.reports.files import json_text
-
-    try:
-        with progress_bar() as bar:
-            done = undo(log, progress=watcher(bar)("Pictures"))
-    except LabelingError as error:
-        raise CommandError(str(error)) from error
-    _tell(f"{done.n_done:,} pictures are as they were before", done)
-    if as_json:
-        left = [{"id": fault.id, "reason": fault.reason} for fault in done.left]
-        print(json_text({"undone": done.n_done, "left": left}), end="")
-    return 0
-
-
-def _tell(what: str, done: Applied) -> None:
-    """What was done to pictures, on standard error: the result comes on standard output."""
-    there = f", {done.n_there:,} were there already" if done.n_there else ""
-    note(f"{what}{there}.")
-    for fault in done.left[:10]:
-        note(f"left alone: {fault.id!r}: {fault.reason}")
-    if len(done.left) > 10:
-        note(f"and {len(done.left) - 10:,} more were left alone.")

@@ -70,7 +70,7 @@ def warm_up() -> None:
 
     scaled_neighbors(X, 5, method="cells", target_recall=0.5)
     for dense in (True, False):
-        constants = small._constants(y, 8)
+        constants = small._choices.constants(y, 8)
         solve_large(LargeTask(X, y, 8, "cl2", small.center_, constants, LargePlan(dense=dense)), tol=1e-6)
 
 

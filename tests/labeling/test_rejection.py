@@ -98,11 +98,25 @@ def test_rows_all_alike_give_finite_scores(rows):
     assert np.all(np.isfinite(how_strange(model.label_distributions_, codes, model.affinity_)))
 
 
-def test_blocks_of_edges_do_not_change_the_answer(clusters, monkeypatch):
+def test_sparse_probabilities_give_the_same_answer(clusters):
+    X, _, y = clusters(4, 15, 1)
+    model = LaplacianShot().fit(X, y)
+    P = np.where(model.label_distributions_ > 0.01, model.label_distributions_, 0)
+    np.testing.assert_allclose(how_strange(sp.csr_array(P), y, model.affinity_), how_strange(P, y, model.affinity_))
+
+
+def test_an_edge_to_oneself_conducts_nothing():
+    W = path(5)
+    loops = sp.csr_array(W + sp.diags_array(np.full(5, 3.0)))
+    codes = np.array([0, -1, -1, -1, -1])
+    np.testing.assert_allclose(how_strange(np.ones((5, 1)), codes, loops), how_strange(np.ones((5, 1)), codes, W))
+
+
+def test_blocks_of_rows_do_not_change_the_answer(clusters, monkeypatch):
     X, _, y = clusters(4, 15, 1)
     model = LaplacianShot().fit(X, y)
     whole = how_strange(model.label_distributions_, y, model.affinity_)
-    monkeypatch.setattr(rejection, "_BLOCK_EDGES", 7)
+    monkeypatch.setattr(rejection, "_BLOCK_ROWS", 7)
     np.testing.assert_array_equal(how_strange(model.label_distributions_, y, model.affinity_), whole)
 
 

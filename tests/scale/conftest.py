@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from laplacianshot.inference import estimator
+from laplacianshot.inference import choices
 from laplacianshot.scale import neighbors, plan
 
 
 @pytest.fixture
 def large(monkeypatch):
     """Every task of more than 500 rows is large."""
-    for module in (estimator, neighbors, plan):
+    for module in (choices, neighbors, plan):
         monkeypatch.setattr(module, "LARGE_ROWS", 500)
 
 

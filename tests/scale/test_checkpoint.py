@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from laplacianshot import LaplacianShot
-from laplacianshot.scale import fit_large, solve
+from laplacianshot.scale import checkpoint as checkpoint_module
+from laplacianshot.scale import fit_large
 
 
 @pytest.fixture
@@ -16,8 +17,8 @@ def searches(monkeypatch):
         made.append(options)
         return original(*args, **options)
 
-    original = solve.search_neighbors
-    monkeypatch.setattr(solve, "search_neighbors", search)
+    original = checkpoint_module.search_neighbors
+    monkeypatch.setattr(checkpoint_module, "search_neighbors", search)
     return made
 
 

@@ -76,7 +76,7 @@ def test_a_memory_mapped_file_is_labelled(digits, small, large, tmp_path, dtype)
 
 
 def test_many_classes_are_kept_sparse(digits, small, large, monkeypatch):
-    for module in ("inference.estimator", "scale.plan"):
+    for module in ("inference.choices", "scale.plan"):
         monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 5000)
     X, _, y = digits
     clf = LaplacianShot().fit(X, y)

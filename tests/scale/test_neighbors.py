@@ -1,9 +1,14 @@
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from laplacianshot.inference import cross_neighbors, nearest_neighbors
+from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.scale import CellIndex, Rows, scaled_neighbors
 from laplacianshot.scale import cells as cells_module
+from laplacianshot.scale.completion import complete
 from laplacianshot.scale.kmeans import nearest_centroids, train_centroids
 from laplacianshot.scale.recall import ExactSample
 
@@ -33,6 +38,30 @@ def test_new_rows_find_their_neighbours_too(groups):
     index, _ = CellIndex.build(Rows.transformed(X), centroids, len(centroids))
     found = index.neighbors_of(new, 5)
     np.testing.assert_array_equal(index.order[found.indices], cross_neighbors(new, X, 5).indices)
+
+
+def test_a_neighbour_that_only_the_other_row_found_is_taken_over():
+    X = np.array([[0.0], [1.0], [2.1], [10.0]], dtype=np.float32)
+    lists = np.array([[1, 3], [2, -1], [1, 0], [2, 1]], dtype=np.int32)
+    squares = np.where(lists < 0, np.inf, (X[:, 0][:, None] - X[lists, 0]) ** 2).astype(np.float32)
+    found = Neighbors(lists, squares)
+    complete(found)
+    np.testing.assert_array_equal(found.indices, [[1, 2], [0, 2], [1, 0], [2, 1]])
+    np.testing.assert_allclose(found.distances, (X[:, 0][:, None] - X[found.indices, 0]) ** 2, rtol=1e-6)
+
+
+def test_completion_finds_more_true_neighbours_and_loses_none(groups):
+    X = groups(4000, 32, 40, spread=1.0)
+    centroids = train_centroids(Rows.transformed(X), 250)
+    index, probes = CellIndex.build(Rows.transformed(X), centroids, 5)
+    found = index.neighbors(10, probes)
+    rows = X[index.order]
+    before = true_recall(rows, found.indices, 10)
+    complete(found)
+    after = true_recall(rows, found.indices, 10)
+    assert before < after - 0.01
+    assert np.all(np.diff(found.distances, axis=1) >= 0)
+    assert all(len(set(row)) == 10 and q not in row for q, row in enumerate(found.indices.tolist()))
 
 
 def test_the_recall_reported_is_the_recall_measured_on_all_rows(groups):
@@ -160,10 +189,38 @@ def test_the_indexes_of_faiss_reach_the_target_and_repeat(groups, method):
     assert not np.any(found.indices == np.arange(3000)[:, None])
 
 
-def test_without_faiss_its_methods_say_what_to_install(groups, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(ImportError, match="faiss"):
-        scaled_neighbors(groups(200), 3, method="ivf")
+@pytest.mark.parametrize("method", ["ivf", "hnsw"])
+def test_without_faiss_the_search_is_exact_and_says_what_to_install(groups, monkeypatch, method):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    X = groups(700)
+    with pytest.warns(UserWarning, match=r"faiss.*pip install .*\[scale\].*exactly"):
+        found, report = scaled_neighbors(X, 3, method=method)
+    assert (report.method, report.recall) == ("exact", 1.0)
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(X, 3).indices)
+
+
+def test_many_rows_are_searched_exactly_without_a_copy(groups, large, tmp_path):
+    np.save(tmp_path / "X.npy", groups(9000, 64))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    scaled_neighbors(X[:600], 4, method="exact")  # compile
+    tracemalloc.start()
+    found, report = scaled_neighbors(X, 4, method="exact", memory="9MB")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.method == "exact"
+    assert true_recall(np.asarray(X), found.indices, 4) == 1
+    assert not np.any(found.indices == np.arange(9000)[:, None])
+    assert peak < 9e6
+
+
+def test_cells_that_are_too_many_to_keep_are_found_again(groups, monkeypatch):
+    X = groups(5000, 32, 40, spread=1.0)
+    kept, report = scaled_neighbors(X, 8, method="cells", target_recall=0.7)
+    assert report.parameters["probes"] > 2
+    monkeypatch.setattr(cells_module, "MOST_KEPT", 2)
+    again, second = scaled_neighbors(X, 8, method="cells", target_recall=0.7)
+    np.testing.assert_array_equal(again.indices, kept.indices)
+    assert second.parameters == report.parameters
 
 
 def test_the_sample_knows_the_true_neighbours(groups):

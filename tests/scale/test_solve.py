@@ -12,12 +12,13 @@ def whole(distributions):
     return distributions.toarray() if sp.issparse(distributions) else distributions
 
 
-def solved(X, y, *, dense=True, transform="cl2", tol=1e-6, **choices):
+def solved(X, y, *, dense=True, most_entries=ENTRIES[-1], transform="cl2", tol=1e-6, **choices):
     """The large way on the exact graph, and the estimator that took the small one."""
     small = LaplacianShot(transform=transform, tol=tol, **choices).fit(X, y)
     n_classes = len(small.classes_)
-    constants = small._constants(y, n_classes)
-    task = LargeTask(X, y, n_classes, transform, small.center_, constants, LargePlan(dense=dense))
+    constants = small._choices.constants(y, n_classes)
+    plan = LargePlan(dense=dense, most_entries=most_entries)
+    task = LargeTask(X, y, n_classes, transform, small.center_, constants, plan)
     return solve_large(task, tol=tol), small
 
 
@@ -87,21 +88,22 @@ def test_the_largest_entries_stand_for_all_of_them():
     assert np.abs(top.distributions - small.label_distributions_).sum(axis=1).mean() < 0.02
 
 
-def test_fewer_entries_lose_more_and_say_so(monkeypatch):
+def test_fewer_entries_lose_more_and_say_so():
     X, _, y = many_classes()
     lost = []
-    for entries in (2, 8, 60):
-        monkeypatch.setattr("laplacianshot.scale.plan.ENTRIES", (entries,))
-        lost.append(solved(X, y, dense=False)[0].dropped_mass)
+    for entries in (2, 8):
+        with pytest.warns(UserWarning, match=f"the {entries} largest entries.*more memory would keep more"):
+            lost.append(solved(X, y, dense=False, most_entries=entries)[0].dropped_mass)
+    lost.append(solved(X, y, dense=False)[0].dropped_mass)
     assert lost[0] > lost[1] > lost[2]
-    assert lost[2] < 1e-4
+    assert lost[2] < LOST_AT_FIRST
 
 
 def test_as_many_entries_are_kept_as_the_first_assignments_need():
     sure = np.eye(200, dtype=np.float32)[np.arange(50)]
     broad = np.full((50, 200), 1 / 200, dtype=np.float32)
     assert LargePlan().entries(sure) == ENTRIES[0]
-    assert LargePlan().entries(broad) == ENTRIES[-1]
+    assert LargePlan().entries(broad) == 200
     mixed = 0.9 * np.eye(200, dtype=np.float32)[np.arange(50)]
     mixed[:, 100:120] += 0.1 / 20
     chosen = LargePlan().entries(mixed)
@@ -109,6 +111,8 @@ def test_as_many_entries_are_kept_as_the_first_assignments_need():
     kept = np.sort(mixed, axis=1)[:, -chosen:].sum(axis=1)
     assert 1 - kept.mean() <= LOST_AT_FIRST
     assert LargePlan().entries(sure[:, :4]) == 4
+    with pytest.warns(UserWarning, match="the 32 largest entries .* leave out 84.0%"):
+        assert LargePlan(most_entries=32).entries(broad) == 32
 
 
 @pytest.mark.parametrize("dense", [True, False])

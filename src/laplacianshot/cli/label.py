@@ -53,6 +53,16 @@ class ExportFormat(StrEnum):
     label_studio = "label-studio"
 
 
+class GraphMethod(StrEnum):
+    """Ways to find neighbours."""
+
+    auto = "auto"
+    exact = "exact"
+    cells = "cells"
+    ivf = "ivf"
+    hnsw = "hnsw"
+
+
 _IN, _ASK = "Input", "What to find"
 
 
@@ -141,7 +151,11 @@ def label(
         Path | None,
         typer.Option(metavar="LOG", help="Take back what --apply did; alone.", rich_help_panel=options.OUTPUT),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors.")] = False,
+    graph: Annotated[
+        GraphMethod,
+        typer.Option(help="How neighbours are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
+    ] = GraphMethod.auto,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
@@ -176,6 +190,7 @@ def label(
                 suggest=suggest,
                 reject=reject,
                 relabel=relabel,
+                graph=graph.value,
                 threads=threads,
                 cache=not no_cache,
                 watch=watcher(bar),
@@ -183,7 +198,7 @@ def label(
     except KeyboardInterrupt:
         if no_cache:
             raise
-        print("interrupted: vectors made so far are kept; the same command goes on from there.", file=sys.stderr)
+        print("interrupted: what was finished is kept; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
     except (LabelingError, EncoderError, ModuleNotFoundError) as error:
         raise CommandError(str(error)) from error

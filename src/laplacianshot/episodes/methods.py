@@ -187,7 +187,7 @@ class LeakingRecipe(RunnableEstimator):
         k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
         k -= fitted.recipe == "reference"
         codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELLED)
-        nodes = transform_features(X, fitted._transform, fitted._center(X, codes, int(labels.max()) + 1))
+        nodes = transform_features(X, fitted._transform, fitted._choices.center(X, codes, int(labels.max()) + 1))
         sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for c in np.unique(labels[n_support:]):
             members = n_support + np.flatnonzero(labels[n_support:] == c)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
-import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -17,27 +14,18 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from laplacianshot.inference._attributes import GraphWhenAsked, HiddenParameter
 from laplacianshot.inference._input import DTYPES, check_size, checked_rows
-from laplacianshot.inference._types import Floats, Ints, Labels
-from laplacianshot.inference.affinity import check_affinity
+from laplacianshot.inference._types import Floats, Labels
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
-from laplacianshot.inference.center import blended_center, given_center
+from laplacianshot.inference.choices import BaseMean, Choices
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
-    LARGE_ASSIGNMENTS,
-    LARGE_ROWS,
+    APPROXIMATE,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
-    DefaultConstants,
+    TARGET_RECALL,
     RecipeName,
 )
-from laplacianshot.inference.solve import Fitted, Solution, Task, solve_default, solve_paper, solve_reference
-from laplacianshot.inference.transforms import Transform, transform_features, working_dtype
-from laplacianshot.inference.transforms import base_mean as mean_of_rows
-
-if TYPE_CHECKING:
-    from laplacianshot.scale.plan import LargePlan
-
-BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
+from laplacianshot.inference.transforms import Transform, transform_features
 
 
 class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -65,11 +53,12 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reference; the default recipe has its own way and takes no value.
     balanced : bool
         Default recipe only: the unlabelled rows are known to hold as many of each class.
-    graph : "auto", "exact" or scipy sparse matrix of shape (n, n)
+    graph : {"auto", "exact", "cells", "ivf", "hnsw"} or scipy sparse matrix of shape (n, n)
         Nearest neighbours, or affinities >= 0 between the rows of X. The default recipe and the paper take the
         symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
-        neighbours of large sets approximately (:mod:`laplacianshot.scale`), and says how well in ``graph_recall_``;
-        all others are exact.
+        neighbours of more than 50,000 rows approximately (:mod:`laplacianshot.scale`), and says how well in
+        ``graph_recall_``; all others are exact. ``"cells"``, and ``"ivf"`` and ``"hnsw"`` of faiss, are ways to find
+        them approximately in a set of any size.
     max_iter : int, optional
         Most updates. None: the recipe's own.
     tol : float
@@ -79,6 +68,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         too little. None: no limit.
     reduce : int, optional
         Default recipe on a large set only: seek neighbours among so many principal components of the rows.
+    target_recall : float
+        Share of the true neighbours that an approximate graph shall have.
+    random_state : int
+        Seed of the approximate graph, the only thing that is drawn.
 
     Attributes
     ----------
@@ -133,11 +126,13 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "rectify": ["boolean", None],
         "balanced": ["boolean"],
-        "graph": [StrOptions({"auto", "exact"}), "sparse matrix"],
+        "graph": [StrOptions({"auto", "exact", *APPROXIMATE}), "sparse matrix"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "memory": [Interval(Real, 0, None, closed="neither"), str, None],
         "reduce": [Interval(Integral, 1, None, closed="left"), None],
+        "target_recall": [Interval(Real, 0, 1, closed="right")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -155,6 +150,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = TOLERANCE,
         memory: int | float | str | None = None,
         reduce: int | None = None,
+        target_recall: float = TARGET_RECALL,
+        random_state: int = 0,
     ) -> None:
         self.recipe = recipe
         self.transform = transform
@@ -168,6 +165,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.memory = memory
         self.reduce = reduce
+        self.target_recall = target_recall
+        self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name, as given to the constructor."""
@@ -229,7 +228,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """``fit``, telling ``watch`` of its stages and keeping finished ones in ``checkpoint`` (large sets)."""
         self._validate_params()
-        self._check_choices()
+        choices = self._choices
+        choices.check()
         if y is None:
             raise ValueError(
                 "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
@@ -243,13 +243,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
                 "(-1, NaN, None and '' mean unlabelled.)"
             )
-        n_classes = len(encoded.classes)
-        plan = self._large_plan(features.shape, encoded.codes, n_classes, working_dtype(features).itemsize)
-        center = self._center(features, encoded.codes, n_classes)
-        if plan is None:
-            fitted = self._solve(features, center, encoded.codes, n_classes).of_all_rows(encoded.codes)
-        else:
-            fitted = self._solve_large(features, center, encoded.codes, n_classes, plan, watch, checkpoint)
+        center, fitted = choices.fit(features, encoded.codes, len(encoded.classes), watch=watch, checkpoint=checkpoint)
 
         validate_data(self, X, skip_check_array=True)
         self.center_ = center
@@ -296,90 +290,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen: Transform = self.__dict__["transform"]
         return chosen
 
-    def _check_choices(self) -> None:
-        """Refuse parameters that belong to another recipe: they would silently do nothing."""
-        if self.recipe == "default" and self.rectify is not None:
-            raise ValueError(
-                f"rectify={self.rectify!r} belongs to recipe='paper' and 'reference'; leave it None with 'default'."
-            )
-        if self.recipe != "default" and self.balanced:
-            raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={self.recipe!r}.")
-        if self.recipe != "default" and self.reduce is not None:
-            raise ValueError(f"reduce belongs to recipe='default'; leave it None with recipe={self.recipe!r}.")
-        if self._transform != "cl2" and self.base_mean is not None:
-            raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={self._transform!r}.")
-
-    def _center(self, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
-        if self._transform != "cl2":
-            return None
-        if self.base_mean is None and self.recipe == "default":
-            return blended_center(features, codes, n_classes, balanced=self.balanced)
-        if self.base_mean is None or isinstance(self.base_mean, str):
-            return mean_of_rows(features[codes >= 0] if self.base_mean == "support" else features)
-        return given_center(self.base_mean, features.shape[1])
-
-    def _solve(self, features: Floats, center: Floats | None, codes: Ints, n_classes: int) -> Solution:
-        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        order = np.concatenate([labelled, unlabelled])
-        nodes = transform_features(features, self._transform, center, rows=order)
-        graph = None
-        if sp.issparse(self.graph):
-            graph = check_affinity(self.graph, len(features), dtype=nodes.dtype)[order][:, order]
-        task = Task(nodes, codes[labelled], n_classes, graph)
-        limits: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
-        if self.recipe == "default":
-            origin = np.zeros(nodes.shape[1], nodes.dtype) if self._transform == "cl2" else task.support.mean(axis=0)
-            solution = solve_default(
-                task, origin, lam=self.lam, n_neighbors=self.n_neighbors, balanced=self.balanced, **limits
-            )
-            back = np.argsort(order)
-            return replace(solution, affinity=sp.csr_array(solution.affinity[back][:, back]))
-        solve = solve_paper if self.recipe == "paper" else solve_reference
-        return solve(
-            task,
-            lam=PUBLISHED_LAM if self.lam is None else self.lam,
-            n_neighbors=PUBLISHED_NEIGHBORS if self.n_neighbors is None else self.n_neighbors,
-            rectify=True if self.rectify is None else self.rectify,
-            **limits,
-        )
-
-    def _constants(self, codes: Ints, n_classes: int) -> DefaultConstants:
-        """Those of the default recipe for this task, with the user's choices."""
-        n_query = int(np.count_nonzero(codes < 0))
-        constants = DefaultConstants.for_task(len(codes) - n_query, n_query, n_classes, balanced=self.balanced)
-        return constants.with_choices(lam=self.lam, n_neighbors=self.n_neighbors, max_rounds=self.max_iter)
-
-    def _large_plan(self, shape: tuple[int, int], codes: Ints, n_classes: int, itemsize: int) -> LargePlan | None:
-        """How a task that is too large for the plain way is solved, None for others; MemoryError if none fits."""
-        n, n_query = len(codes), int(np.count_nonzero(codes < 0))
-        can_be_large = self.recipe == "default" and isinstance(self.graph, str) and self.graph == "auto"
-        large = can_be_large and (n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
-        if self.memory is None and not large:
-            return None
-        # Here, as small tasks need none of it.
-        from laplacianshot.scale.plan import plan_fit
-
-        k = self._constants(codes, n_classes).n_neighbors if self.recipe == "default" else PUBLISHED_NEIGHBORS
-        return plan_fit(
-            (n, n_query, n_classes, shape[1], k),
-            can_be_large=can_be_large,
-            memory=self.memory,
-            reduce=self.reduce,
-            itemsize=itemsize,
-        )
-
-    def _solve_large(
-        self,
-        features: Floats,
-        center: Floats | None,
-        codes: Ints,
-        n_classes: int,
-        plan: LargePlan,
-        watch: Callable[[str], Callable[[int, int], object]] | None,
-        checkpoint: Path | None,
-    ) -> Fitted:
-        from laplacianshot.scale.solve import LargeTask, solve_large
-
-        constants = self._constants(codes, n_classes)
-        task = LargeTask(features, codes, n_classes, self._transform, center, constants, plan)
-        return solve_large(task, tol=self.tol, watch=watch, checkpoint=checkpoint)
+    @property
+    def _choices(self) -> Choices:
+        return Choices(**self.get_params())

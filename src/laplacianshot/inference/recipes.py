@@ -28,6 +28,9 @@ TOLERANCE = 1e-6
 # which take 1 GB an array. Large tasks are solved by laplacianshot.scale.
 LARGE_ROWS = 50_000
 LARGE_ASSIGNMENTS = 2**28
+# Ways to find neighbours approximately, and the share of the true ones that they shall find.
+APPROXIMATE = ("cells", "ivf", "hnsw")
+TARGET_RECALL = 0.95
 
 # Temperature: tau times the squared distance of a typical pair of queries, and the least mean confidence of the nearest
 # prototype on a scale from chance (0) to certainty (1).

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.temperature import divergence
+from laplacianshot.labeling._class_rows import ClassRows, class_blocks
+from laplacianshot.scale import Rows
 
 # s(v) = sign(v) log(1 + |v|).
 COLUMNS = (
@@ -40,7 +41,6 @@ _MOST_ODDS = 40.0
 _LEAST_ASSIGNMENT = 1e-30
 _LEAST_SHARE = 1e-4
 _LEAST_ERROR = 1e-3
-_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,12 @@ class Margins:
         return cls(predicted, odds(assigned, predicted), odds(first, predicted), first.argmax(axis=1) == predicted)
 
     @classmethod
-    def of_queries(cls, rows: Floats, assignments: Floats, prototypes: Floats, tau: float) -> Margins:
+    def of_queries(
+        cls, rows: Floats | Rows, assignments: Floats | ClassRows, prototypes: Floats, tau: float
+    ) -> Margins:
         """From queries (N, D), their assignments (N, C), the first prototypes (C, D) and the temperature."""
         parts = []
-        for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+        for start, stop in class_blocks(len(rows), len(prototypes)):
             logits = np.log(np.maximum(assignments[start:stop], _LEAST_ASSIGNMENT))
             parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes) * -tau))
         return cls(

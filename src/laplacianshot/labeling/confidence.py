@@ -16,14 +16,18 @@ The labels themselves stay those of the fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.descent import Prior
 from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.labeling._checks import Checks, Fitted, draw_checks
+from laplacianshot.labeling._class_rows import ClassRows, later_rows
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
+from laplacianshot.labeling._sharing import shared_out, shared_out_dense, shared_out_sparse, sigmoid
 from laplacianshot.labeling.left_out import constants_of, left_out_first_logits, left_out_logits
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
@@ -48,11 +52,8 @@ SIMULATED_SHIFT = (-0.477, 0.845)
 # A label still speaks for its own row after it is left out, through rows further away: what that adds to z, times the
 # given rows of its class.
 ECHO = 2.5
-# Power of the assignments of the other classes.
-REST_POWER = 2 / 3
 
 _STEPS = 50
-_MOST_CONFIDENCE = 1 - 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,9 +62,9 @@ class Calibration:
 
     Attributes
     ----------
-    probabilities : float32 array of shape (n, C)
+    probabilities : float32 array or csr_array of shape (n, C)
         Probability of each class; for a given row what the graph says of it without its own label. The largest of an
-        unlabelled row is that of the label the fit gave it.
+        unlabelled row is that of the label the fit gave it. Sparse where the assignments are.
     shift : float
         b, what these data add to the log-odds that the rule for all data gives.
     n_checks : int
@@ -74,7 +75,7 @@ class Calibration:
         Share of the unlabelled rows whose label is expected to be right: their mean confidence; NaN without any.
     """
 
-    probabilities: Floats
+    probabilities: Any
     shift: float
     n_checks: int
     simulated: bool
@@ -103,17 +104,20 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     """
     if model.recipe != "default":
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
-    given = codes >= 0
+    given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     evidence = gather(model, codes, seed=seed)
     shift = shift_of(evidence.checks)
-    probabilities = np.empty((len(codes), len(model.classes_)), dtype=np.float32)
-    probabilities[~given] = _shared_out(model.label_distributions_[~given], evidence.query, shift)
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
-    probabilities[given] = _shared_out(np.exp(left_out), evidence.given, shift - echo)
-    sure = probabilities[~given].max(axis=1)
-    expected = float(sure.mean(dtype=np.float64)) if len(sure) else float("nan")
+    of_given = shared_out(np.exp(left_out), log_odds(evidence.given) + shift - echo)
+    z = log_odds(evidence.query) + shift
+    assignments = ClassRows(model.label_distributions_, queries)
+    if sp.issparse(model.label_distributions_):
+        sure, probabilities = shared_out_sparse(assignments, z, given, of_given)
+    else:
+        sure, probabilities = shared_out_dense(assignments, z, given, of_given)
+    expected = float(sure.mean()) if len(sure) else float("nan")
     return Calibration(probabilities, shift, len(evidence.checks), evidence.checks.simulated, expected)
 
 
@@ -141,7 +145,7 @@ def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
     """The evidence that :func:`calibrate` weighs."""
     given = codes >= 0
     labels, n_classes, rule = codes[given], len(model.classes_), model._rule
-    support, query = rule.points[: len(labels)], rule.points[len(labels) :]
+    support, query = rule.points[: len(labels)], later_rows(rule.points, len(labels))
     # As the estimator chooses it.
     origin = np.zeros_like(support[0]) if model._fitted_transform == "cl2" else support.mean(axis=0)
     first = Prior.of_support(support, labels, origin, n_classes, constants_of(model, codes)).means
@@ -153,9 +157,9 @@ def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
         task = TaskEvidence.of(of_given, shares, len(labels))
         none = task.columns(of_given)[:0]
         return Evidence(none, task.columns(of_given), logits, Checks(none, np.zeros(0), simulated=False))
-    assignments = model.label_distributions_[~given]
+    assignments = ClassRows(model.label_distributions_, np.flatnonzero(~given))
     of_query = Margins.of_queries(query, assignments, first, rule.tau)
-    task = TaskEvidence.of(of_query, assignments.mean(axis=0, dtype=np.float64), len(labels))
+    task = TaskEvidence.of(of_query, assignments.mean(), len(labels))
     fitted = Fitted(support, labels, query, of_query.predicted, origin, n_classes)
     checks = draw_checks(fitted, np.random.default_rng(seed))
     return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
@@ -183,7 +187,7 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
     """The b that maximises ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
     b = 0.0
     for _ in range(_STEPS):
-        p = _sigmoid(z + b)
+        p = sigmoid(z + b)
         step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
         b += min(max(step, -1.0), 1.0)
         if abs(step) < 1e-9:
@@ -191,7 +195,7 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
     return b
 
 
-def find_disputes(probabilities: Floats, codes: Ints) -> Ints:
+def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     """Given labels that the neighbours dispute: the class they prefer (n,), -1 elsewhere.
 
     A given label is disputed where another class has more than half of the probability that the graph gives the row
@@ -199,34 +203,19 @@ def find_disputes(probabilities: Floats, codes: Ints) -> Ints:
 
     Parameters
     ----------
-    probabilities : array of shape (n, C)
+    probabilities : array or csr_array of shape (n, C)
         Of :func:`calibrate`.
     codes : int array of shape (n,)
         Class number of each row, -1 for unlabelled ones.
     """
-    preferred = probabilities.argmax(axis=1)
-    given = codes >= 0
-    several = np.zeros(len(codes), dtype=bool)
-    several[given] = np.bincount(codes[given], minlength=probabilities.shape[1])[codes[given]] > 1
-    disputed = several & (preferred != codes) & (probabilities.max(axis=1, initial=0) > 0.5)
-    return np.where(disputed, preferred, -1)
-
-
-def _shared_out(assignments: Floats, columns: Floats, shift: Floats | float) -> Floats:
-    """Probabilities (m, C): that of the label, and the rest by the power of the other assignments."""
-    rows = np.arange(len(assignments))
-    label = assignments.argmax(axis=1)
-    others = np.maximum(assignments, np.finfo(np.float32).tiny) ** np.float32(REST_POWER)
-    others[rows, label] = 0
-    others /= others.sum(axis=1, keepdims=True)
-    # The label stays ahead of the next class, by a hair where it would not.
-    least = others.max(axis=1, initial=0)
-    sure = np.clip(_sigmoid(log_odds(columns) + shift), (least + 1e-6) / (1 + least), _MOST_CONFIDENCE)
-    others *= (1 - sure)[:, None]
-    others[rows, label] = sure
-    return others
-
-
-def _sigmoid(z: Floats) -> Floats:
-    p: Floats = 1 / (1 + np.exp(-z))
-    return p
+    given = np.flatnonzero(codes >= 0)
+    disputes = np.full(len(codes), -1)
+    labels = codes[given]
+    several = np.bincount(labels, minlength=probabilities.shape[1])[labels] > 1
+    of_given = ClassRows(probabilities, given)
+    for start, stop in of_given.blocks():
+        block, rows = of_given[start:stop], given[start:stop]
+        preferred = block.argmax(axis=1)
+        disputed = several[start:stop] & (preferred != codes[rows]) & (block.max(axis=1, initial=0) > 0.5)
+        disputes[rows[disputed]] = preferred[disputed]
+    return disputes

@@ -8,19 +8,24 @@ ones a person should label next.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.inference.recipes import LARGE_ROWS
 from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.labeling._class_rows import entries_at
 from laplacianshot.labeling.confidence import calibrate, find_disputes
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.rejection import rejected, strangeness
-from laplacianshot.labeling.suggestions import suggest, suggest_first
+from laplacianshot.labeling.rejection import how_strange, rejected
+from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
+from laplacianshot.scale import Rows, fit_large, scaled_affinity
+from laplacianshot.scale.solve import Watch
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,8 @@ class LabelOptions:
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
         Centre of the vectors; found from the vectors themselves if not given.
-    graph : csr_array of shape (n, n), optional
-        Affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them; neighbours are sought if not
-        given.
+    graph : str or csr_array of shape (n, n), optional
+        How neighbours are sought, or affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them.
     """
 
     balanced: bool = False
@@ -49,7 +53,7 @@ class LabelOptions:
     reject: float = 0.0
     relabel: bool = False
     base_mean: ArrayLike | None = None
-    graph: sp.csr_array | None = None
+    graph: Any = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
@@ -68,7 +72,7 @@ class VectorLabels:
 
     codes: Ints
     rejected: Ints
-    probabilities: Floats
+    probabilities: Any
     confidence: Floats
     suggestions: Ints
     disputes: Ints
@@ -77,7 +81,15 @@ class VectorLabels:
     shift: float = 0.0
 
 
-def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions | None = None) -> VectorLabels:
+def label_vectors(
+    X: Floats,
+    codes: Ints,
+    n_classes: int,
+    options: LabelOptions | None = None,
+    *,
+    watch: Watch | None = None,
+    checkpoint: Path | None = None,
+) -> VectorLabels:
     """Label every row from the few that have a label.
 
     Parameters
@@ -89,6 +101,10 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
         suggestions are made.
     n_classes : int
     options : LabelOptions, optional
+    watch : callable, optional
+        Told of the stages of a large set, as by :func:`~laplacianshot.scale.fit_large`.
+    checkpoint : Path, optional
+        Folder where finished stages of a large set are kept, and taken up again.
 
     Returns
     -------
@@ -97,30 +113,45 @@ def label_vectors(X: Floats, codes: Ints, n_classes: int, options: LabelOptions 
     options = LabelOptions() if options is None else options
     given = codes >= 0
     if not given.any():
-        return _first_look(X, n_classes, options)
+        return _first_look(X, n_classes, options, watch, checkpoint)
     graph = "auto" if options.graph is None else options.graph
-    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph).fit(X, codes)
+    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph)
+    fit_large(model, X, codes, watch=watch, checkpoint=checkpoint)
+    tell = watch if watch is not None and hasattr(model, "graph_report_") else None
+    if tell is not None:
+        tell("Confidence")
     calibration = calibrate(model, codes)
     probabilities = calibration.probabilities
-    found = np.where(given, codes, model.label_distributions_.argmax(axis=1))
+    # Classes are numbered, so that the label is the number.
+    found: Ints = model.transduction_.astype(np.int64)
     disputes = find_disputes(probabilities, codes)
-    confidence = probabilities[np.arange(len(X)), found].astype(np.float64)
+    confidence = entries_at(probabilities, np.arange(len(X)), found).astype(np.float64)
     confidence[given & (disputes < 0)] = 1.0
-    rows = transform_features(X, "cl2", model.center_)
-    strange = strangeness(rows, codes, model.prototypes_, model.affinity_)
+    strange = how_strange(probabilities, codes, model.affinity_)
     out = rejected(strange, codes, options.reject)
-    wanted = suggest(rows, probabilities, codes, options.suggest, affinity=model.affinity_)
+    if tell is not None and options.suggest:
+        tell("Suggestions")
+    # Of an unlabelled row only the largest probability matters, that of its label.
+    wanted = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     final = found.copy()
     final[out] = -1
     ranks = _ranks(wanted, len(X))
     return VectorLabels(final, out, probabilities, confidence, ranks, disputes, strange, model, calibration.shift)
 
 
-def _first_look(X: Floats, n_classes: int, options: LabelOptions) -> VectorLabels:
+def _first_look(
+    X: Floats, n_classes: int, options: LabelOptions, watch: Watch | None, checkpoint: Path | None
+) -> VectorLabels:
     """Without a label only suggestions can be made."""
     n = len(X)
     center = base_mean(X) if options.base_mean is None else given_center(options.base_mean, X.shape[1])
-    wanted = suggest_first(transform_features(X, "cl2", center), options.suggest)
+    if n > LARGE_ROWS:
+        rows = Rows.transformed(X, "cl2", center)
+        k = neighbors_to_cover(n, options.suggest)
+        affinity = scaled_affinity(rows, k, watch=watch, checkpoint=checkpoint)
+        wanted = suggest_first(None, options.suggest, affinity=affinity)
+    else:
+        wanted = suggest_first(transform_features(X, "cl2", center), options.suggest)
     nothing = np.full(n, -1)
     return VectorLabels(
         codes=nothing,

@@ -9,6 +9,7 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.labeling._class_rows import ClassRows, dense
 
 # Entries of the dense arrays that one block of given rows needs.
 _BLOCK_ENTRIES = 4_000_000
@@ -47,9 +48,10 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     rule, constants = model._rule, constants_of(model, codes)
     Y = model.label_distributions_
     lam, edge = constants.lam, constants.support_edge
-    queries = Y[codes < 0].sum(axis=0, dtype=np.float64)
+    queries = ClassRows(Y, np.flatnonzero(codes < 0))
+    masses = len(queries) * queries.mean()
     logits: Floats = -rule.tau * _distances_without(
-        rule.points[: len(given)], labels, rule.prototypes, constants, queries
+        rule.points[: len(given)], labels, rule.prototypes, constants, masses
     )
     logits += rule.bias
 
@@ -60,7 +62,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     for start, stop in _blocks(graph.indptr, len(model.classes_)):
         part = slice(graph.indptr[start], graph.indptr[stop])
         near, weight, row = graph.indices[part], graph.data[part].astype(np.float64), rows[part]
-        votes = Y[near].astype(np.float64)
+        votes = dense(Y[near]).astype(np.float64)
         # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbour.
         fade = np.exp(-lam * edge * weight * (codes[near] < 0))
         each = np.arange(len(near)), labels[row]

@@ -14,14 +14,14 @@ items that are thought to be of different classes conducts little.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._threads import row_blocks
+from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.affinity import normalize
-from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.labeling._spread_kernels import conduct, conduct_sparse, spread_rows
 from laplacianshot.labeling.errors import LabelingError
 
 # What an edge conducts between items of different classes, against one between items surely of the same.
@@ -30,16 +30,17 @@ LEAK = 0.1
 SPREAD = 0.9
 STEPS = 20
 
-# Edges whose probabilities are multiplied at a time.
-_BLOCK_EDGES = 8192
+# Rows of a task for a thread, and about how much work an edge is.
+_BLOCK_ROWS = 4096
+_EDGE_WORK = 20
 
 
-def how_strange(probabilities: Floats, codes: Ints, affinity: sp.csr_array) -> Floats:
+def how_strange(probabilities: Any, codes: Ints, affinity: sp.csr_array) -> Floats:
     """How little each item fits any class: larger is stranger.
 
     Parameters
     ----------
-    probabilities : array of shape (n, C)
+    probabilities : array or csr_array of shape (n, C)
         Of each class.
     codes : int array of shape (n,)
         Class of each labelled item, -1 for the others.
@@ -51,50 +52,44 @@ def how_strange(probabilities: Floats, codes: Ints, affinity: sp.csr_array) -> F
     float64 array of shape (n,)
         ``-log mass``; about 708 for items that no label reaches.
     """
-    V = _conductance(probabilities, affinity)
-    given = (codes >= 0).astype(np.float64)
-    mass = given
-    for _ in range(STEPS):
-        # Horner's rule for the sum of powers.
-        mass = given + SPREAD * (V @ mass)
+    given, nothing = (codes >= 0).astype(np.float64), np.zeros(len(codes))
+    with Workers(affinity.nnz * _EDGE_WORK) as workers:
+        edges = _conductances(workers, probabilities, affinity)
+        sums = _spread(workers, affinity, edges, np.ones(len(codes)), nothing, np.ones(len(codes)))
+        roots = np.divide(1.0, np.sqrt(sums), out=nothing, where=sums > 0)
+        mass: Floats = given
+        for _ in range(STEPS):
+            # Horner's rule for the sum of powers.
+            mass = _spread(workers, affinity, edges, SPREAD * roots, given, roots * mass)
     strange: Floats = -np.log(np.maximum((1 - SPREAD) * mass, np.finfo(np.float64).tiny))
     return strange
 
 
-def _conductance(probabilities: Floats, affinity: sp.csr_array) -> sp.csr_array:
-    """V (n, n): the affinity where probabilities agree, normalised."""
-    edges = sp.triu(affinity, k=1, format="coo")
-    agreement = np.empty(edges.nnz)
-    for start, stop in row_blocks(edges.nnz, _BLOCK_EDGES):
-        heads, tails = edges.row[start:stop], edges.col[start:stop]
-        agreement[start:stop] = np.einsum("ec,ec->e", probabilities[heads], probabilities[tails])
-    half = sp.csr_array((edges.data * (LEAK + agreement), (edges.row, edges.col)), shape=affinity.shape)
-    return normalize(sp.csr_array(half + half.T))
+def _conductances(workers: Workers, probabilities: Any, W: sp.csr_array) -> Floats:
+    """The affinity where probabilities agree, for each edge (nnz,)."""
+    edges: Floats = np.empty_like(W.data)
+    graph = (W.indptr, W.indices, W.data, LEAK, edges)
+
+    def fill(_: int, start: int, stop: int) -> None:
+        if sp.issparse(probabilities):
+            P = probabilities
+            conduct_sparse(P.indptr, P.indices, P.data, P.shape[1], *graph, start, stop)
+        else:
+            conduct(probabilities, *graph, start, stop)
+
+    workers.run(fill, row_blocks(W.shape[0], _BLOCK_ROWS))
+    return edges
 
 
-def strangeness(rows: Floats, codes: Ints, prototypes: Floats, affinity: sp.csr_array) -> Floats:
-    """The first version, by distances to prototypes: to be replaced by :func:`how_strange` where it is called.
+def _spread(workers: Workers, W: sp.csr_array, edges: Floats, scale: Floats, given: Floats, mass: Floats) -> Floats:
+    """``given + scale (E mass)`` with E (n, n) the edges."""
+    out = np.empty(len(mass))
 
-    Parameters
-    ----------
-    rows : array of shape (n, D)
-        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
-    codes : int array of shape (n,)
-        Class of each labelled item, -1 for the others.
-    prototypes : array of shape (C, D)
-        ``model.prototypes_``.
-    affinity : csr_array of shape (n, n)
-        ``model.affinity_``.
+    def step(_: int, start: int, stop: int) -> None:
+        spread_rows(W.indptr, W.indices, edges, scale, given, mass, out, start, stop)
 
-    Returns
-    -------
-    float64 array of shape (n,)
-    """
-    nearest: Floats = squared_distances(rows, prototypes).min(axis=1).astype(np.float64)
-    degrees = affinity.sum(axis=1)
-    around = np.divide(affinity @ nearest, degrees, out=nearest.copy(), where=degrees > 0)
-    strange: Floats = (nearest + around) / 2
-    return strange
+    workers.run(step, row_blocks(len(mass), _BLOCK_ROWS))
+    return out
 
 
 def rejected(strange: Floats, codes: Ints, rate: float) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ROWS
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
@@ -42,6 +43,7 @@ def label_source(
     reject: float = 0.0,
     relabel: bool = False,
     base_mean: ArrayLike | None = None,
+    graph: str = "auto",
     threads: int | None = None,
     cache: bool | str | PathLike[str] = True,
     watch: Watch | None = None,
@@ -72,10 +74,14 @@ def label_source(
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
         Centre of the vectors; found from them if not given.
+    graph : {"auto", "exact", "cells", "ivf", "hnsw"}
+        How neighbours are sought: exactly up to 50,000 items and approximately above, or in this way; see
+        :class:`~laplacianshot.LaplacianShot`.
     threads : int, optional
         All cores if not given.
     cache : bool or path
-        Keep vectors of pictures and texts, by content, in the user's cache folder, in no or in this folder.
+        Keep vectors of pictures and texts, and finished stages of large sets, by content, in the user's cache folder,
+        in no or in this folder.
     watch : callable, optional
         Told of the progress: called with the name of a stage, it gives what is called with ``(done, total)``.
 
@@ -98,7 +104,9 @@ def label_source(
     >>> label_source(folder / "vectors.npy", {"0": "left", "50": "right"})
     LabelResult(100 items, 2 classes: 2 given, 98 predicted)
     """
-    options = LabelOptions(balanced=balanced, suggest=suggest, reject=reject, relabel=relabel, base_mean=base_mean)
+    options = LabelOptions(
+        balanced=balanced, suggest=suggest, reject=reject, relabel=relabel, base_mean=base_mean, graph=graph
+    )
     clock = _Clock(watch)
     with clock.stage("Reading"):
         opened = (
@@ -125,7 +133,8 @@ def label_source(
         vectors = _vectors(opened, encoder, threads, cache, count)
     with clock.stage("Labels"):
         task = _Task.of(opened, given, vectors)
-        found = label_vectors(task.vectors, task.codes, len(task.classes), options)
+        folder, fault = _stage_folder(len(task.codes), graph, cache)
+        found = label_vectors(task.vectors, task.codes, len(task.classes), options, watch=watch, checkpoint=folder)
     settings = {
         "source": str(opened.path),
         "kind": opened.kind,
@@ -135,8 +144,28 @@ def label_source(
         "reject": reject,
         "relabel": relabel,
         "version": __version__,
+        **_graph_settings(found),
     }
-    return _result(task, found, tuple(clock.stages), settings)
+    result = _result(task, found, tuple(clock.stages), settings)
+    return replace(result, notes=(*result.notes, fault)) if fault else result
+
+
+def _graph_settings(found: VectorLabels) -> dict[str, Any]:
+    """How the neighbours of a large set were found."""
+    report = getattr(found.model, "graph_report_", None)
+    return {} if report is None else {"graph": report.method, "graph_recall": report.recall}
+
+
+def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tuple[Path | None, str]:
+    """Where finished stages of a large set are kept, and what is wrong with the wanted place."""
+    if cache is False or not (n > LARGE_ROWS or graph in APPROXIMATE):
+        return None, ""
+    if cache is not True:
+        return Path(cache) / "stages", ""
+    from laplacianshot.embedding.user_cache import user_cache
+
+    folder, fault = user_cache()
+    return folder / "stages", fault
 
 
 class _Clock:

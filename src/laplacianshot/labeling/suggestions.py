@@ -18,6 +18,8 @@ the best choice of as many items.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -72,12 +74,12 @@ def suggest(
     return _cover(_kernel(graph), need, free, wanted)
 
 
-def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
+def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
     """Items to label first when nothing is labelled yet: typical of many others and unlike one another.
 
     Parameters
     ----------
-    rows : array of shape (n, D)
+    rows : array of shape (n, D), or None with a graph
         Items as ``transform_features(X, "cl2", base_mean(X))``.
     n_suggestions : int
         How many; the number of classes, or a few times as many, is a good start.
@@ -89,7 +91,7 @@ def suggest_first(rows: Floats, n_suggestions: int, *, affinity: sp.csr_array | 
     int array of shape (min(n_suggestions, n),)
         Positions in ``rows``, the most useful first.
     """
-    n = len(rows)
+    n = affinity.shape[0] if rows is None and affinity is not None else 0 if rows is None else len(rows)
     wanted = min(n_suggestions, n)
     if wanted <= 0:
         return np.zeros(0, dtype=np.int64)
@@ -108,8 +110,13 @@ def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
     """W of the default recipe, were each suggestion of a class of its own; neighbours are searched exactly."""
     if rows is None:
         raise ValueError("rows are needed to seek neighbours in; give rows or affinity.")
-    k = round(max(0.0, len(rows) / n_suggestions - 1) ** 0.5)
-    return normalize(knn_affinity(rows, min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)))
+    return normalize(knn_affinity(rows, neighbors_to_cover(len(rows), n_suggestions)))
+
+
+def neighbors_to_cover(n: int, n_suggestions: int) -> int:
+    """Neighbours of an item, of n, where there is no graph yet: those of the default recipe within limits."""
+    k = round(math.sqrt(max(0.0, n / max(1, n_suggestions) - 1)))
+    return min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)
 
 
 def _kernel(affinity: sp.csr_array) -> sp.csr_array:

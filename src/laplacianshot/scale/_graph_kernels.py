@@ -104,3 +104,69 @@ def fill_union(
             indices[at] = j
             weights[at] = weight * scale[i] * scale[j]
             at += 1
+
+
+@kernel
+def reorder_rows(
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    nodes: Ints,
+    place: Ints,
+    new_indptr: Ints,
+    new_indices: Ints,
+    new_weights: Floats,
+    start: int,
+    stop: int,
+) -> None:
+    """Rows ``start..stop`` of the graph whose node ``place_i`` is row i, its columns ``nodes_j`` ascending."""
+    for i in range(start, stop):
+        first, last = indptr[place[i]], indptr[place[i] + 1]
+        columns = np.empty(last - first, dtype=new_indices.dtype)
+        for e in range(first, last):
+            columns[e - first] = nodes[indices[e]]
+        order = np.argsort(columns)
+        at = new_indptr[i]
+        for e in range(last - first):
+            new_indices[at + e] = columns[order[e]]
+            new_weights[at + e] = weights[first + order[e]]
+
+
+@kernel
+def turn_with_squares(lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats) -> None:
+    """As :func:`turn_lists`, the list of node i being ``lists[i]``, with the squared distances of its entries."""
+    for i in range(lists.shape[0]):
+        for e in range(lists.shape[1]):
+            j = lists[i, e]
+            if j >= 0:
+                sources[first[j]] = i
+                turned[first[j]] = squares[i, e]
+                first[j] += 1
+
+
+@kernel
+def take_sources(
+    lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int
+) -> None:
+    """Put into the lists ``start..stop``, nearest first, what is nearer than their last and has them in its own.
+
+    Those of node j are ``sources[first_j : first_{j+1}]``, at squared distances ``turned``. -1 is none, and comes last.
+    """
+    k = lists.shape[1]
+    seen = np.full(first.shape[0] - 1, -1, dtype=lists.dtype)
+    for j in range(start, stop):
+        row, square = lists[j], squares[j]
+        for e in range(k):
+            if row[e] >= 0:
+                seen[row[e]] = j
+        for s in range(first[j], first[j + 1]):
+            gap = turned[s]
+            if (row[k - 1] >= 0 and gap >= square[k - 1]) or seen[sources[s]] == j:
+                continue
+            at = k - 1
+            while at > 0 and (row[at - 1] < 0 or gap < square[at - 1]):
+                row[at] = row[at - 1]
+                square[at] = square[at - 1]
+                at -= 1
+            row[at] = sources[s]
+            square[at] = gap

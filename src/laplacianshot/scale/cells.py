@@ -18,12 +18,15 @@ from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
-from laplacianshot.scale.kmeans import nearest_centroids
+from laplacianshot.scale.exact import ELSEWHERE
+from laplacianshot.scale.kmeans import CentroidSearch, nearest_centroids
 from laplacianshot.scale.rows import Rows
 
 # Queries searched together, and rows of one product.
 QUERY_ROWS = 8192
 _PRODUCT_ROWS = 1024
+# Cells to be searched that are kept of every row, from one pass over the rows to the next.
+MOST_KEPT = 64
 # A cell of more than so many times the mean is cut, and only one part of it searched: its rows are all alike.
 _LARGEST_CELL = 16
 
@@ -64,10 +67,13 @@ class CellIndex:
         Returns
         -------
         CellIndex
-        int array of shape (n, n_probes)
-            The cells nearest to each row of the index, the nearest first: its own.
+        int array of shape (n, n_probes) or (n, 1)
+            The cells nearest to each row of the index, the nearest first: its own. That one alone where there are more
+            than MOST_KEPT of them, which would take more memory than anything else: they are found again in the search.
         """
-        probes = nearest_centroids(rows, centroids, n_probes, progress=progress)
+        n_probes = min(n_probes, len(centroids))
+        kept = n_probes if n_probes <= MOST_KEPT else 1
+        probes = nearest_centroids(rows, centroids, kept, progress=progress)
         n_cells = len(centroids)
         own = probes[:, 0]
         order = np.argsort(own, kind="stable")
@@ -79,7 +85,7 @@ class CellIndex:
         firsts = np.repeat(np.cumsum(counts) - counts, pieces)
         starts = firsts + within * np.repeat(counts, pieces) // np.repeat(pieces, pieces)
         starts = np.concatenate([starts, [len(rows)]])
-        return cls(rows.ordered(order), order, centroids, starts, parts, probes.shape[1]), probes[order]
+        return cls(rows.ordered(order), order, centroids, starts, parts, n_probes), probes[order]
 
     def neighbors(
         self,
@@ -98,10 +104,13 @@ class CellIndex:
         indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
         squares = np.empty((n, k if distances else 0), dtype=np.float32)
         tell = _Counter(n, progress)
+        nearest_of = CentroidSearch.of(self.centroids, self.n_probes)
+        kept = probes.shape[1] == self.n_probes
 
         def search(_: int, start: int, stop: int) -> None:
             queries = self.rows[start:stop]
-            part_of = self._parts_to_search(np.arange(start, stop), probes[start:stop])
+            cells = probes[start:stop] if kept else nearest_of(queries)
+            part_of = self._parts_to_search(np.arange(start, stop), cells)
             keys, ids = self._search(queries, part_of, k, start, indices.dtype)
             indices[start:stop] = ids
             if distances:
@@ -110,7 +119,7 @@ class CellIndex:
             tell.add(stop - start)
 
         with Workers(n * n) as workers:
-            workers.run(search, row_blocks(n, QUERY_ROWS))
+            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MOST_KEPT // max(MOST_KEPT, self.n_probes))))
         return Neighbors(indices, squares)
 
     def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
@@ -123,8 +132,7 @@ class CellIndex:
         def search(_: int, start: int, stop: int) -> None:
             queries = X[start:stop]
             part_of = self._parts_to_search(np.arange(start, stop), probes[start:stop])
-            # No point is any of these queries: the first of them has a number below all points.
-            keys, indices[start:stop] = self._search(queries, part_of, k, -(2**40), indices.dtype)
+            keys, indices[start:stop] = self._search(queries, part_of, k, ELSEWHERE, indices.dtype)
             halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
             np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
 

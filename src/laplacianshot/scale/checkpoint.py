@@ -6,21 +6,20 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from laplacianshot._files import put_file, remove_partial
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.scale.cells import CellIndex
-from laplacianshot.scale.neighbors import GraphReport, OrderedNeighbors
+from laplacianshot.scale.neighbors import GraphReport, OrderedNeighbors, Progress, search_neighbors
+from laplacianshot.scale.plan import GraphChoice
+from laplacianshot.scale.reduction import Reduction
 from laplacianshot.scale.rows import Rows
 
-if TYPE_CHECKING:
-    from laplacianshot.scale.plan import LargePlan
-
 # Raised by one whenever the same rows would give other neighbours than before.
-CODE_VERSION = 1
+CODE_VERSION = 2
 _BLOCK_ROWS = 16384
 _CELLS = ("centroids", "starts", "parts")
 
@@ -32,11 +31,11 @@ class GraphFolder:
     folder: Path
 
     @classmethod
-    def of(cls, checkpoint: Path, rows: Rows, n_neighbors: int, plan: LargePlan) -> GraphFolder:
+    def of(cls, checkpoint: Path, rows: Rows, n_neighbors: int, graph: GraphChoice) -> GraphFolder:
         """Named by the content of the rows and by everything that the neighbours depend on."""
         digest = hashlib.blake2b(digest_size=16)
         settings = [CODE_VERSION, rows.shape, str(rows.source.dtype), n_neighbors]
-        settings += [plan.target_recall, plan.seed, plan.reduce]
+        settings += [graph.method, graph.target_recall, graph.seed, graph.reduce]
         digest.update(json.dumps(settings).encode())
         for part in (rows.origin, rows.scale):
             digest.update(part.tobytes())
@@ -72,3 +71,46 @@ class GraphFolder:
 
     def _array(self, name: str) -> Any:
         return np.load(self.folder / f"{name}.npy", allow_pickle=False)
+
+
+def kept_neighbors(
+    rows: Rows,
+    n_neighbors: int,
+    graph: GraphChoice,
+    reduction: Reduction | None = None,
+    *,
+    memory: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
+) -> OrderedNeighbors:
+    """The nearest other rows of each row: from the folder ``checkpoint``, or sought and put there.
+
+    Parameters
+    ----------
+    rows : Rows of shape (n, D)
+    n_neighbors : int
+    graph : GraphChoice
+    reduction : Reduction, optional
+        What is searched in place of the rows.
+    memory : int, optional
+    progress : callable, optional
+    checkpoint : Path, optional
+    """
+    reduced = None if reduction is None else reduction.apply(rows)
+    kept = None if checkpoint is None else GraphFolder.of(checkpoint, rows, n_neighbors, graph)
+    found = None if kept is None else kept.load(rows if reduced is None else reduced)
+    if found is not None:
+        return found
+    found = search_neighbors(
+        rows,
+        n_neighbors,
+        target_recall=graph.target_recall,
+        method=graph.method,
+        seed=graph.seed,
+        memory=memory,
+        reduced=reduced,
+        progress=progress,
+    )
+    if kept is not None:
+        kept.save(found)
+    return found

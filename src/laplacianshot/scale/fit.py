@@ -1,13 +1,19 @@
-"""A fit that tells how far it is, and that goes on where it was stopped."""
+"""A fit, or a graph alone, that tells how far it is and goes on where it was stopped."""
 
 from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.scale.checkpoint import kept_neighbors
+from laplacianshot.scale.graph import node_graph
+from laplacianshot.scale.plan import GraphChoice
+from laplacianshot.scale.rows import Rows
 from laplacianshot.scale.solve import Watch
 
 
@@ -40,3 +46,17 @@ def fit_large(
         The estimator, fitted.
     """
     return estimator._fit(X, y, watch=watch, checkpoint=None if checkpoint is None else Path(checkpoint))
+
+
+def scaled_affinity(
+    rows: Rows, n_neighbors: int, *, watch: Watch | None = None, checkpoint: Path | None = None
+) -> sp.csr_array:
+    """The default recipe's graph ``D^-1/2 ((A + A^T)/2) D^-1/2`` of many rows (n, D), with k neighbours each: (n, n).
+
+    ``watch`` and ``checkpoint`` are those of :func:`fit_large`.
+    """
+    progress = None if watch is None else watch("Neighbours")
+    found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, checkpoint=checkpoint)
+    if watch is not None:
+        watch("Graph")
+    return node_graph(found.order, found.indices, np.ones(len(rows), dtype=bool)).affinity

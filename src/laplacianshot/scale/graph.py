@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.scale._graph_kernels import count_incoming, count_union, fill_union, rename_rows, turn_lists
+from laplacianshot.scale._graph_kernels import (
+    count_incoming,
+    count_union,
+    fill_union,
+    rename_rows,
+    reorder_rows,
+    turn_lists,
+)
 
 _BLOCK_ROWS = 8192
 
@@ -43,8 +50,15 @@ class NodeGraph:
     def affinity(self) -> sp.csr_array:
         """Over the rows of X in their own order. Takes as much memory again."""
         n = len(self.nodes)
-        rows = np.repeat(self.nodes, np.diff(self.indptr))
-        return sp.csr_array(sp.coo_array((self.weights, (rows, self.nodes[self.indices])), shape=(n, n)))
+        place = np.empty(n, dtype=np.int64)
+        place[self.nodes] = np.arange(n)
+        indptr = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.diff(self.indptr)[place], out=indptr[1:])
+        indices, weights = np.empty_like(self.indices), np.empty_like(self.weights)
+        old, new = (self.indptr, self.indices, self.weights, self.nodes, place), (indptr, indices, weights)
+        with Workers(len(weights)) as workers:
+            workers.run(lambda _, start, stop: reorder_rows(*old, *new, start, stop), row_blocks(n, _BLOCK_ROWS))
+        return sp.csr_array((weights, indices, indptr), shape=(n, n))
 
 
 def node_graph(order: Ints, lists: Ints, is_query: NDArray[np.bool_]) -> NodeGraph:

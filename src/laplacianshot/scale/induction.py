@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from laplacianshot.inference._softmax import softmax
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.neighbors import cross_neighbors
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.scale.cells import CellIndex
+from laplacianshot.scale.exact import nearest_rows
 from laplacianshot.scale.reduction import Reduction
 from laplacianshot.scale.rows import Rows
 
@@ -85,7 +85,7 @@ class LargeRule:
     def _near(self, rows: Floats) -> Ints:
         """Positions in X of the fitted rows nearest to each row, (m, k); -1 where fewer were seen."""
         if self.index is None:
-            return cross_neighbors(rows, self.all_rows[:], self.n_neighbors).indices
+            return nearest_rows(self.all_rows, rows, min(self.n_neighbors, len(self.all_rows))).indices
         rows = rows - self.offset if self.reduction is None else self.reduction(rows)
         found = self.index.neighbors_of(rows, self.n_neighbors).indices
         near: Ints = np.where(found < 0, -1, self.index.order[found])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.scale.exact import ELSEWHERE
 from laplacianshot.scale.rows import Rows
 
 # Sampled rows a centroid, and rounds of k-means over groups, inside groups and over all centroids.
@@ -51,28 +53,45 @@ def nearest_centroids(
     rows: Rows | Floats, centroids: Floats, n_nearest: int, *, progress: Callable[[int, int], object] | None = None
 ) -> Ints:
     """The nearest centroids of each row, (n, min(n_nearest, n_cells)), nearest first."""
-    n, k = len(rows), min(n_nearest, len(centroids))
-    halves = np.einsum("cd,cd->c", centroids, centroids) / 2
-    nearest = np.empty((n, k), dtype=np.int32)
-    columns = np.ascontiguousarray(centroids.T)
+    n, nearest_of = len(rows), CentroidSearch.of(centroids, n_nearest)
+    nearest = np.empty((n, nearest_of.count), dtype=np.int32)
 
-    def find(number: int, start: int, stop: int) -> None:
-        products = rows[start:stop] @ columns
-        if k == 1:
-            products -= halves
-            nearest[start:stop, 0] = products.argmax(axis=1)
-        else:
-            keys = np.full((stop - start, k), np.inf, dtype=np.float32)
-            ids = np.full((stop - start, k), -1, dtype=np.int32)
-            offer_cell(products, halves, np.arange(stop - start), 0, -(2**40), keys, ids)
-            sort_heaps(keys, ids)
-            nearest[start:stop] = ids
+    def find(_: int, start: int, stop: int) -> None:
+        nearest[start:stop] = nearest_of(rows[start:stop])
         if progress is not None:
             progress(stop, n)
 
     with Workers(n * centroids.size) as workers:
         workers.run(find, row_blocks(n, _BLOCK_ROWS))
     return nearest
+
+
+@dataclass(frozen=True, repr=False)
+class CentroidSearch:
+    """The ``count`` nearest of centroids, given as columns (D, n_cells) and halves of their squares (n_cells,)."""
+
+    columns: Floats
+    halves: Floats
+    count: int
+
+    @classmethod
+    def of(cls, centroids: Floats, count: int) -> CentroidSearch:
+        """Of centroids (n_cells, D), or of all of them if they are fewer."""
+        halves = np.einsum("cd,cd->c", centroids, centroids) / 2
+        return cls(np.ascontiguousarray(centroids.T), halves, min(count, len(centroids)))
+
+    def __call__(self, rows: Floats) -> Ints:
+        """Of each row (m, D): (m, count), nearest first."""
+        products = rows @ self.columns
+        if self.count == 1:
+            products -= self.halves
+            nearest: Ints = products.argmax(axis=1)[:, None]
+            return nearest
+        keys = np.full((len(rows), self.count), np.inf, dtype=np.float32)
+        ids = np.full((len(rows), self.count), -1, dtype=np.int32)
+        offer_cell(products, self.halves, np.arange(len(rows)), 0, ELSEWHERE, keys, ids)
+        sort_heaps(keys, ids)
+        return ids
 
 
 def _first_points(X: Floats, count: int, rng: np.random.Generator) -> Floats:

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from laplacianshot._extras import require
 from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
-from laplacianshot.inference.recipes import LARGE_ROWS
+from laplacianshot.inference.recipes import LARGE_ROWS, TARGET_RECALL
 from laplacianshot.scale.budget import MemoryPlan, parse_bytes
-from laplacianshot.scale.cells import QUERY_ROWS, CellIndex
-from laplacianshot.scale.kmeans import SAMPLE_ROWS, nearest_centroids, train_centroids
-from laplacianshot.scale.recall import ExactSample
+from laplacianshot.scale.cells import MOST_KEPT, QUERY_ROWS, CellIndex
+from laplacianshot.scale.completion import complete
+from laplacianshot.scale.exact import nearest_rows
+from laplacianshot.scale.kmeans import SAMPLE_ROWS, train_centroids
+from laplacianshot.scale.recall import ExactSample, choose_probes
 from laplacianshot.scale.rows import Rows
 
 Method: TypeAlias = Literal["auto", "exact", "cells", "ivf", "hnsw"]
+FAISS = ("ivf", "hnsw")
 # Called with (done, total) on the way.
 Progress: TypeAlias = Callable[[int, int], object]
 
-TARGET_RECALL = 0.95
 # Rows searched exactly to choose the parameters, and as many others to measure the recall of the result.
 SAMPLE = 512
-# Searching more than this share of all cells costs more than the exact search, which forms each product once for two.
-_LARGEST_SHARE = 0.35
+# Searching more than this share of all cells costs as much as the exact search; half of it where that is of few rows,
+# and forms each product once for two.
+_LARGEST_SHARE = 0.7
 # Cells are this many times the square root of the number of rows.
 _CELLS = 4
-# Probes that memory is planned for, and links of a row in HNSW.
-_USUAL_PROBES = 64
+# Links of a row in HNSW.
 _LINKS = 32
 _BLOCK_ROWS = 65536
 
@@ -48,7 +52,8 @@ class GraphReport:
     method : str
         ``exact``, ``cells``, ``ivf`` or ``hnsw``.
     parameters : mapping of str to number
-        What the method was run with.
+        What the method was run with. Where fewer dimensions were searched, ``reduced_to`` is how many and
+        ``reduced_recall`` the recall that an exact search among them would have: what is missing to 1 is their part.
     seconds : float
     """
 
@@ -80,7 +85,8 @@ def scaled_neighbors(
         Share of true neighbours that an approximate search shall find.
     method : {"auto", "exact", "cells", "ivf", "hnsw"}
         ``auto`` is ``exact`` up to 50,000 rows and ``cells`` above, or ``exact`` again where cells would not be
-        faster. ``ivf`` and ``hnsw`` are those of faiss (extra ``scale``); they hold a copy of the rows.
+        faster. ``ivf`` and ``hnsw`` are those of faiss (extra ``scale``), and hold a copy of the rows; where faiss is
+        not installed they warn, and the search is exact.
     seed : int
         The result depends on it and on nothing else: not on the number of threads.
     memory : int or str, optional
@@ -168,17 +174,19 @@ def search_neighbors(
         raise ValueError(f"target_recall must be above 0 and at most 1, got {target_recall!r}.")
     n, k = len(rows), min(n_neighbors, len(rows) - 1)
     searched = (rows if reduced is None else reduced).centered()
-    if k <= 0:
-        method = "exact"
     if method == "auto":
         method = "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
+    if k <= 0 or (method in FAISS and not _has_faiss(method)):
+        method = "exact"
     memory_plan(method, n, searched.shape[1], k, distances=distances).check(
         memory, advice="a smaller n_neighbors or reduce=d needs less"
     )
     search = {"exact": _exact, "cells": _by_cells}.get(method, _by_faiss)
     found = search(rows, searched, k, _Wish(method, target_recall, seed, memory, distances, progress))
-    report = replace(found.report, seconds=time.perf_counter() - start)
-    return replace(found, report=report)
+    report = found.report
+    if k > 0 and (report.method != "exact" or reduced is not None):
+        report = _measured(rows, reduced, found, seed)
+    return replace(found, report=replace(report, seconds=time.perf_counter() - start))
 
 
 @dataclass(frozen=True)
@@ -200,13 +208,16 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
     parts = {"neighbours": n * k * (8.0 if distances else 4.0)}
     if method == "cells":
         n_cells = _n_cells(n)
-        parts["cells"] = 2 * 4 * n * _USUAL_PROBES + 20 * n
+        parts["neighbours"] = n * k * 16.0
+        parts["cells"] = 2 * 4 * n * MOST_KEPT + 20 * n
         parts["sample"] = 3.0 * 4 * width * min(n, SAMPLE_ROWS * n_cells)
-        parts["blocks"] = threads * QUERY_ROWS * (4.0 * width + 8 * k + 16 * _USUAL_PROBES)
-    elif method == "exact":
+        parts["blocks"] = threads * QUERY_ROWS * (4.0 * width + 8 * k + 40 * MOST_KEPT)
+    elif method == "exact" and n <= LARGE_ROWS:
         parts["neighbours"] = n * (k + 6) * 8.0 + n * k * 12.0
         parts["rows"] = 2 * rows
         parts["blocks"] = 40e6
+    elif method == "exact":
+        parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
     else:
         parts["index"] = rows + (n * _LINKS * 8.0 if method == "hnsw" else 8.0 * n)
         parts["neighbours"] = n * (k + 1) * 24.0
@@ -219,12 +230,21 @@ def _n_cells(n: int) -> int:
 
 
 def _exact(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
-    found = nearest_neighbors(searched[:], k)
-    recall = 1.0
-    if searched.source is not rows.source and k > 0:
-        recall = _measured(rows, np.arange(len(rows)), found.indices, k, wish.seed)
-    report = GraphReport(recall, "exact")
-    return OrderedNeighbors(np.arange(len(rows)), found.indices, found.distances, report)
+    n = len(rows)
+    order, report = np.arange(n), GraphReport(1.0, "exact")
+    if n <= LARGE_ROWS:
+        found = nearest_neighbors(searched[:], k)
+        return OrderedNeighbors(order, found.indices, found.distances, report)
+    indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
+    distances = np.empty((n, k if wish.distances else 0), dtype=np.float32)
+    for start, stop in row_blocks(n, QUERY_ROWS):
+        found = nearest_rows(searched, searched[start:stop], k, first_row=start)
+        indices[start:stop] = found.indices
+        if wish.distances:
+            distances[start:stop] = found.distances
+        if wish.progress is not None:
+            wish.progress(stop, n)
+    return OrderedNeighbors(order, indices, distances, report)
 
 
 def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
@@ -232,36 +252,16 @@ def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
     centroids = train_centroids(searched, _n_cells(n), wish.seed)
     sample = ExactSample.search(rows, _sampled(n, wish.seed, 0), k)
     n_probes = choose_probes(searched, centroids, sample, wish.target_recall)
-    plan = memory_plan("exact", n, searched.shape[1], k)
-    if n_probes > _LARGEST_SHARE * len(centroids) and (wish.memory is None or plan.total <= wish.memory):
+    plan = memory_plan("exact", n, searched.shape[1], k, distances=wish.distances)
+    most = _LARGEST_SHARE * len(centroids) / (2 if n <= LARGE_ROWS else 1)
+    if n_probes > most and (wish.memory is None or plan.total <= wish.memory):
         return _exact(rows, searched, k, wish)
     index, probes = CellIndex.build(searched, centroids, n_probes)
-    found = index.neighbors(k, probes, distances=wish.distances, progress=wish.progress)
-    del probes
-    recall = _measured(rows, index.order, found.indices, k, wish.seed)
-    parameters = {"cells": len(centroids), "probes": n_probes, "seed": wish.seed}
-    if searched.source is not rows.source:
-        parameters["reduced_to"] = searched.shape[1]
-    report = GraphReport(recall, "cells", parameters)
-    return OrderedNeighbors(index.order, found.indices, found.distances, report, index)
-
-
-def choose_probes(rows: Rows, centroids: Floats, sample: ExactSample, target_recall: float) -> int:
-    """Fewest cells to search for the target: the sample's mean recall, less twice its standard error, reaches it.
-
-    A true neighbour is found if its cell is among the nearest ones of the row: no search is needed to know that.
-    """
-    m, k = sample.neighbors.shape
-    n_cells = len(centroids)
-    nearest = nearest_centroids(rows.take(sample.rows), centroids, n_cells)
-    rank = np.empty_like(nearest)
-    rank[np.arange(m)[:, None], nearest] = np.arange(n_cells, dtype=nearest.dtype)
-    cells = nearest_centroids(rows.ordered(sample.neighbors.ravel()), centroids, 1).reshape(m, k)
-    ranks = rank[np.arange(m)[:, None], cells]
-    counts = np.bincount((ranks + n_cells * np.arange(m)[:, None]).ravel(), minlength=m * n_cells)
-    shares = counts.reshape(m, n_cells).cumsum(axis=1) / k
-    sure = shares.mean(axis=0) - 2 * shares.std(axis=0) / m**0.5
-    return int(np.argmax(sure >= min(target_recall, sure[-1]))) + 1
+    found = index.neighbors(k, probes, progress=wish.progress)
+    complete(found)
+    distances = found.distances if wish.distances else np.empty((n, 0), np.float32)
+    report = GraphReport(np.nan, "cells", {"cells": len(centroids), "probes": n_probes, "seed": wish.seed})
+    return OrderedNeighbors(index.order, found.indices, distances, report, index)
 
 
 def _by_faiss(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
@@ -270,9 +270,17 @@ def _by_faiss(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
 
     sample = ExactSample.search(rows, _sampled(len(rows), wish.seed, 0), k)
     found, parameters = search_faiss(wish.method, searched, k, sample, wish.target_recall, wish.seed)
-    recall = _measured(rows, np.arange(len(rows)), found.indices, k, wish.seed)
-    report = GraphReport(recall, wish.method, parameters)
+    report = GraphReport(np.nan, wish.method, parameters)
     return OrderedNeighbors(np.arange(len(rows)), found.indices, found.distances, report)
+
+
+def _has_faiss(method: str) -> bool:
+    try:
+        require("faiss", "scale")
+    except ModuleNotFoundError as error:
+        warnings.warn(f"graph {method!r}: {error}. Neighbours are sought exactly instead.", stacklevel=3)
+        return False
+    return True
 
 
 def _sampled(n: int, seed: int, number: int) -> Ints:
@@ -281,10 +289,17 @@ def _sampled(n: int, seed: int, number: int) -> Ints:
     return np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
 
 
-def _measured(rows: Rows, order: Ints, indices: Ints, k: int, seed: int) -> float:
-    """Recall of ``indices`` (n, k), of and among the rows in another ``order``, on rows that chose nothing."""
-    sample = ExactSample.search(rows, _sampled(len(rows), seed, 1), k)
+def _measured(rows: Rows, reduced: Rows | None, found: OrderedNeighbors, seed: int) -> GraphReport:
+    """The report with the recall of what was found, on rows that chose nothing."""
+    indices, order = found.indices, found.order
+    sample = ExactSample.search(rows, _sampled(len(rows), seed, 1), indices.shape[1])
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     ids = indices[place[sample.rows]]
-    return float(sample.shares_found(rows, np.where(ids < 0, -1, order[ids])).mean())
+    recall = float(sample.shares_found(rows, np.where(ids < 0, -1, order[ids])).mean())
+    parameters = dict(found.report.parameters)
+    if reduced is not None:
+        best = ExactSample.search(reduced, sample.rows, indices.shape[1]).neighbors
+        parameters["reduced_to"] = reduced.shape[1]
+        parameters["reduced_recall"] = float(sample.shares_found(rows, best).mean())
+    return replace(found.report, recall=recall, parameters=parameters)

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.scale.exact import nearest_rows
+from laplacianshot.scale.kmeans import nearest_centroids
 from laplacianshot.scale.rows import Rows
 
-_POINT_ROWS = 1024
-_QUERY_ROWS = 256
 # Two squared distances of rows of length one that differ by less are equal as far as float32 products can tell.
 _EQUAL = 1e-5
 
@@ -38,36 +36,14 @@ class ExactSample:
     @classmethod
     def search(cls, rows: Rows, sample: Ints, n_neighbors: int) -> ExactSample:
         """Search all rows for the neighbours of those at the positions ``sample`` (m,)."""
-        queries = rows.take(sample)
         k = min(n_neighbors, len(rows) - 1)
         # One more: each row finds itself.
-        keys = np.full((len(sample), k + 1), np.inf, dtype=np.float32)
-        ids = np.full((len(sample), k + 1), -1, dtype=np.int64)
-        with Workers(len(sample) * rows.size) as workers:
-            for first in range(0, len(rows), _POINT_ROWS * workers.threads):
-                last = min(first + _POINT_ROWS * workers.threads, len(rows))
-                points = np.empty((last - first, rows.shape[1]), dtype=np.float32)
-
-                def form(_: int, start: int, stop: int, points: Floats = points, first: int = first) -> None:
-                    points[start:stop] = rows[first + start : first + stop]
-
-                workers.run(form, workers.share(last - first))
-                halves = np.einsum("nd,nd->n", points, points) / 2
-
-                def offer(
-                    _: int, start: int, stop: int, points: Floats = points, halves: Floats = halves, first: int = first
-                ) -> None:
-                    own = slice(start, stop)
-                    some = np.arange(stop - start)
-                    offer_cell(queries[own] @ points.T, halves, some, first, -(2**40), keys[own], ids[own])
-
-                workers.run(offer, row_blocks(len(sample), _QUERY_ROWS))
-        sort_heaps(keys, ids)
+        found = nearest_rows(rows, rows.take(sample), k + 1)
         # Where duplicates push a row out of its own list, the last of them makes room instead.
-        itself = ids == sample[:, None]
+        itself = found.indices == sample[:, None]
         itself[~itself.any(axis=1), -1] = True
-        others = ids[~itself].reshape(len(sample), k)
-        squares = (2 * keys[~itself]).reshape(len(sample), k) + np.einsum("nd,nd->n", queries, queries)[:, None]
+        others = found.indices[~itself].reshape(len(sample), k)
+        squares = found.distances[~itself].reshape(len(sample), k)
         return cls(sample, others, squares[:, -1] if k else np.zeros(len(sample), np.float32))
 
     def shares_found(self, rows: Rows, found: Ints) -> Floats:
@@ -84,3 +60,21 @@ class ExactSample:
             near = squares <= self.reach[i] + _EQUAL * (1 + self.reach[i])
             shares[i] = near.sum() / k if k else 1.0
         return shares
+
+
+def choose_probes(rows: Rows, centroids: Floats, sample: ExactSample, target_recall: float) -> int:
+    """Fewest cells to search for the target: the sample's mean recall, less twice its standard error, reaches it.
+
+    A true neighbour is found if its cell is among the nearest ones of the row: no search is needed to know that.
+    """
+    m, k = sample.neighbors.shape
+    n_cells = len(centroids)
+    nearest = nearest_centroids(rows.take(sample.rows), centroids, n_cells)
+    rank = np.empty_like(nearest)
+    rank[np.arange(m)[:, None], nearest] = np.arange(n_cells, dtype=nearest.dtype)
+    cells = nearest_centroids(rows.ordered(sample.neighbors.ravel()), centroids, 1).reshape(m, k)
+    ranks = rank[np.arange(m)[:, None], cells]
+    counts = np.bincount((ranks + n_cells * np.arange(m)[:, None]).ravel(), minlength=m * n_cells)
+    shares = counts.reshape(m, n_cells).cumsum(axis=1) / k
+    sure = shares.mean(axis=0) - 2 * shares.std(axis=0) / m**0.5
+    return int(np.argmax(sure >= min(target_recall, sure[-1]))) + 1

@@ -1,12 +1,15 @@
 """The assignments of a large set: rows of features formed block by block, all C entries of a row kept or its top r.
 
+A set may be one of several parts: the assignments then have some rows more, the *halo*, of queries that belong to other
+parts and are neighbours of this one's. They are received, not updated.
+
 Both classes are :class:`~laplacianshot.inference.descent.Rounds`. ``Y`` is over the queries in the order of a
 :class:`~laplacianshot.scale.graph.NodeGraph`, whose neighbours are near one another in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +19,7 @@ from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.descent import Sums, log_share
 from laplacianshot.scale._round_kernels import (
-    add_certain_features,
+    add_few_features,
     add_top_features,
     dense_rows,
     first_top_rows,
@@ -29,6 +32,10 @@ from laplacianshot.scale.rows import Rows
 VISIT_ROWS = 1536
 MOST_BLOCKS = 32
 _BLOCK_ROWS = 1024
+# Entries of a row that are kept apart from the others, at most, and classes for each: to read them alone is worth it
+# where there are many others.
+FEW = 8
+_CLASSES_FOR_ONE = 64
 
 _single = np.float32
 
@@ -98,6 +105,10 @@ class BlockRounds:
         self._swap()
         self._gather()
 
+    def class_sums(self) -> tuple[Floats, Floats]:
+        """``sum_q y_q`` (C,) and ``Y^T Q`` (C, D) of what the last visit made."""
+        return self._shares.sum(axis=0), self._features.sum(axis=0, dtype=np.float64)
+
     def _start(self, prototypes: Floats) -> None:
         """``Y = softmax(-tau a)`` at the first prototypes."""
         tau = self._queries.tau
@@ -115,8 +126,8 @@ class BlockRounds:
         self._gather()
 
     def _gather(self) -> None:
-        self.share: Floats = self._shares.sum(axis=0) / len(self._queries.rows)
-        self.class_features: Floats = self._features.sum(axis=0, dtype=np.float64)
+        shares, self.class_features = self.class_sums()
+        self.share: Floats = shares / max(1, len(self._queries.rows))
 
     def _visit(self, update: Callable[[int, int, int, Floats], None]) -> None:
         """Update every block, then sum its queries by the class they are assigned to."""
@@ -132,7 +143,7 @@ class BlockRounds:
                 self._add_rows(rows, self._features[number], self._shares[number], first, last)
 
         self._workers.run(visit, self._blocks)
-        self.dropped.append(float(self._sums[:, 2].sum()) / len(self._queries.rows))
+        self.dropped.append(float(self._sums[:, 2].sum()) / max(1, len(self._queries.rows)))
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
         raise NotImplementedError
@@ -150,21 +161,55 @@ class BlockRounds:
 class DenseRounds(BlockRounds):
     """All C entries of every row: three arrays (N, C)."""
 
-    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats) -> None:
+    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, *, halo: int = 0) -> None:
         super().__init__(workers, queries, len(prototypes))
-        shape = (len(queries.rows), len(prototypes))
-        self.current, self._updated, self._logs = (np.empty(shape, np.float32) for _ in range(3))
-        # Rows that are certain of a class, most of them after some rounds, are read and added up by that class alone.
-        self._certain, self._new_certain = (np.full(len(queries.rows), -1, np.int32) for _ in range(2))
+        n, n_classes = len(queries.rows), len(prototypes)
+        self.current, self._updated = (np.zeros((n + halo, n_classes), np.float32) for _ in range(2))
+        self._logs = np.empty((n, n_classes), np.float32)
+        # Rows of few entries, most of them after some rounds, are read and added up by those alone.
+        room = min(FEW, max(1, n_classes // _CLASSES_FOR_ONE))
+        self._few, self._new_few = (np.zeros((n + halo, 2 * room), np.float32) for _ in range(2))
+        self._counts, self._new_counts = (np.full(n + halo, -1, np.int8) for _ in range(2))
         self._start(prototypes)
 
     def assignments(self) -> Floats:
         """The current ones, (N, C); nothing else can be done afterwards."""
-        del self._updated, self._logs
-        return self.current
+        del self._updated, self._logs, self._few, self._new_few
+        return self.current[: len(self._queries.rows)]
+
+    def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
+        """What other parts need of these rows: counts, the few entries of those that have few, all of the others.
+
+        They are the current ones, or those of the last step before it is accepted.
+        """
+        if accepted:
+            kept, few, counts = self.current, self._few, self._counts[rows]
+        else:
+            kept, few, counts = self._updated, self._new_few, self._new_counts[rows]
+        return counts.astype(np.int8), few[rows][_used(counts, few.shape[1])], kept[rows[counts < 0]]
+
+    def receive(self, first: int, counts: Ints, few: Floats, broad: Floats) -> None:
+        """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
+        at = len(self._queries.rows) + first
+        here = slice(at, at + len(counts))
+        self._counts[here] = counts
+        self._few[here][_used(counts, self._few.shape[1])] = few
+        self.current[here][counts < 0] = broad
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on, when the last one has been accepted."""
+        n = len(self._queries.rows)
+        return {"current": self.current[:n], "logs": self._logs, "few": self._few[:n], "counts": self._counts[:n]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """What :meth:`state` gave."""
+        n = len(self._queries.rows)
+        self.current[:n], self._logs[:] = state["current"], state["logs"]
+        self._few[:n], self._counts[:n] = state["few"], state["counts"]
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        state = (self._logs, self.current, self._certain, self._updated, self._new_certain)
+        now, new = (self._few, self._counts), (self._new_few, self._new_counts)
+        state = (self._logs, self.current, *now, self._updated, *new)
         everything = (products, *arguments, *state, sums, start, stop)
         dense_rows(*everything)
 
@@ -176,16 +221,17 @@ class DenseRounds(BlockRounds):
         np.subtract(logits, np.log(totals), out=self._logs[start:stop])
 
     def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        assignments, certain = self._updated[start:stop], self._new_certain
-        if add_certain_features(certain, rows, features, share, start, stop):
-            soft = np.flatnonzero(certain[start:stop] < 0)
-            assignments, rows = assignments[soft], rows[soft]
+        assignments, counts = self._updated[start:stop], self._new_counts
+        if add_few_features(self._new_few, counts, rows, features, share, start, stop):
+            broad = np.flatnonzero(counts[start:stop] < 0)
+            assignments, rows = assignments[broad], rows[broad]
         features += assignments.T @ rows
         share += np.ones(len(rows), np.float32) @ assignments
 
     def _swap(self) -> None:
         self.current, self._updated = self._updated, self.current
-        self._certain, self._new_certain = self._new_certain, self._certain
+        self._few, self._new_few = self._new_few, self._few
+        self._counts, self._new_counts = self._new_counts, self._counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,15 +252,44 @@ class TopEntries:
 class TopRounds(BlockRounds):
     """Only the r largest entries of every row, brought to sum one."""
 
-    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, r: int) -> None:
+    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, r: int, *, halo: int = 0) -> None:
         super().__init__(workers, queries, len(prototypes))
-        self._current, self._updated = (TopEntries.empty(len(queries.rows), r, len(prototypes)) for _ in range(2))
+        size = (len(queries.rows) + halo, r, len(prototypes))
+        self._current, self._updated = (TopEntries.empty(*size) for _ in range(2))
         self._start(prototypes)
 
     def assignments(self) -> TopEntries:
         """The current ones; nothing else can be done afterwards."""
         del self._updated
-        return self._current
+        n = len(self._queries.rows)
+        return TopEntries(self._current.classes[:n], self._current.logs[:n], self._current.values[:n])
+
+    def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
+        """What other parts need of these rows, as far as any of them has entries: classes and values.
+
+        They are the current ones, or those of the last step before it is accepted.
+        """
+        kept = self._current if accepted else self._updated
+        values = kept.values[rows]
+        width = int(np.count_nonzero(values, axis=1).max(initial=0))
+        return kept.classes[rows, :width], values[:, :width]
+
+    def receive(self, first: int, classes: Ints, values: Floats) -> None:
+        """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
+        at, width = len(self._queries.rows) + first, values.shape[1]
+        here = slice(at, at + len(values))
+        self._current.classes[here, :width], self._current.values[here, :width] = classes, values
+        self._current.values[here, width:] = 0
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on, when the last one has been accepted."""
+        n, now = len(self._queries.rows), self._current
+        return {"classes": now.classes[:n], "logs": now.logs[:n], "values": now.values[:n]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """What :meth:`state` gave."""
+        n, now = len(self._queries.rows), self._current
+        now.classes[:n], now.logs[:n], now.values[:n] = state["classes"], state["logs"], state["values"]
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
         now, new = self._current, self._updated
@@ -232,6 +307,11 @@ class TopRounds(BlockRounds):
 
     def _swap(self) -> None:
         self._current, self._updated = self._updated, self._current
+
+
+def _used(counts: Ints, width: int) -> Any:
+    """Which of the few entries (m, 2 r) of rows with ``counts`` (m,) of them hold anything."""
+    return np.arange(width) < 2 * counts[:, None]
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

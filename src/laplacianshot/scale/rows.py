@@ -84,8 +84,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.order)
 
-    def __getitem__(self, rows: slice) -> Floats:
-        """Consecutive rows (m, D)."""
+    def __getitem__(self, rows: slice | Ints) -> Floats:
+        """Rows (m, D), consecutive or by their positions."""
         return self.formed(rows)
 
     def take(self, rows: Ints) -> Floats:

@@ -19,11 +19,10 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solve import Fitted
 from laplacianshot.inference.temperature import choose_tau
 from laplacianshot.inference.transforms import Transform
-from laplacianshot.scale.checkpoint import GraphFolder
+from laplacianshot.scale.checkpoint import kept_neighbors
 from laplacianshot.scale.graph import NodeGraph, node_graph
 from laplacianshot.scale.induction import LargeRule
-from laplacianshot.scale.neighbors import OrderedNeighbors, search_neighbors
-from laplacianshot.scale.plan import LargePlan, first_look
+from laplacianshot.scale.plan import LargePlan, looked_queries
 from laplacianshot.scale.reduction import Reduction
 from laplacianshot.scale.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.scale.rows import Rows
@@ -74,8 +73,17 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     """
     stages = (lambda name: None) if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
-    reduction = None if task.plan.reduce is None else Reduction.of(rows, task.plan.reduce)
-    found = _neighbors(task, rows, reduction, stages("Neighbours"), checkpoint)
+    reduce = task.plan.graph.reduce
+    reduction = None if reduce is None else Reduction.of(rows, reduce)
+    found = kept_neighbors(
+        rows,
+        task.constants.n_neighbors,
+        task.plan.graph,
+        reduction,
+        memory=task.plan.memory,
+        progress=stages("Neighbours"),
+        checkpoint=checkpoint,
+    )
     stages("Graph")
     graph = node_graph(found.order, found.indices, task.codes < 0)
     report, index = found.report, found.index
@@ -114,33 +122,6 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     )
 
 
-def _neighbors(
-    task: LargeTask,
-    rows: Rows,
-    reduction: Reduction | None,
-    progress: Callable[[int, int], object] | None,
-    checkpoint: Path | None,
-) -> OrderedNeighbors:
-    plan, k = task.plan, task.constants.n_neighbors
-    reduced = None if reduction is None else reduction.apply(rows)
-    kept = None if checkpoint is None else GraphFolder.of(checkpoint, rows, k, plan)
-    found = None if kept is None else kept.load(rows if reduced is None else reduced)
-    if found is not None:
-        return found
-    found = search_neighbors(
-        rows,
-        k,
-        target_recall=plan.target_recall,
-        seed=plan.seed,
-        memory=plan.memory,
-        reduced=reduced,
-        progress=progress,
-    )
-    if kept is not None:
-        kept.save(found)
-    return found
-
-
 @dataclass(frozen=True, repr=False)
 class _Rounded:
     distributions: Any
@@ -167,8 +148,10 @@ def _rounds(
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(np.float32)
     n = len(queries)
-    square_sum, spread = _moments(queries)
-    tau, entries = _first_look(task, queries, prototypes, spread)
+    sums, square_sum = moments(queries)
+    looked_at = near.ordered(looked_queries(np.flatnonzero(task.codes < 0), n_classes))
+    spread = mean_spread(sums, square_sum, n)
+    tau, entries = first_look(looked_at[:], prototypes, spread, constants, task.plan)
     fixed = Queries(queries, graph, labels, constants.support_edge, tau, square_sum)
     with Workers(n * n_classes * 10) as workers:
         rounds: DenseRounds | TopRounds
@@ -192,19 +175,18 @@ def _rounds(
     )
 
 
-def _first_look(task: LargeTask, queries: Rows, prototypes: Floats, spread: float) -> tuple[float, int | None]:
-    """The temperature, and how many entries of an assignment to keep (None: all), from some of the queries."""
-    n = len(queries)
-    # Evenly spaced among all of them.
-    look = queries.ordered(np.arange(0, n, -(-n // first_look(n, task.n_classes))))
-    unary = squared_distances(look[:], prototypes)
-    tau = choose_tau(unary, spread, task.constants.pair_spread)
+def first_look(
+    rows: Floats, prototypes: Floats, spread: float, constants: DefaultConstants, plan: LargePlan
+) -> tuple[float, int | None]:
+    """The temperature, and how many entries of an assignment to keep (None: all), from some transformed queries."""
+    unary = squared_distances(rows, prototypes)
+    tau = choose_tau(unary, spread, constants.pair_spread)
     unary *= np.float32(-tau)
-    return tau, None if task.plan.dense else task.plan.entries(softmax(unary))
+    return tau, None if plan.dense else plan.entries(softmax(unary))
 
 
-def _moments(rows: Rows) -> tuple[float, float]:
-    """``sum_q |x_q|^2``, and the mean of ``|x_q - x_p|^2`` over pairs of different rows."""
+def moments(rows: Rows) -> tuple[Floats, float]:
+    """``sum_q x_q`` (D,) and ``sum_q |x_q|^2``."""
     n, width = rows.shape
     blocks = row_blocks(n, _BLOCK_ROWS)
     sums, squares = np.zeros((len(blocks), width)), np.zeros(len(blocks))
@@ -216,8 +198,13 @@ def _moments(rows: Rows) -> tuple[float, float]:
 
     with Workers(rows.size) as workers:
         workers.run(add, blocks)
-    total, mean = float(squares.sum()), sums.sum(axis=0) / n
-    return total, max(0.0, 2 * (total - n * float(mean @ mean)) / (n - 1))
+    return sums.sum(axis=0), float(squares.sum())
+
+
+def mean_spread(sums: Floats, square_sum: float, n: int) -> float:
+    """The mean of ``|x_q - x_p|^2`` over pairs of different rows of n, from their :func:`moments`."""
+    mean = sums / n
+    return max(0.0, 2 * (square_sum - n * float(mean @ mean)) / (n - 1))
 
 
 def _of_all_rows(assignments: Floats | TopEntries, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:

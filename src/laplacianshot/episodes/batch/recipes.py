@@ -61,7 +61,7 @@ class BatchedRecipe:
 
     def __init__(self, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
         estimator._validate_params()
-        estimator._check_choices()
+        estimator._choices.check()
         self._estimator = estimator
         self._parameters = estimator.get_params()
         self._transform = self._parameters["transform"]

@@ -134,7 +134,7 @@ export function undo(steps = 1) {
     () => api.undo(steps),
     () => (steps === 1 ? `Undone: ${what}` : `${count(steps)} steps undone.`),
     false,
-  );
+  ).then((done) => done && store.changed("undone"));
 }
 
 /** @param {number} [steps] */

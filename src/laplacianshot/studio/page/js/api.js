@@ -27,7 +27,8 @@ async function ask(path, options = {}) {
     throw new Failure("The studio does not answer. Is it still running in the terminal?", 0);
   }
   if (reply.ok) return reply;
-  if (reply.status === 401) throw new Failure("This page's key is no longer valid: open the address that the terminal shows.", 401);
+  if (reply.status === 401)
+    throw new Failure("This page's key is no longer valid: open the address that the terminal shows.", 401);
   let detail = `The studio answered with an error (${reply.status}).`;
   try {
     const said = (await reply.json()).detail;
@@ -96,7 +97,7 @@ export const picture = (index, key) => `/api/items/${index}/picture?v=${key}`;
  * Listen to the server for as long as the page lives.
  *
  * @param {(state: State) => void} heard
- * @param {(connected: boolean) => void} connection
+ * @param {(connected: boolean, trouble?: string) => void} connection
  */
 export function listen(heard, connection) {
   /** @type {EventSource} */
@@ -110,8 +111,10 @@ export function listen(heard, connection) {
     events.addEventListener("bye", () => connection(false));
     events.addEventListener("error", () => {
       connection(false);
-      // A refusal closes for good; a lost server is tried again by the browser itself.
-      if (events.readyState === EventSource.CLOSED) setTimeout(open, 3000);
+      // A lost server is tried again by the browser itself; a refusal closes for good, and another request tells why.
+      if (events.readyState !== EventSource.CLOSED) return;
+      api.state().catch((failure) => connection(false, failure.status ? failure.message : ""));
+      setTimeout(open, 3000);
     });
   };
   open();

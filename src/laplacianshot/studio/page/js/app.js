@@ -42,7 +42,10 @@ byId("views").addEventListener("keydown", (event) => {
   next.focus();
 });
 // A window that grows wide has no tab for the classes.
-matchMedia("(min-width: 47.01rem)").addEventListener("change", (wide) => wide.matches && store.view === "classes" && store.look("label"));
+matchMedia("(min-width: 47.01rem)").addEventListener(
+  "change",
+  (wide) => wide.matches && store.view === "classes" && store.look("label"),
+);
 
 buildTools();
 buildSide();

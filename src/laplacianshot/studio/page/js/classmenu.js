@@ -19,8 +19,11 @@ export async function rename(id) {
 async function remove(id) {
   const known = store.classOf(id);
   if (!known) return;
-  const loss = known.given ? `${several(known.given)} will lose the label a person gave. You can undo it.` : "No label given by a person is lost.";
-  if (await confirmed(`Delete ${quoted(known.name)}?`, [el("p", {}, loss)], { yes: "Delete class", danger: true })) await deleteClass(id);
+  const loss = known.given
+    ? `${several(known.given)} will lose the label a person gave. You can undo it.`
+    : "No label given by a person is lost.";
+  if (await confirmed(`Delete ${quoted(known.name)}?`, [el("p", {}, loss)], { yes: "Delete class", danger: true }))
+    await deleteClass(id);
 }
 
 /** @param {HTMLElement} anchor @param {number} id */
@@ -29,7 +32,15 @@ export function openClassMenu(anchor, id) {
   if (!known) return;
   const merge = () =>
     // The menu closes first, then its place is taken.
-    setTimeout(() => pickClass(anchor, { label: `Merge ${known.name} into`, without: id, pick: (into) => mergeClass(id, into) }), 20);
+    setTimeout(
+      () =>
+        pickClass(anchor, {
+          label: `Merge ${known.name} into`,
+          without: id,
+          pick: (into) => mergeClass(id, into),
+        }),
+      20,
+    );
   menu(anchor, `Class ${known.name}`, [
     el("button", { type: "button", onclick: () => rename(id) }, "Rename\u2026"),
     el("button", { type: "button", disabled: store.classes.length < 2, onclick: merge }, "Merge into\u2026"),

@@ -18,7 +18,17 @@ export function confirmed(title, content, { yes, danger = false, wide = false })
       "dialog",
       { "aria-label": title, class: wide ? "wide" : "" },
       el("h2", { dir: "auto" }, title),
-      el("form", { method: "dialog" }, ...content, el("div", { class: "row" }, el("button", { class: "button", value: "", type: "button", onclick: () => dialog.close("") }, "Cancel"), go)),
+      el(
+        "form",
+        { method: "dialog" },
+        ...content,
+        el(
+          "div",
+          { class: "row" },
+          el("button", { class: "button", value: "", type: "button", onclick: () => dialog.close("") }, "Cancel"),
+          go,
+        ),
+      ),
     );
     dialog.addEventListener("close", () => {
       dialog.remove();
@@ -39,9 +49,21 @@ export function confirmed(title, content, { yes, danger = false, wide = false })
  * @returns {Promise<string | null>}
  */
 export async function asked(title, label, value, yes) {
-  const input = el("input", { type: "text", value, maxLength: 200, required: true, dir: "auto", autocomplete: "off", spellcheck: false });
+  const input = el("input", {
+    type: "text",
+    value,
+    maxLength: 200,
+    required: true,
+    dir: "auto",
+    autocomplete: "off",
+    spellcheck: false,
+  });
   queueMicrotask(() => input.select());
-  const agreed = await confirmed(title, [el("label", { class: "field" }, el("span", { class: "quiet" }, label), input)], { yes });
+  const agreed = await confirmed(
+    title,
+    [el("label", { class: "field" }, el("span", { class: "quiet" }, label), input)],
+    { yes },
+  );
   return agreed && input.value.trim() ? input.value.trim() : null;
 }
 
@@ -52,7 +74,13 @@ export async function asked(title, label, value, yes) {
  * @param {...Node} content
  */
 export function shown(title, ...content) {
-  const dialog = el("dialog", { "aria-label": title }, el("h2", {}, title), ...content, el("form", { method: "dialog" }, el("div", { class: "row" }, el("button", { class: "button" }, "Close"))));
+  const dialog = el(
+    "dialog",
+    { "aria-label": title },
+    el("h2", {}, title),
+    ...content,
+    el("form", { method: "dialog" }, el("div", { class: "row" }, el("button", { class: "button" }, "Close"))),
+  );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -29,7 +29,9 @@ export function el(tag, given = {}, ...children) {
 
 /** @param {any[]} children */
 const present = (children) =>
-  children.filter((child) => child !== null && child !== undefined && child !== false).map((child) => (typeof child === "number" ? String(child) : child));
+  children
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (typeof child === "number" ? String(child) : child));
 
 /**
  * A name or a text of the user, kept apart from what stands around it when it runs from right to left.

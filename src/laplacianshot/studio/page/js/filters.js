@@ -8,14 +8,49 @@ import { store } from "./store.js";
 /** @typedef {import("./order.js").Pick} Pick */
 /** @typedef {import("./order.js").Sorting} Sorting */
 
-const search = el("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search in names and texts", autocomplete: "off", spellcheck: false, dir: "auto" });
+const search = el("input", {
+  type: "search",
+  id: "search",
+  placeholder: "Search",
+  "aria-label": "Search in names and texts",
+  autocomplete: "off",
+  spellcheck: false,
+  dir: "auto",
+});
 const only = el("select", { id: "only", "aria-label": "Class" });
-const pick = choice("pick", "Origin", [["all", "All origins"], ["given", "Given"], ["predicted", "Predicted"], ["unlabelled", "Without a label"], ["disputed", "Disputed"], ["strange", "Fits nowhere"], ["unsure", "Unsure"]]);
-const low = choice("low", "Confidence at least", [["0", "0%"], ...[30, 50, 60, 70, 80, 90, 95, 99].map((n) => [String(n / 100), `${n}%`])]);
-const high = choice("high", "Confidence at most", [...[30, 50, 60, 70, 80, 90, 95, 99].map((n) => [String(n / 100), `${n}%`]), ["1", "100%"]]);
-const sort = choice("sort", "Order", [["sure", "Surest first"], ["unsure", "Least sure first"], ["strange", "Strangest first"], ["source", "As in the source"]]);
+const pick = choice("pick", "Origin", [
+  ["all", "All origins"],
+  ["given", "Given"],
+  ["predicted", "Predicted"],
+  ["unlabelled", "Without a label"],
+  ["disputed", "Disputed"],
+  ["strange", "Fits nowhere"],
+  ["unsure", "Unsure"],
+]);
+const low = choice("low", "Confidence at least", [
+  ["0", "0%"],
+  ...[30, 50, 60, 70, 80, 90, 95, 99].map((n) => [String(n / 100), `${n}%`]),
+]);
+const high = choice("high", "Confidence at most", [
+  ...[30, 50, 60, 70, 80, 90, 95, 99].map((n) => [String(n / 100), `${n}%`]),
+  ["1", "100%"],
+]);
+const sort = choice("sort", "Order", [
+  ["sure", "Surest first"],
+  ["unsure", "Least sure first"],
+  ["strange", "Strangest first"],
+  ["source", "As in the source"],
+]);
 const grouped = el("input", { type: "checkbox", id: "grouped", checked: true });
-const size = el("input", { type: "range", class: "size", min: "56", max: "220", value: "84", "aria-label": "Size of the items", title: "Size" });
+const size = el("input", {
+  type: "range",
+  class: "size",
+  min: "56",
+  max: "220",
+  value: "84",
+  "aria-label": "Size of the items",
+  title: "Size",
+});
 
 /** @param {string} id @param {string} label @param {string[][]} entries */
 function choice(id, label, entries) {
@@ -48,12 +83,21 @@ export function buildFilters(resize) {
 }
 
 /** Order, groups and size, beside the number of items. */
-export const arrangement = el("div", { class: "arrange" }, sort, el("label", { class: "range" }, grouped, "by class"), size);
+export const arrangement = el(
+  "div",
+  { class: "arrange" },
+  sort,
+  el("label", { class: "range" }, grouped, "by class"),
+  size,
+);
 
 function show() {
   const { filter, classes } = store;
   const options = [["", "All classes"], ...classes.map((known) => [String(known.id), known.name]), ["-1", "No class"]];
-  if (only.options.length !== options.length || options.some(([value, text], k) => only.options[k].value !== value || only.options[k].text !== text))
+  if (
+    only.options.length !== options.length ||
+    options.some(([value, text], k) => only.options[k].value !== value || only.options[k].text !== text)
+  )
     only.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
   only.value = filter.only === null ? "" : String(filter.only);
   pick.value = filter.pick;

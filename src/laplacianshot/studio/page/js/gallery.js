@@ -6,6 +6,7 @@ import { byId, count, counted, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
 import { arrangement, clearSearch } from "./filters.js";
 import { Grid, HEAD } from "./grid.js";
+import { lookCloser } from "./labelview.js";
 import { arrange, tally } from "./order.js";
 import { EVERYTHING, store } from "./store.js";
 import { want } from "./sync.js";
@@ -24,7 +25,18 @@ let anchor = -1; // from here a range goes on
 let stale = true;
 
 const sheet = el("div", { class: "sheet", role: "presentation" });
-const box = el("div", { class: "gallery", id: "gallery", role: "listbox", tabIndex: 0, "aria-multiselectable": "true", "aria-label": "Items" }, sheet);
+const box = el(
+  "div",
+  {
+    class: "gallery",
+    id: "gallery",
+    role: "listbox",
+    tabIndex: 0,
+    "aria-multiselectable": "true",
+    "aria-label": "Items",
+  },
+  sheet,
+);
 const summary = el("span", { id: "summary" });
 
 /** @param {HTMLElement} filters */
@@ -36,6 +48,10 @@ export function buildGallery(filters) {
     waiting = true;
   });
   box.addEventListener("click", clicked);
+  box.addEventListener("dblclick", (event) => {
+    const item = itemAt(event);
+    if (item >= 0) lookCloser(item);
+  });
   box.addEventListener("focus", () => {
     if (grid.rank(store.focus) < 0 && grid.total) point(grid.at(firstSeen()));
   });
@@ -60,10 +76,20 @@ function layOut(moving) {
   const { kind } = store.state.source;
   const width = box.clientWidth - 2 * parseFloat(getComputedStyle(box).paddingLeft);
   if (width <= 0) return;
-  const groups = arrange(store.columns, store.filter, store.classes.map((known) => known.id), store.strangest);
+  const groups = arrange(
+    store.columns,
+    store.filter,
+    store.classes.map((known) => known.id),
+    store.strangest,
+  );
   const least = { pictures: tileSize, texts: Math.max(340, tileSize * 4), vectors: Math.max(200, tileSize * 2) }[kind];
   const old = grid;
-  grid = new Grid(groups, { width, least: Math.min(least, width), rowHeight: kind === "pictures" ? null : kind === "texts" ? 64 : 42, headed: store.filter.grouped });
+  grid = new Grid(groups, {
+    width,
+    least: Math.min(least, width),
+    rowHeight: kind === "pictures" ? null : kind === "texts" ? 64 : 42,
+    headed: store.filter.grouped,
+  });
   sheet.classList.toggle("moving", moving && !stale);
   stale = false;
   sheet.style.height = `${grid.height}px`;
@@ -79,18 +105,35 @@ function layOut(moving) {
 /** Stay at the same group when what is above it has changed its height. @param {Grid} old */
 function keepPlace(old) {
   const top = box.scrollTop;
+  if (top <= 0) return;
   const before = old.blocks.findLast((block) => block.top <= top);
   const now = before && grid.blocks.find((block) => block.id === before.id);
-  if (before && now && now.top !== before.top) box.scrollTop = now.top + Math.min(top - before.top, Math.max(0, now.height - HEAD));
+  if (before && now && now.top !== before.top)
+    box.scrollTop = now.top + Math.min(top - before.top, Math.max(0, now.height - HEAD));
 }
 
 function showSummary() {
   const { filter } = store;
-  const narrowed = filter.pick !== "all" || filter.only !== null || filter.low > 0 || filter.high < 1 || filter.found !== null;
+  const narrowed =
+    filter.pick !== "all" || filter.only !== null || filter.low > 0 || filter.high < 1 || filter.found !== null;
   const name = store.classOf(filter.only)?.name;
-  const what = { all: "", given: "labelled by people", predicted: "predicted", unlabelled: "without a label", disputed: "disputed by their neighbours", strange: "that fit nowhere", unsure: "the graph is unsure of" }[filter.pick];
+  const what = {
+    all: "",
+    given: "labelled by people",
+    predicted: "predicted",
+    unlabelled: "without a label",
+    disputed: "disputed by their neighbours",
+    strange: "that fit nowhere",
+    unsure: "the graph is unsure of",
+  }[filter.pick];
   summary.replaceChildren(
-    el("span", {}, el("b", {}, count(grid.total)), ` ${store.noun(grid.total)} ${what}`, ...(name ? [" of ", words(name)] : [])),
+    el(
+      "span",
+      {},
+      el("b", {}, count(grid.total)),
+      ` ${store.noun(grid.total)} ${what}`,
+      ...(name ? [" of ", words(name)] : []),
+    ),
     ...(narrowed ? [el("button", { class: "link", type: "button", onclick: showAll }, "Show everything")] : []),
   );
   box.querySelector(".nothing")?.remove();
@@ -106,13 +149,29 @@ function showAll() {
 /** @param {boolean} narrowed */
 function nothing(narrowed) {
   const reasons = {
-    disputed: ["No label is disputed", "When the neighbours of an item contradict the label a person gave it, it is shown here."],
-    strange: ["Nothing strikes as strange", "Items unlike every class are shown here once there are labels of two classes."],
+    disputed: [
+      "No label is disputed",
+      "When the neighbours of an item contradict the label a person gave it, it is shown here.",
+    ],
+    strange: [
+      "Nothing strikes as strange",
+      "Items unlike every class are shown here once there are labels of two classes.",
+    ],
     unsure: ["Nothing is unsure", "Predicted labels below 60% are shown here."],
     given: ["No label is given yet", "Label some items in the view Label, or drag them onto a class."],
   };
-  const [title, text] = reasons[/** @type {keyof typeof reasons} */ (store.filter.pick)] ?? (narrowed ? ["Nothing matches", "Widen the filters, or show everything."] : ["Nothing here yet", "Items appear as soon as they are read."]);
-  return el("div", { class: "nothing" }, el("b", {}, title), el("p", {}, text), narrowed && el("button", { class: "button", type: "button", onclick: showAll }, "Show everything"));
+  const [title, text] =
+    reasons[/** @type {keyof typeof reasons} */ (store.filter.pick)] ??
+    (narrowed
+      ? ["Nothing matches", "Widen the filters, or show everything."]
+      : ["Nothing here yet", "Items appear as soon as they are read."]);
+  return el(
+    "div",
+    { class: "nothing" },
+    el("b", {}, title),
+    el("p", {}, text),
+    narrowed && el("button", { class: "button", type: "button", onclick: showAll }, "Show everything"),
+  );
 }
 
 function draw() {
@@ -164,9 +223,22 @@ function heading(block) {
   const parts = [counted(block.items.length, "item")];
   if (mine?.given) parts.push(`${count(mine.given)} given`);
   if (mine?.predicted) parts.push(`${percent(mine.sum / mine.predicted)} sure`);
-  const all = el("button", { class: "link", type: "button", onclick: () => store.select(block.items, block.items[0]) }, "Select all");
-  const head = el("div", { class: "group-head", role: "presentation" }, el("h3", {}, el("i", { class: "dot" }), known ? words(known.name) : "Without a label"), el("span", { class: "quiet" }, parts.join(" \u00b7 ")), all);
+  const all = el(
+    "button",
+    { class: "link", type: "button", onclick: () => store.select(block.items, block.items[0]) },
+    "Select all",
+  );
+  const line = el(
+    "div",
+    { class: "group-head" },
+    el("h3", {}, el("i", { class: "dot" }), known ? words(known.name) : "Without a label"),
+    el("span", { class: "quiet" }, parts.join(" \u00b7 ")),
+    all,
+  );
+  // As high as its group, so that the line stays in sight while any of the group is.
+  const head = el("div", { class: "group", role: "presentation" }, line);
   head.style.top = `${block.top}px`;
+  head.style.height = `${block.height}px`;
   heads.set(block.id, head);
   return paint(head, block.id);
 }
@@ -174,7 +246,13 @@ function heading(block) {
 /** @param {number} i */
 function makeTile(i) {
   const pictures = store.state?.source.kind === "pictures";
-  const tile = el("div", { class: pictures ? "tile" : "tile line", role: "option", id: `item-${i}`, "data-item": i, "aria-selected": "false" });
+  const tile = el("div", {
+    class: pictures ? "tile" : "tile line",
+    role: "option",
+    id: `item-${i}`,
+    "data-item": i,
+    "aria-selected": "false",
+  });
   const shown = face(i, grid.cellWidth * devicePixelRatio > 150 ? 256 : 128);
   if (pictures) shown.append(el("div", { class: "level" }, el("i")));
   tile.append(shown, el("div", { class: "caption" }), el("span", { class: "tick" }, icon("check")));
@@ -200,12 +278,17 @@ function refreshTiles() {
   else box.removeAttribute("aria-activedescendant");
 }
 
+/** The item under the pointer, -1 for none. @param {MouseEvent} event */
+function itemAt(event) {
+  const tile = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest(".tile"));
+  return tile ? Number(tile.dataset.item) : -1;
+}
+
 /** @param {MouseEvent} event */
 function clicked(event) {
-  const tile = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest(".tile"));
-  if (!tile) return;
+  const i = itemAt(event);
+  if (i < 0) return;
   box.focus({ preventScroll: true });
-  const i = Number(tile.dataset.item);
   if (event.shiftKey && grid.rank(anchor) >= 0) return store.select(range(anchor, i), i);
   anchor = i;
   const chosen = new Set(store.selection);
@@ -233,7 +316,8 @@ function point(i) {
 }
 
 function firstSeen() {
-  for (const { block, start, end } of grid.between(box.scrollTop + grid.head, box.scrollTop + box.clientHeight)) if (end > start) return block.first + start;
+  for (const { block, start, end } of grid.between(box.scrollTop + grid.head, box.scrollTop + box.clientHeight))
+    if (end > start) return block.first + start;
   return 0;
 }
 
@@ -246,10 +330,21 @@ export function galleryKey(event) {
   const rank = grid.rank(store.focus);
   const page = Math.max(1, Math.floor(box.clientHeight / grid.pitch)) * grid.columns;
   const now = rank < 0 ? firstSeen() : rank;
-  const targets = { ArrowLeft: now - 1, ArrowRight: now + 1, ArrowUp: grid.vertical(now, -1), ArrowDown: grid.vertical(now, 1), Home: 0, End: grid.total - 1, PageUp: now - page, PageDown: now + page };
+  const targets = {
+    ArrowLeft: now - 1,
+    ArrowRight: now + 1,
+    ArrowUp: grid.vertical(now, -1),
+    ArrowDown: grid.vertical(now, 1),
+    Home: 0,
+    End: grid.total - 1,
+    PageUp: now - page,
+    PageDown: now + page,
+  };
   if (event.key in targets && grid.total) {
     const wanted = targets[/** @type {keyof typeof targets} */ (event.key)];
-    const target = grid.at(rank < 0 && event.key.startsWith("Arrow") ? now : Math.max(0, Math.min(grid.total - 1, wanted)));
+    const target = grid.at(
+      rank < 0 && event.key.startsWith("Arrow") ? now : Math.max(0, Math.min(grid.total - 1, wanted)),
+    );
     if (event.shiftKey) {
       if (grid.rank(anchor) < 0) anchor = store.focus;
       store.select(range(anchor, target));

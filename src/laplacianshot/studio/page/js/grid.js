@@ -67,7 +67,8 @@ export class Grid {
   /** Rank of an item, -1 if it is not shown. @param {number} item */
   rank(item) {
     // Made when it is first asked for: scrolling alone never needs it.
-    if (!this.#rank.size) for (const { items, first } of this.blocks) items.forEach((i, k) => this.#rank.set(i, first + k));
+    if (!this.#rank.size)
+      for (const { items, first } of this.blocks) items.forEach((i, k) => this.#rank.set(i, first + k));
     return this.#rank.get(item) ?? -1;
   }
 
@@ -105,7 +106,8 @@ export class Grid {
     const column = k % this.columns;
     const target = k + step * this.columns;
     if (target >= 0 && target < block.items.length) return rank + step * this.columns;
-    if (step > 0 && Math.floor(k / this.columns) < Math.floor((block.items.length - 1) / this.columns)) return block.first + block.items.length - 1;
+    if (step > 0 && Math.floor(k / this.columns) < Math.floor((block.items.length - 1) / this.columns))
+      return block.first + block.items.length - 1;
     const other = this.blocks[this.blocks.indexOf(block) + step];
     if (!other) return rank;
     if (step > 0) return other.first + Math.min(column, other.items.length - 1);

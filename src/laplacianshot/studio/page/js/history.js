@@ -9,7 +9,17 @@ import { store } from "./store.js";
 /** @typedef {import("./types.js").Action} Action */
 
 const list = el("ol", {});
-const drawer = el("dialog", { class: "drawer", "aria-label": "History" }, el("header", {}, el("h2", {}, "History"), el("form", { method: "dialog" }, el("button", { class: "bare", "aria-label": "Close the history" }, icon("close")))), list);
+const drawer = el(
+  "dialog",
+  { class: "drawer", "aria-label": "History" },
+  el(
+    "header",
+    {},
+    el("h2", {}, "History"),
+    el("form", { method: "dialog" }, el("button", { class: "bare", "aria-label": "Close the history" }, icon("close"))),
+  ),
+  list,
+);
 
 export function buildHistory() {
   document.body.append(drawer);
@@ -28,7 +38,18 @@ async function show() {
   const done = reply.actions.filter((action) => action.kind !== "undo" && action.kind !== "redo");
   // Undone ones lie on top, in the order in which they would be done again.
   list.replaceChildren(...done.map((action, place) => line(action, place, done)));
-  if (!done.length) list.append(el("li", {}, el("p", { class: "quiet" }, "Nothing was done yet. Every label, class and import will be listed here, and each can be undone.")));
+  if (!done.length)
+    list.append(
+      el(
+        "li",
+        {},
+        el(
+          "p",
+          { class: "quiet" },
+          "Nothing was done yet. Every label, class and import will be listed here, and each can be undone.",
+        ),
+      ),
+    );
 }
 
 /** @param {Action} action @param {number} place @param {Action[]} all */
@@ -38,6 +59,16 @@ function line(action, place, all) {
   const when = new Date(action.at);
   const button = action.undone
     ? el("button", { class: "link", type: "button", onclick: () => redo(older) }, older > 1 ? "Redo to here" : "Redo")
-    : el("button", { class: "link", type: "button", onclick: () => undo(newer) }, newer > 1 ? "Undo back to here" : "Undo");
-  return el("li", { class: action.undone ? "undone" : "" }, words(action.summary), el("time", { dateTime: action.at }, when.toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })), button);
+    : el(
+        "button",
+        { class: "link", type: "button", onclick: () => undo(newer) },
+        newer > 1 ? "Undo back to here" : "Undo",
+      );
+  return el(
+    "li",
+    { class: action.undone ? "undone" : "" },
+    words(action.summary),
+    el("time", { dateTime: action.at }, when.toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })),
+    button,
+  );
 }

@@ -5,7 +5,7 @@ import { accept, clearLabels, redo, undo } from "./actions.js";
 import { byId } from "./dom.js";
 import { toSearch } from "./filters.js";
 import { galleryKey, nextAfter, shownItems } from "./gallery.js";
-import { confirm, decide, previous, skip, typeClass } from "./labelview.js";
+import { confirm, decide, lookCloser, previous, skip, typeClass } from "./labelview.js";
 import { mapKey } from "./mapview.js";
 import { labelSelection, typeForSelection } from "./selection.js";
 import { store } from "./store.js";
@@ -48,7 +48,8 @@ function withControl(event) {
 function plain(event) {
   const onMap = document.activeElement === byId("map");
   // A button in focus is pressed by space and Enter, as everywhere.
-  const onButton = document.activeElement instanceof HTMLButtonElement || document.activeElement instanceof HTMLAnchorElement;
+  const onButton =
+    document.activeElement instanceof HTMLButtonElement || document.activeElement instanceof HTMLAnchorElement;
   if (onButton && (event.key === " " || event.key === "Enter")) return false;
   if (document.activeElement instanceof HTMLInputElement && event.key.startsWith("Arrow")) return false;
   if (document.activeElement?.getAttribute("role") === "tab" && event.key.startsWith("Arrow")) return false;
@@ -113,6 +114,10 @@ function named(event) {
     case "a":
       if (store.view === "label" && !store.selection.size) confirm();
       else accept(store.aim).then(clear);
+      break;
+    case "Enter":
+      if (store.view === "label" || store.focus < 0) return false;
+      lookCloser(store.focus);
       break;
     case "Delete":
     case "Backspace":

@@ -25,21 +25,44 @@ const skipped = new Set();
 /** @type {Map<number, number>}  probability of each class for the current item */
 let chances = new Map();
 let chancesOf = "";
+let stopgap = false; // on the desk for want of a queue
+let returning = false; // a label was undone, and its item may come back
 
 const lead = el("p", { class: "lead" });
 const stage = el("div", { class: "stage" });
 const verdict = el("p", { class: "verdict", id: "verdict" });
 const choices = el("div", { class: "choices", role: "group", "aria-label": "Label as" });
-const input = el("input", { type: "text", id: "name-it", maxLength: 200, autocomplete: "off", spellcheck: false, dir: "auto" });
+const input = el("input", {
+  type: "text",
+  id: "name-it",
+  maxLength: 200,
+  autocomplete: "off",
+  spellcheck: false,
+  dir: "auto",
+});
 const form = el("form", { class: "name-it" }, input, el("button", { class: "primary" }, "Label"));
 const back = el("button", { class: "button", type: "button", onclick: () => previous() }, icon("left"), "Back");
-const yes = el("button", { class: "button", type: "button", id: "accept-one", onclick: () => confirm() }, icon("check"), el("span", {}, "Accept"), el("kbd", {}, "space"));
+const yes = el(
+  "button",
+  { class: "button", type: "button", id: "accept-one", onclick: () => confirm() },
+  icon("check"),
+  el("span", {}, "Accept"),
+  el("kbd", {}, "space"),
+);
 const next = el("button", { class: "button", type: "button", onclick: () => skip() }, "Skip", icon("right"));
 const strip = el("div", { class: "strip", role: "group", "aria-label": "To label next" });
 
 export function buildLabelView() {
   byId("label-view").append(
-    el("div", { class: "desk" }, lead, el("div", { class: "card" }, stage, verdict), choices, form, el("div", { class: "moves" }, back, yes, next)),
+    el(
+      "div",
+      { class: "desk" },
+      lead,
+      el("div", { class: "card" }, stage, verdict),
+      choices,
+      form,
+      el("div", { class: "moves" }, back, yes, next),
+    ),
     el("div", { class: "next" }, el("h2", {}, "Next"), strip),
   );
   form.addEventListener("submit", async (event) => {
@@ -55,14 +78,21 @@ export function buildLabelView() {
   draggable(stage, () => current);
   store.on(["state", "queue", "columns"], settle);
   store.on(["state", "columns", "theme", "texts"], show);
+  store.on(["undone"], () => {
+    returning = true;
+  });
   store.on(["view"], () => {
-    if (store.view === "label") settle();
+    if (store.view !== "label") return;
+    store.focus = current;
+    store.changed("focus");
+    settle();
   });
 }
 
 /** Items that may be asked about, the most useful first. */
 function line() {
-  const open = (/** @type {number} */ i) => store.columns.origins[i] !== ORIGIN.given && store.columns.origins[i] !== ORIGIN.failed;
+  const open = (/** @type {number} */ i) =>
+    store.columns.origins[i] !== ORIGIN.given && store.columns.origins[i] !== ORIGIN.failed;
   const queue = store.queue.filter(open);
   const fresh = queue.filter((i) => !skipped.has(i));
   return fresh.length ? fresh : queue;
@@ -71,26 +101,41 @@ function line() {
 /** Have an item on the desk. What lies there stays until it is labelled or passed over. */
 function settle() {
   if (!store.columns.n) return;
-  const open = current >= 0 && current < store.columns.n;
-  if (!open) go(line()[0] ?? fallback());
-  else show();
+  const last = trail[trail.length - 1];
+  if (returning && last !== undefined && !skipped.has(last) && store.columns.origins[last] !== ORIGIN.given) {
+    returning = false;
+    previous();
+  } else if (current < 0 || current >= store.columns.n || (stopgap && !trail.length && store.queue.length)) {
+    const [first] = line();
+    stopgap = first === undefined;
+    go(first ?? fallback());
+  } else show();
 }
 
-/** Where nothing is suggested: the least sure, then anything without a label. */
+/** Where nothing is suggested: the least sure; where nothing is predicted, items from all over the source. */
 function fallback() {
   const { columns } = store;
   let best = -1;
   let least = Infinity;
   for (let i = 0; i < columns.n; i++) {
     if (columns.origins[i] === ORIGIN.given || columns.origins[i] === ORIGIN.failed || skipped.has(i)) continue;
-    const sure = Number.isNaN(columns.confidence[i]) ? 2 : columns.confidence[i];
+    // Multiples of the golden ratio never come near one another: sources are often sorted.
+    const sure = Number.isNaN(columns.confidence[i]) ? 2 + ((i * 0.6180339887) % 1) : columns.confidence[i];
     if (sure < least) [best, least] = [i, sure];
   }
   return best;
 }
 
+/** Have an item of another view on the desk. @param {number} item */
+export function lookCloser(item) {
+  if (current >= 0) trail.push(current);
+  store.select([]);
+  go(item);
+  store.look("label");
+}
+
 /** @param {number} item */
-export function go(item) {
+function go(item) {
   current = item;
   store.focus = item;
   store.changed("focus");
@@ -103,6 +148,7 @@ export function go(item) {
 /** @param {number} labelled */
 function advance(labelled) {
   if (labelled !== current) return;
+  returning = false;
   trail.push(labelled);
   skipped.delete(labelled);
   const [first] = line().filter((i) => i !== labelled);
@@ -139,17 +185,17 @@ export function previous() {
   if (item !== undefined) go(item);
 }
 
-export const onDesk = () => current;
-
 /** Choose a class by typing. */
 export function typeClass() {
   if (current < 0) return;
   const labelled = current;
   const done = () => advance(labelled);
-  pickClass(choices, { label: "Label as", pick: (id) => (labelAs([labelled], id), done()), make: (name) => labelAsNew([labelled], name).then((good) => good && done()) });
+  pickClass(choices, {
+    label: "Label as",
+    pick: (id) => (labelAs([labelled], id), done()),
+    make: (name) => labelAsNew([labelled], name).then((good) => good && done()),
+  });
 }
-
-export const nameIt = () => input.focus();
 
 function show() {
   if (!store.state || store.view !== "label") return;
@@ -170,7 +216,11 @@ function show() {
   showChoices();
   showStrip();
   const first = store.classes.length < 2;
-  input.placeholder = first ? (store.classes.length ? "Name another class" : "What is this? Type a name") : "Another name\u2026";
+  input.placeholder = first
+    ? store.classes.length
+      ? "Name another class"
+      : "What is this? Type a name"
+    : "Another name\u2026";
   input.setAttribute("aria-label", "Name of a class for this item, old or new");
   form.classList.toggle("first", first);
   yes.hidden = !store.state.counts.predicted;
@@ -182,15 +232,30 @@ function show() {
 function teaching() {
   const { classes, counts, hint } = /** @type {import("./types.js").State} */ (store.state);
   const noun = store.noun(2);
-  if (!classes.length) return [el("b", {}, "What is this? "), `Give it the name of a class. After two classes the graph labels the other ${noun}.`];
+  if (!classes.length)
+    return [
+      el("b", {}, "What is this? "),
+      `Give it the name of a class. After two classes the graph labels the other ${noun}.`,
+    ];
   if (!counts.predicted && hint) return [hint];
-  return [el("b", {}, "What to label next. "), "These teach the graph most. ", el("span", { class: "keys" }, "Press a number, or ", el("kbd", {}, "space"), " if it is right.")];
+  return [
+    el("b", {}, "What to label next. "),
+    "These teach the graph most. ",
+    el("span", { class: "keys" }, "Press a number, or ", el("kbd", {}, "space"), " if it is right."),
+  ];
 }
 
 function empty() {
   const { counts, embedding } = /** @type {import("./types.js").State} */ (store.state);
-  if (counts.waiting && !embedding.finished) return el("p", { class: "quiet" }, "The first items are being read. They appear here in a moment.");
-  return el("div", { class: "done" }, icon("check"), el("p", {}, el("b", {}, "Every item has a label from a person.")), el("p", { class: "quiet" }, "Export them from the bar on top."));
+  if (counts.waiting && !embedding.finished)
+    return el("p", { class: "quiet" }, "The first items are being read. They appear here in a moment.");
+  return el(
+    "div",
+    { class: "done" },
+    icon("check"),
+    el("p", {}, el("b", {}, "Every item has a label from a person.")),
+    el("p", { class: "quiet" }, "Export them from the bar on top."),
+  );
 }
 
 function showStage() {
@@ -201,21 +266,53 @@ function showStage() {
   if (stage.dataset.item === key) return;
   stage.dataset.item = key;
   stage.className = `stage ${source.kind}`;
+  stage.parentElement?.classList.toggle("low", source.kind === "vectors");
   if (source.kind === "pictures") {
-    const large = el("img", { src: picture(current, source.key), alt: nameOf(current), draggable: false, class: source.tiny ? "tiny" : "" });
-    large.addEventListener("error", () => large.replaceWith(el("p", { class: "quiet" }, known?.reason ?? "This picture cannot be shown.")), { once: true });
+    const large = el("img", {
+      src: picture(current, source.key),
+      alt: nameOf(current),
+      draggable: false,
+      class: source.tiny ? "tiny" : "",
+    });
+    large.addEventListener(
+      "error",
+      () => large.replaceWith(el("p", { class: "quiet" }, known?.reason ?? "This picture cannot be shown.")),
+      { once: true },
+    );
     stage.replaceChildren(large);
-  } else stage.replaceChildren(el("p", { class: source.kind === "texts" ? "reading" : "row-name", dir: "auto" }, known?.text ?? known?.id ?? "\u2026"));
+  } else
+    stage.replaceChildren(
+      el(
+        "p",
+        { class: source.kind === "texts" ? "reading" : "row-name", dir: "auto" },
+        known?.text ?? known?.id ?? "\u2026",
+      ),
+    );
 }
 
 function showVerdict() {
   const { columns } = store;
   const known = store.classOf(columns.classes[current]);
-  const name = words(nameOf(current), "id");
+  const name = words(store.texts.get(current)?.id ?? "", "id");
   if (!known) verdict.replaceChildren(name);
   else {
     const sure = columns.origins[current] === ORIGIN.given ? "given" : `${percent(columns.confidence[current])} sure`;
-    verdict.replaceChildren(paint(el("span", { class: "says" }, el("i", { class: "dot" }), words(known.name), el("span", { class: "quiet" }, sure)), known.id), name);
+    const other = store.classOf(store.disputes.get(current));
+    const doubt = other && el("span", { class: "danger" }, "neighbours say ", words(other.name));
+    verdict.replaceChildren(
+      paint(
+        el(
+          "span",
+          { class: "says" },
+          el("i", { class: "dot" }),
+          words(known.name),
+          el("span", { class: "quiet" }, sure),
+          doubt,
+        ),
+        known.id,
+      ),
+      name,
+    );
   }
 }
 
@@ -226,7 +323,12 @@ function showChoices() {
       const chance = chances.get(known.id) ?? 0;
       const button = el(
         "button",
-        { type: "button", class: known.id === store.columns.classes[current] ? "choice likely" : "choice", "data-class": known.id, onclick: () => decide(known.id) },
+        {
+          type: "button",
+          class: known.id === store.columns.classes[current] ? "choice likely" : "choice",
+          "data-class": known.id,
+          onclick: () => decide(known.id),
+        },
         el("i", { class: "chance" }),
         place < 9 && el("kbd", {}, place + 1),
         el("i", { class: "dot" }),
@@ -236,36 +338,63 @@ function showChoices() {
       /** @type {HTMLElement} */ (button.firstElementChild).style.width = `${100 * chance}%`;
       return paint(button, known.id);
     }),
-    ...(store.classes.length > BUTTONS ? [el("button", { type: "button", class: "choice", onclick: typeClass }, `${store.classes.length - BUTTONS} more\u2026`)] : []),
+    ...(store.classes.length > BUTTONS
+      ? [
+          el(
+            "button",
+            { type: "button", class: "choice", onclick: typeClass },
+            `${store.classes.length - BUTTONS} more\u2026`,
+          ),
+        ]
+      : []),
   );
 }
 
 function showStrip() {
   const { state } = store;
-  const items = line().filter((i) => i !== current).slice(0, STRIP);
+  const items = line()
+    .filter((i) => i !== current)
+    .slice(0, STRIP);
   if (state?.source.kind !== "pictures") want(items);
   const kept = new Map([...strip.children].map((node) => [/** @type {HTMLElement} */ (node).dataset.key, node]));
   strip.className = `strip ${state?.source.kind}`;
   strip.replaceChildren(
     ...items.map((i) => {
       const key = `${i} ${store.texts.has(i)}`;
-      const node = kept.get(key) ?? el("button", { type: "button", class: "mini", "data-key": key, "aria-label": `Label ${nameOf(i)} now`, onclick: () => (trail.push(current), go(i)) }, state?.source.kind === "pictures" ? image(i, 128) : face(i, 64));
+      const node =
+        kept.get(key) ??
+        el(
+          "button",
+          {
+            type: "button",
+            class: "mini",
+            "data-key": key,
+            "aria-label": `Label ${nameOf(i)} now`,
+            onclick: () => (trail.push(current), go(i)),
+          },
+          state?.source.kind === "pictures" ? image(i, 128) : face(i, 64),
+        );
       return paint(/** @type {HTMLElement} */ (node), store.columns.classes[i]);
     }),
   );
-  if (!items.length) strip.append(el("p", { class: "quiet" }, state?.counts.suggested ? "" : "The queue is filled when the labels have settled."));
+  if (!items.length)
+    strip.append(
+      el("p", { class: "quiet" }, state?.counts.suggested ? "" : "The queue is filled when the labels have settled."),
+    );
 }
 
 /** The chances of each class, of this item and these predictions. */
 async function ask() {
   const { state } = store;
   const wanted = `${current} ${state?.predicted} ${state?.settled}`;
-  if (wanted === chancesOf || !state?.counts.predicted) return;
+  if (wanted === chancesOf || !(state?.counts.predicted || state?.source.kind === "texts")) return;
   chancesOf = wanted;
   const item = current;
   const detail = await api.item(item).catch(() => null);
   if (!detail || item !== current) return;
+  // Lists hold the beginning of a text; the desk shows the whole.
+  const reading = stage.querySelector(".reading");
+  if (reading && detail.text !== null) reading.textContent = detail.text;
   chances = new Map(detail.probabilities.map((one) => [one.class, one.probability]));
   showChoices();
 }
-

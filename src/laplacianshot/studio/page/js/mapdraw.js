@@ -17,7 +17,17 @@ const NAMES = 40;
 
 /** Unsure to sure: from orange over grey to blue. */
 function ramp() {
-  const ends = isDark() ? [[255, 154, 102], [96, 105, 115], [88, 180, 236]] : [[213, 94, 0], [200, 205, 211], [0, 114, 178]];
+  const ends = isDark()
+    ? [
+        [255, 154, 102],
+        [96, 105, 115],
+        [88, 180, 236],
+      ]
+    : [
+        [213, 94, 0],
+        [200, 205, 211],
+        [0, 114, 178],
+      ];
   return Array.from({ length: STEPS }, (_, step) => {
     const at = (2 * step) / (STEPS - 1);
     const [from, to, share] = at < 1 ? [ends[0], ends[1], at] : [ends[1], ends[2], at - 1];
@@ -82,7 +92,10 @@ export class Drawing {
   }
 
   scale() {
-    return Math.max(1, Math.min((this.width / 2 - 26) / this.#reach.x, (this.height / 2 - 26) / this.#reach.y)) * this.look.zoom;
+    return (
+      Math.max(1, Math.min((this.width / 2 - 26) / this.#reach.x, (this.height / 2 - 26) / this.#reach.y)) *
+      this.look.zoom
+    );
   }
 
   /** @param {number} i */
@@ -197,8 +210,21 @@ export class Drawing {
       }
       const sure = columns.confidence[i];
       const dim = filter.only !== null && id !== filter.only;
-      const level = dim ? 3 : this.colouring === "sure" ? Math.min(STEPS - 1, Math.floor((sure || 0) * STEPS)) : id < 0 ? 1 : sure >= 0.8 ? 2 : sure >= 0.5 ? 1 : 0;
-      const key = this.colouring === "sure" ? (id < 0 || columns.origins[i] === ORIGIN.given ? -1 : level) + (dim ? 100 : 0) : id * 4 + level;
+      const level = dim
+        ? 3
+        : this.colouring === "sure"
+          ? Math.min(STEPS - 1, Math.floor((sure || 0) * STEPS))
+          : id < 0
+            ? 1
+            : sure >= 0.8
+              ? 2
+              : sure >= 0.5
+                ? 1
+                : 0;
+      const key =
+        this.colouring === "sure"
+          ? (id < 0 || columns.origins[i] === ORIGIN.given ? -1 : level) + (dim ? 100 : 0)
+          : id * 4 + level;
       let path = paths.get(key);
       if (!path) paths.set(key, (path = new Path2D()));
       if (square) path.rect(x - size, y - size, 2 * size, 2 * size);
@@ -230,8 +256,14 @@ export class Drawing {
     const { context } = this;
     const { columns, filter } = store;
     const [ink, paper, accent, bad] = [css("--ink"), css("--paper"), css("--accent"), css("--bad")];
-    const seen = (/** @type {number} */ i) => this.left(i) > -9 && this.left(i) < this.width + 9 && this.top(i) > -9 && this.top(i) < this.height + 9;
-    const ring = (/** @type {number} */ i, /** @type {number} */ size, /** @type {string} */ colour, /** @type {number} */ line) => {
+    const seen = (/** @type {number} */ i) =>
+      this.left(i) > -9 && this.left(i) < this.width + 9 && this.top(i) > -9 && this.top(i) < this.height + 9;
+    const ring = (
+      /** @type {number} */ i,
+      /** @type {number} */ size,
+      /** @type {string} */ colour,
+      /** @type {number} */ line,
+    ) => {
       context.beginPath();
       context.arc(this.left(i), this.top(i), size, 0, 6.2832);
       context.lineWidth = line + 2.5;
@@ -247,7 +279,12 @@ export class Drawing {
     const small = given > 400;
     for (let i = 0; i < columns.n; i++) {
       const disputed = columns.flags[i] & FLAG.disputed;
-      if ((columns.origins[i] !== ORIGIN.given && !disputed) || (filter.only !== null && columns.classes[i] !== filter.only) || !seen(i)) continue;
+      if (
+        (columns.origins[i] !== ORIGIN.given && !disputed) ||
+        (filter.only !== null && columns.classes[i] !== filter.only) ||
+        !seen(i)
+      )
+        continue;
       if (!small) {
         context.beginPath();
         context.arc(this.left(i), this.top(i), r + 1.6, 0, 6.2832);
@@ -259,7 +296,9 @@ export class Drawing {
       }
       if (disputed) this.#cross(i, r + 3.5, bad);
     }
-    if (store.view !== "gallery") for (const i of store.queue.slice(0, 24)) if (columns.origins[i] !== ORIGIN.given && seen(i)) ring(i, r + 2.5, accent, 1.4);
+    if (store.view !== "gallery")
+      for (const i of store.queue.slice(0, 24))
+        if (columns.origins[i] !== ORIGIN.given && seen(i)) ring(i, r + 2.5, accent, 1.4);
     if (store.selection.size) {
       const path = new Path2D();
       for (const i of store.selection) {
@@ -271,7 +310,8 @@ export class Drawing {
       context.strokeStyle = accent;
       context.stroke(path);
     }
-    for (const i of new Set([store.focus, this.hover])) if (i >= 0 && i < columns.n && seen(i)) ring(i, r + 5, ink, 2.5);
+    for (const i of new Set([store.focus, this.hover]))
+      if (i >= 0 && i < columns.n && seen(i)) ring(i, r + 5, ink, 2.5);
   }
 
   /** @param {number} i @param {number} d @param {string} colour */
@@ -296,12 +336,21 @@ export class Drawing {
     const side = 22;
     /** @type {Map<number, { cells: Float32Array, x: Float32Array, y: Float32Array }>} */
     const found = new Map();
-    const cell = (/** @type {number} */ v, /** @type {number} */ reach) => Math.min(side - 1, Math.max(0, Math.floor(((v / reach + 1) / 2) * side)));
+    const cell = (/** @type {number} */ v, /** @type {number} */ reach) =>
+      Math.min(side - 1, Math.max(0, Math.floor(((v / reach + 1) / 2) * side)));
     for (let i = 0; i < xs.length; i++) {
       const id = columns.classes[i];
       if (id < 0 || Number.isNaN(xs[i])) continue;
       let mine = found.get(id);
-      if (!mine) found.set(id, (mine = { cells: new Float32Array(side * side), x: new Float32Array(side * side), y: new Float32Array(side * side) }));
+      if (!mine)
+        found.set(
+          id,
+          (mine = {
+            cells: new Float32Array(side * side),
+            x: new Float32Array(side * side),
+            y: new Float32Array(side * side),
+          }),
+        );
       const k = cell(xs[i], this.#reach.x) + side * cell(ys[i], this.#reach.y);
       mine.cells[k]++;
       mine.x[k] += xs[i];
@@ -311,7 +360,8 @@ export class Drawing {
       let [best, most] = [-1, 0];
       for (let k = 0; k < cells.length; k++) {
         let around = 0;
-        for (const step of [-side - 1, -side, -side + 1, -1, 0, 1, side - 1, side, side + 1]) around += (cells[k + step] ?? 0) * (step ? 1 : 2);
+        for (const step of [-side - 1, -side, -side + 1, -1, 0, 1, side - 1, side, side + 1])
+          around += (cells[k + step] ?? 0) * (step ? 1 : 2);
         if (cells[k] && around > most) [best, most] = [k, around];
       }
       if (best >= 0) this.#names.push({ id, x: x[best] / cells[best], y: y[best] / cells[best] });

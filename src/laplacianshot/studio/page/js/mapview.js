@@ -11,7 +11,13 @@ import { say } from "./toast.js";
 
 /** @typedef {"move" | "lasso"} Mode */
 
-const canvas = el("canvas", { class: "map-canvas", id: "map", tabIndex: 0, role: "application", "aria-label": "Map of all items. Arrows go from item to item, space selects, plus and minus zoom, zero shows all." });
+const canvas = el("canvas", {
+  class: "map-canvas",
+  id: "map",
+  tabIndex: 0,
+  role: "application",
+  "aria-label": "Map of all items. Arrows go from item to item, space selects, plus and minus zoom, zero shows all.",
+});
 const drawing = new Drawing(canvas);
 const tip = el("div", { class: "map-tip", hidden: true });
 const message = el("div", { class: "map-empty" });
@@ -20,22 +26,71 @@ const key = el("div", { class: "map-key", "aria-hidden": "true" });
 let mode = "move";
 
 export function buildMap() {
-  const tool = (/** @type {Mode} */ name, /** @type {"hand" | "lasso"} */ sign, /** @type {string} */ text, /** @type {string} */ title) =>
-    el("button", { type: "button", "data-mode": name, "aria-pressed": String(name === mode), title, onclick: () => setMode(name) }, icon(sign), el("span", {}, text));
+  const tool = (
+    /** @type {Mode} */ name,
+    /** @type {"hand" | "lasso"} */ sign,
+    /** @type {string} */ text,
+    /** @type {string} */ title,
+  ) =>
+    el(
+      "button",
+      {
+        type: "button",
+        "data-mode": name,
+        "aria-pressed": String(name === mode),
+        title,
+        onclick: () => setMode(name),
+      },
+      icon(sign),
+      el("span", {}, text),
+    );
   const colouring = (/** @type {"class" | "sure"} */ name, /** @type {string} */ text) =>
-    el("button", { type: "button", "data-colouring": name, "aria-pressed": String(name === "class"), onclick: () => setColouring(name) }, text);
-  const button = (/** @type {"plus" | "minus" | "fit"} */ sign, /** @type {string} */ text, /** @type {() => void} */ act) => el("button", { class: "bare", type: "button", "aria-label": text, title: text, onclick: act }, icon(sign));
+    el(
+      "button",
+      {
+        type: "button",
+        "data-colouring": name,
+        "aria-pressed": String(name === "class"),
+        onclick: () => setColouring(name),
+      },
+      text,
+    );
+  const button = (
+    /** @type {"plus" | "minus" | "fit"} */ sign,
+    /** @type {string} */ text,
+    /** @type {() => void} */ act,
+  ) => el("button", { class: "bare", type: "button", "aria-label": text, title: text, onclick: act }, icon(sign));
   byId("map-view").append(
     el(
       "div",
       { class: "map-bar" },
-      el("div", { class: "group", role: "group", "aria-label": "What dragging does" }, tool("move", "hand", "Move", "Drag moves the map"), tool("lasso", "lasso", "Lasso", "Drag around items to select them (or hold Shift)")),
-      el("div", { class: "group", role: "group", "aria-label": "Colours show" }, colouring("class", "Class"), colouring("sure", "Confidence")),
-      el("div", { class: "right" }, button("minus", "Zoom out", () => zoom(1 / 1.5)), button("plus", "Zoom in", () => zoom(1.5)), button("fit", "Show all", showAll)),
+      el(
+        "div",
+        { class: "group", role: "group", "aria-label": "What dragging does" },
+        tool("move", "hand", "Move", "Drag moves the map"),
+        tool("lasso", "lasso", "Lasso", "Drag around items to select them (or hold Shift)"),
+      ),
+      el(
+        "div",
+        { class: "group", role: "group", "aria-label": "Colours show" },
+        colouring("class", "Class"),
+        colouring("sure", "Confidence"),
+      ),
+      el(
+        "div",
+        { class: "right" },
+        button("minus", "Zoom out", () => zoom(1 / 1.5)),
+        button("plus", "Zoom in", () => zoom(1.5)),
+        button("fit", "Show all", showAll),
+      ),
     ),
     el("div", { class: "map-frame" }, canvas, tip, message, key),
   );
-  key.append(el("span", {}, el("i", { class: "ring" }), "given"), el("span", {}, el("i", { class: "wanted" }), "to label next"), el("span", {}, el("i", { class: "cross" }, "\u00d7"), "disputed"));
+  key.append(
+    el("span", {}, el("i", { class: "ring" }), "given"),
+    el("span", {}, el("i", { class: "wanted" }), "to label next"),
+    el("span", {}, el("i", { class: "cross" }, "\u00d7"), "disputed"),
+  );
   canvas.addEventListener("pointerdown", pressed);
   canvas.addEventListener("pointermove", moved);
   canvas.addEventListener("pointerup", released);
@@ -59,20 +114,32 @@ function showMessage() {
   const ready = store.places !== null;
   message.hidden = ready;
   key.hidden = !ready;
-  if (!ready) message.replaceChildren(icon("map"), el("p", {}, "The map is drawn as soon as there are enough vectors: near items lie near each other."));
+  if (!ready)
+    message.replaceChildren(
+      icon("map"),
+      el("p", {}, "The map is drawn as soon as there are enough vectors: near items lie near each other."),
+    );
 }
 
 /** @param {Mode} name */
 function setMode(name) {
   mode = name;
   canvas.classList.toggle("lasso", mode === "lasso");
-  document.querySelectorAll("[data-mode]").forEach((button) => button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.mode === mode)));
+  document
+    .querySelectorAll("[data-mode]")
+    .forEach((button) =>
+      button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.mode === mode)),
+    );
 }
 
 /** @param {"class" | "sure"} name */
 function setColouring(name) {
   drawing.colouring = name;
-  document.querySelectorAll("[data-colouring]").forEach((button) => button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.colouring === name)));
+  document
+    .querySelectorAll("[data-colouring]")
+    .forEach((button) =>
+      button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.colouring === name)),
+    );
   drawing.redraw();
 }
 
@@ -154,8 +221,13 @@ function released(event) {
   canvas.classList.remove("grabbing");
   const adding = event.ctrlKey || event.metaKey;
   if (drawingLasso && dragging) {
-    const found = inside(drawing.xs, drawing.ys, drawing.lasso.map(([x, y]) => drawing.within(x, y)));
-    const shown = store.filter.only === null ? found : found.filter((i) => store.columns.classes[i] === store.filter.only);
+    const found = inside(
+      drawing.xs,
+      drawing.ys,
+      drawing.lasso.map(([x, y]) => drawing.within(x, y)),
+    );
+    const shown =
+      store.filter.only === null ? found : found.filter((i) => store.columns.classes[i] === store.filter.only);
     store.select(adding ? [...store.selection, ...shown] : shown);
     say(`${counted(store.selection.size, "item")} selected`);
   } else if (!dragging && event.type === "pointerup") {
@@ -200,9 +272,21 @@ function pointAt(i) {
   if (i < 0) return;
   want([i]);
   const known = store.texts.get(i);
-  if (tip.dataset.item !== `${i}`) tip.replaceChildren(...(store.state?.source.kind === "pictures" ? [image(i, 128)] : []), el("div", {}, el("p", { class: "label" }), el("p", { class: "sentence", dir: "auto" }), el("p", { class: "name", dir: "auto" })));
+  if (tip.dataset.item !== `${i}`)
+    tip.replaceChildren(
+      ...(store.state?.source.kind === "pictures" ? [image(i, 128)] : []),
+      el(
+        "div",
+        {},
+        el("p", { class: "label" }),
+        el("p", { class: "sentence", dir: "auto" }),
+        el("p", { class: "name", dir: "auto" }),
+      ),
+    );
   tip.dataset.item = `${i}`;
-  const [label, text, name] = ["label", "sentence", "name"].map((part) => /** @type {HTMLElement} */ (tip.querySelector(`.${part}`)));
+  const [label, text, name] = ["label", "sentence", "name"].map(
+    (part) => /** @type {HTMLElement} */ (tip.querySelector(`.${part}`)),
+  );
   label.textContent = about(i);
   text.textContent = known?.text ?? "";
   name.textContent = nameOf(i);
@@ -247,7 +331,11 @@ function step(dx, dy, adding) {
   if (adding) store.select([...store.selection, best], best);
   store.focus = best;
   store.changed("focus");
-  const outside = drawing.left(best) < 0 || drawing.left(best) > drawing.width || drawing.top(best) < 0 || drawing.top(best) > drawing.height;
+  const outside =
+    drawing.left(best) < 0 ||
+    drawing.left(best) > drawing.width ||
+    drawing.top(best) < 0 ||
+    drawing.top(best) > drawing.height;
   if (outside) [drawing.look.x, drawing.look.y] = [xs[best], ys[best]];
   pointAt(best);
   say(`${nameOf(best)}: ${about(best)}`);

@@ -78,7 +78,9 @@ export function arrange(columns, filter, order, strangest) {
   /** @type {Map<number, number[]>} */
   const groups = new Map([...order, -1].map((id) => [id, []]));
   for (const i of shown) (groups.get(columns.classes[i]) ?? groups.get(-1))?.push(i);
-  return [...groups].filter(([, members]) => members.length).map(([id, members]) => ({ id, items: Int32Array.from(members) }));
+  return [...groups]
+    .filter(([, members]) => members.length)
+    .map(([id, members]) => ({ id, items: Int32Array.from(members) }));
 }
 
 /**

@@ -48,22 +48,39 @@ export function pickClass(anchor, { label, without, pick, make }) {
   const show = () => {
     const typed = input.value.trim();
     const wanted = typed.toLocaleLowerCase();
-    const found = store.classes.filter((one) => one.id !== without && one.name.toLocaleLowerCase().includes(wanted)).slice(0, MOST);
+    const found = store.classes
+      .filter((one) => one.id !== without && one.name.toLocaleLowerCase().includes(wanted))
+      .slice(0, MOST);
     // A name that begins so comes before one that holds it.
-    found.sort((a, b) => Number(b.name.toLocaleLowerCase().startsWith(wanted)) - Number(a.name.toLocaleLowerCase().startsWith(wanted)));
+    found.sort(
+      (a, b) =>
+        Number(b.name.toLocaleLowerCase().startsWith(wanted)) - Number(a.name.toLocaleLowerCase().startsWith(wanted)),
+    );
     entries = found.map((one) => ({
-      node: paint(el("button", { type: "button", role: "option", tabIndex: -1 }, el("i", { class: "dot" }), words(one.name)), one.id),
+      node: paint(
+        el("button", { type: "button", role: "option", tabIndex: -1 }, el("i", { class: "dot" }), words(one.name)),
+        one.id,
+      ),
       act: () => pick(one.id),
     }));
     if (make && typed && !store.classes.some((one) => one.name === typed))
-      entries.push({ node: el("button", { type: "button", role: "option", tabIndex: -1 }, icon("plus"), el("span", {}, "New class ", words(typed))), act: () => make(typed) });
+      entries.push({
+        node: el(
+          "button",
+          { type: "button", role: "option", tabIndex: -1 },
+          icon("plus"),
+          el("span", {}, "New class ", words(typed)),
+        ),
+        act: () => make(typed),
+      });
     entries.forEach(({ node }, place) => {
       node.id = `${mark}-${place}`;
       node.addEventListener("click", () => choose(place));
     });
     at = 0;
     list.replaceChildren(...entries.map(({ node }) => node));
-    if (!entries.length) list.append(el("p", { class: "quiet empty" }, make ? "Type a name to make a class." : "No class has this name."));
+    if (!entries.length)
+      list.append(el("p", { class: "quiet empty" }, make ? "Type a name to make a class." : "No class has this name."));
     point();
   };
   input.addEventListener("input", show);

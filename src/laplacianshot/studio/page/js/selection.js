@@ -26,7 +26,11 @@ export function typeForSelection() {
   if (!items.length) return;
   const done = (/** @type {unknown} */ good) => good && store.select([]);
   const anchor = byId("selection").hidden ? byId("classes-title") : byId("selection");
-  pickClass(anchor, { label: `Label ${items.length} items as`, pick: (id) => labelAs(items, id).then(done), make: (name) => labelAsNew(items, name).then(done) });
+  pickClass(anchor, {
+    label: `Label ${items.length} items as`,
+    pick: (id) => labelAs(items, id).then(done),
+    make: (name) => labelAsNew(items, name).then(done),
+  });
 }
 
 function show() {
@@ -38,14 +42,71 @@ function show() {
   const given = items.some((i) => store.columns.origins[i] === ORIGIN.given);
   const clear = () => store.select([]);
   const chips = store.classes.slice(0, CHIPS).map((known, place) =>
-    paint(el("button", { class: "chip", type: "button", "data-class": known.id, onclick: () => labelSelection(known.id), title: `Label as ${known.name}` }, el("kbd", {}, place + 1), el("i", { class: "dot" }), words(known.name)), known.id),
+    paint(
+      el(
+        "button",
+        {
+          class: "chip",
+          type: "button",
+          "data-class": known.id,
+          onclick: () => labelSelection(known.id),
+          title: `Label as ${known.name}`,
+        },
+        el("kbd", {}, place + 1),
+        el("i", { class: "dot" }),
+        words(known.name),
+      ),
+      known.id,
+    ),
   );
   bar.replaceChildren(
     el("b", {}, `${count(items.length)} selected`),
-    el("div", { class: "classes" }, ...chips, el("button", { class: "chip", type: "button", onclick: typeForSelection }, icon("plus"), store.classes.length > CHIPS ? "Other\u2026" : "New\u2026")),
+    el(
+      "div",
+      { class: "classes" },
+      ...chips,
+      el(
+        "button",
+        { class: "chip", type: "button", onclick: typeForSelection },
+        icon("plus"),
+        store.classes.length > CHIPS ? "Other\u2026" : "New\u2026",
+      ),
+    ),
     el("span", { class: "gap" }),
-    el("button", { class: "button", type: "button", disabled: !predicted, onclick: () => accept(items).then((good) => good && clear()), title: "Make the predicted labels given ones (a)" }, icon("check"), "Accept"),
-    el("button", { class: "bare", type: "button", disabled: !given, onclick: () => clearLabels(items).then((good) => good && clear()), title: "Take the given labels away (Delete)", "aria-label": "Take the given labels away" }, icon("minus")),
-    el("button", { class: "bare", type: "button", onclick: clear, "aria-label": "Select nothing", title: "Select nothing (Escape)" }, icon("close")),
+    el(
+      "button",
+      {
+        class: "button",
+        type: "button",
+        disabled: !predicted,
+        onclick: () => accept(items).then((good) => good && clear()),
+        title: "Make the predicted labels given ones (a)",
+      },
+      icon("check"),
+      "Accept",
+    ),
+    el(
+      "button",
+      {
+        class: "bare",
+        type: "button",
+        disabled: !given,
+        onclick: () => clearLabels(items).then((good) => good && clear()),
+        title: "Take the given labels away (Delete)",
+        "aria-label": "Take the given labels away",
+      },
+      icon("minus"),
+    ),
+    el(
+      "button",
+      {
+        class: "bare",
+        type: "button",
+        onclick: clear,
+        "aria-label": "Select nothing",
+        title: "Select nothing (Escape)",
+      },
+      icon("close"),
+    ),
   );
 }

@@ -23,19 +23,53 @@ const LOOKS = [
 
 const figures = el("section", { class: "figures", "aria-label": "How far it is" });
 const list = el("ul", { class: "class-list" });
-const input = el("input", { type: "text", id: "new-class", placeholder: "New class", "aria-label": "Name of a new class", maxLength: 200, autocomplete: "off", spellcheck: false, dir: "auto" });
-const form = el("form", { class: "add-class" }, input, el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")));
+const input = el("input", {
+  type: "text",
+  id: "new-class",
+  placeholder: "New class",
+  "aria-label": "Name of a new class",
+  maxLength: 200,
+  autocomplete: "off",
+  spellcheck: false,
+  dir: "auto",
+});
+const form = el(
+  "form",
+  { class: "add-class" },
+  input,
+  el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")),
+);
 const looks = el("section", { class: "looks", "aria-label": "Look through" });
-const slider = el("input", { type: "range", min: "50", max: "100", step: "1", value: "90", id: "accept-least", "aria-label": "Least confidence to accept" });
+const slider = el("input", {
+  type: "range",
+  min: "50",
+  max: "100",
+  step: "1",
+  value: "90",
+  id: "accept-least",
+  "aria-label": "Least confidence to accept",
+});
 const least = el("output", { htmlFor: "accept-least" }, "90%");
 const go = el("button", { class: "primary", type: "button", id: "accept-all", disabled: true }, "Nothing to accept");
 
 export function buildSide() {
   byId("side").append(
     figures,
-    el("section", { class: "class-section", "aria-labelledby": "classes-title" }, el("h2", { id: "classes-title" }, "Classes"), list, form),
+    el(
+      "section",
+      { class: "class-section", "aria-labelledby": "classes-title" },
+      el("h2", { id: "classes-title" }, "Classes"),
+      list,
+      form,
+    ),
     looks,
-    el("section", { class: "accept", "aria-label": "Accept many" }, el("h2", {}, "Accept all labels surer than"), el("div", { class: "line" }, slider, least), go),
+    el(
+      "section",
+      { class: "accept", "aria-label": "Accept many" },
+      el("h2", {}, "Accept all labels surer than"),
+      el("div", { class: "line" }, slider, least),
+      go,
+    ),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -45,7 +79,12 @@ export function buildSide() {
     input.focus();
   });
   slider.addEventListener("input", preview);
-  go.addEventListener("click", () => acceptAbove(Number(slider.value) / 100, store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null));
+  go.addEventListener("click", () =>
+    acceptAbove(
+      Number(slider.value) / 100,
+      store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null,
+    ),
+  );
   store.on(["state", "columns", "theme"], showFigures);
   store.on(["state", "columns", "filter", "theme"], showClasses);
   store.on(["state", "columns", "filter", "view"], showLooks);
@@ -58,28 +97,60 @@ function showFigures() {
   const { counts, accuracy } = state;
   const bar = el("div", { class: "bar", role: "img", "aria-label": "Shares of the classes, given and predicted" });
   for (const known of state.classes) {
-    for (const [n, soft] of [[known.given, ""], [known.predicted, "soft"]]) {
-      const part = paint(el("i", { class: String(soft), title: `${known.name}: ${count(Number(n))} ${soft ? "predicted" : "given"}` }), known.id);
+    for (const [n, soft] of [
+      [known.given, ""],
+      [known.predicted, "soft"],
+    ]) {
+      const part = paint(
+        el("i", {
+          class: String(soft),
+          title: `${known.name}: ${count(Number(n))} ${soft ? "predicted" : "given"}`,
+        }),
+        known.id,
+      );
       part.style.width = `${(100 * Number(n)) / Math.max(1, state.source.total)}%`;
       if (n) bar.append(part);
     }
   }
-  const pairs = [[counts.given, "given"], [counts.predicted, "predicted"], [counts.unlabelled + counts.waiting, "without a label"]];
+  const pairs = [
+    [counts.given, "given"],
+    [counts.predicted, "predicted"],
+    [counts.unlabelled + counts.waiting, "without a label"],
+  ];
   figures.replaceChildren(
     estimate(accuracy),
     bar,
-    el("dl", {}, ...pairs.filter(([n], place) => n || place < 2).map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n)))))),
+    el(
+      "dl",
+      {},
+      ...pairs
+        .filter(([n], place) => n || place < 2)
+        .map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n))))),
+    ),
   );
 }
 
 /** @param {import("./types.js").Accuracy | null} accuracy */
 function estimate(accuracy) {
   if (!accuracy || accuracy.estimate === null || !accuracy.checked)
-    return el("p", { class: "quiet", id: "accuracy" }, "How many labels are right is estimated after a few of each class.");
-  const range = accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
+    return el(
+      "p",
+      { class: "quiet", id: "accuracy" },
+      "How many labels are right is estimated after a few of each class.",
+    );
+  const range =
+    accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
   const how = `The graph finds ${accuracy.right} of ${accuracy.checked} given labels when each is held back.`;
-  const more = accuracy.expected === null ? "" : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
-  return el("p", { class: "big", id: "accuracy", title: how + more }, el("b", {}, percent(accuracy.estimate)), el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`));
+  const more =
+    accuracy.expected === null
+      ? ""
+      : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
+  return el(
+    "p",
+    { class: "big", id: "accuracy", title: how + more },
+    el("b", {}, percent(accuracy.estimate)),
+    el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`),
+  );
 }
 
 /** @type {Map<number, number>} */
@@ -94,14 +165,39 @@ function showClasses() {
       const chosen = store.filter.only === known.id;
       const name = el(
         "button",
-        { class: "name", type: "button", "aria-pressed": String(chosen), "data-keep": `name-${known.id}`, title: "Show only this class (F2: rename)" },
-        place < 9 ? el("kbd", { "aria-label": `key ${place + 1}` }, place + 1) : el("kbd", { class: "unkeyed", "aria-hidden": "true" }, "\u00b7"),
+        {
+          class: "name",
+          type: "button",
+          "aria-pressed": String(chosen),
+          "data-keep": `name-${known.id}`,
+          title: "Show only this class (F2: rename)",
+        },
+        place < 9
+          ? el("kbd", { "aria-label": `key ${place + 1}` }, place + 1)
+          : el("kbd", { class: "unkeyed", "aria-hidden": "true" }, "\u00b7"),
         el("i", { class: "swatch" }),
         words(known.name),
-        el("span", { class: "count", title: `${counted(mine.given, "given label")}, ${mine.predicted} predicted` }, count(mine.given + mine.predicted)),
+        el(
+          "span",
+          { class: "count", title: `${counted(mine.given, "given label")}, ${mine.predicted} predicted` },
+          count(mine.given + mine.predicted),
+        ),
       );
-      const more = el("button", { class: "bare", type: "button", "aria-label": `Rename, merge or delete ${known.name}`, "aria-haspopup": "menu", "data-keep": `more-${known.id}` }, icon("more"));
-      const row = paint(el("li", { class: chosen ? "class-row chosen" : "class-row", "data-class": known.id }, name, more), known.id);
+      const more = el(
+        "button",
+        {
+          class: "bare",
+          type: "button",
+          "aria-label": `Rename, merge or delete ${known.name}`,
+          "aria-haspopup": "menu",
+          "data-keep": `more-${known.id}`,
+        },
+        icon("more"),
+      );
+      const row = paint(
+        el("li", { class: chosen ? "class-row chosen" : "class-row", "data-class": known.id }, name, more),
+        known.id,
+      );
       name.addEventListener("click", () => toggle(known.id));
       name.addEventListener("keydown", (event) => event.key === "F2" && rename(known.id));
       more.addEventListener("click", () => openClassMenu(more, known.id));
@@ -111,7 +207,14 @@ function showClasses() {
       return row;
     }),
   );
-  if (!store.classes.length) list.append(el("li", { class: "quiet hint" }, "No class yet. Name one for each kind of thing you see: the key of its number labels with it."));
+  if (!store.classes.length)
+    list.append(
+      el(
+        "li",
+        { class: "quiet hint" },
+        "No class yet. Name one for each kind of thing you see: the key of its number labels with it.",
+      ),
+    );
   if (active) /** @type {HTMLElement | null} */ (list.querySelector(`[data-keep="${active}"]`))?.focus();
 }
 
@@ -142,18 +245,36 @@ function dropTarget(row, id) {
 function showLooks() {
   const { state } = store;
   if (!state) return;
-  const numbers = { all: state.source.total, unsure: tally(store.columns).unsure, disputed: state.counts.disputed, strange: state.counts.strange, given: state.counts.given };
+  const numbers = {
+    all: state.source.total,
+    unsure: tally(store.columns).unsure,
+    disputed: state.counts.disputed,
+    strange: state.counts.strange,
+    given: state.counts.given,
+  };
   const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
   looks.replaceChildren(
     el("h2", {}, "Look through"),
     ...LOOKS.map(([pick, name, title]) => {
       const n = numbers[/** @type {keyof typeof numbers} */ (pick)];
-      const on = store.view === "gallery" && store.filter.pick === pick && (pick !== "all" || store.filter.only === null);
+      const on =
+        store.view === "gallery" && store.filter.pick === pick && (pick !== "all" || store.filter.only === null);
       const act = () => {
-        store.show({ ...EVERYTHING, found: store.filter.found, pick, grouped: pick === "all" || pick === "given", sort: pick === "unsure" || pick === "strange" ? pick : "sure" });
+        store.show({
+          ...EVERYTHING,
+          found: store.filter.found,
+          pick,
+          grouped: pick === "all" || pick === "given",
+          sort: pick === "unsure" || pick === "strange" ? pick : "sure",
+        });
         store.look("gallery");
       };
-      return el("button", { type: "button", title, "aria-pressed": String(on), "data-pick": pick, onclick: act }, name, el("span", { class: pick === "disputed" && n ? "count some" : "count" }, count(n)));
+      return el(
+        "button",
+        { type: "button", title, "aria-pressed": String(on), "data-pick": pick, onclick: act },
+        name,
+        el("span", { class: pick === "disputed" && n ? "count some" : "count" }, count(n)),
+      );
     }),
   );
   if (active) /** @type {HTMLElement | null} */ (looks.querySelector(`[data-pick="${active}"]`))?.focus();
@@ -165,13 +286,23 @@ let asking = 0;
 async function preview() {
   const only = store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null;
   least.value = `${slider.value}%`;
+  // What the button says is what it does: not to be pressed while its number is old.
+  go.disabled = true;
   const turn = ++asking;
   await new Promise((later) => setTimeout(later, 80));
   if (turn !== asking || !store.state) return;
-  const query = new URLSearchParams({ origin: "predicted", min_confidence: String(Number(slider.value) / 100), ...(only === null ? {} : { class: String(only) }) });
-  const { total } = store.state.counts.predicted ? await api.groups(query.toString()).catch(() => ({ total: 0 })) : { total: 0 };
+  const query = new URLSearchParams({
+    origin: "predicted",
+    min_confidence: String(Number(slider.value) / 100),
+    ...(only === null ? {} : { class: String(only) }),
+  });
+  const { total } = store.state.counts.predicted
+    ? await api.groups(query.toString()).catch(() => ({ total: 0 }))
+    : { total: 0 };
   if (turn !== asking) return;
   const name = store.classOf(only)?.name;
   go.disabled = !total;
-  go.replaceChildren(...(total ? [`Accept ${counted(total, "label")}`, ...(name ? [" of ", words(name)] : [])] : ["Nothing to accept"]));
+  go.replaceChildren(
+    ...(total ? [`Accept ${counted(total, "label")}`, ...(name ? [" of ", words(name)] : [])] : ["Nothing to accept"]),
+  );
 }

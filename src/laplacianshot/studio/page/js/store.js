@@ -9,10 +9,18 @@ import { FLAG, ORIGIN } from "./order.js";
 /** @typedef {import("./order.js").Columns} Columns */
 /** @typedef {import("./order.js").Filter} Filter */
 /** @typedef {"label" | "gallery" | "map" | "classes"} View */
-/** @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme"} Topic */
+/** @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme" | "undone"} Topic */
 
 /** @type {Filter} */
-export const EVERYTHING = Object.freeze({ pick: "all", only: null, low: 0, high: 1, found: null, sort: "sure", grouped: true });
+export const EVERYTHING = Object.freeze({
+  pick: "all",
+  only: null,
+  low: 0,
+  high: 1,
+  found: null,
+  sort: "sure",
+  grouped: true,
+});
 
 class Store {
   /** @type {State | null} */
@@ -39,6 +47,8 @@ class Store {
   filter = { ...EVERYTHING };
   search = "";
   connected = true;
+  /** @type {string}  why there is no connection */
+  trouble = "";
   /** @type {Map<Topic, Set<() => void>>} */
   #listeners = new Map();
   /** @type {Set<Topic>} */

@@ -68,19 +68,23 @@ let trusting = true;
 /** @param {State} state */
 export function learn(state) {
   const old = store.state;
-  const older = old && (state.version < old.version || (state.version === old.version && state.revision < old.revision));
+  const older =
+    old && (state.version < old.version || (state.version === old.version && state.revision < old.revision));
   // An answer may be overtaken by an event.
   if (older && !trusting) return;
   trusting = false;
   store.state = state;
   store.changed("state");
+  const { only } = store.filter;
+  if (only !== null && only >= 0 && !store.classOf(only)) store.show({ only: null });
   if (state.revision !== columnsOf) refresh();
   if (state.map.ready && state.map.revision !== placesOf) refreshPlaces();
 }
 
 export function connect() {
-  listen(learn, (connected) => {
-    if (connected === store.connected) return;
+  listen(learn, (connected, trouble = "") => {
+    if (connected === store.connected && trouble === store.trouble) return;
+    store.trouble = trouble;
     store.connected = connected;
     if (connected) {
       trusting = true;

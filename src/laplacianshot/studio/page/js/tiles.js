@@ -15,9 +15,15 @@ export function about(i) {
   if (columns.origins[i] === ORIGIN.failed) parts.push("could not be read");
   else if (columns.origins[i] === ORIGIN.waiting && !name) parts.push("waits for its vector");
   else if (!name) parts.push("no label");
-  else parts.push(columns.origins[i] === ORIGIN.given ? `\u2068${name}\u2069, given` : `\u2068${name}\u2069, ${percent(columns.confidence[i])} sure`);
+  else
+    parts.push(
+      columns.origins[i] === ORIGIN.given
+        ? `\u2068${name}\u2069, given`
+        : `\u2068${name}\u2069, ${percent(columns.confidence[i])} sure`,
+    );
   const other = store.classOf(store.disputes.get(i))?.name;
-  if (columns.flags[i] & FLAG.disputed) parts.push(other ? `neighbours say \u2068${other}\u2069` : "disputed by its neighbours");
+  if (columns.flags[i] & FLAG.disputed)
+    parts.push(other ? `neighbours say \u2068${other}\u2069` : "disputed by its neighbours");
   if (columns.flags[i] & FLAG.strange) parts.push("fits nowhere");
   return parts.join(", ");
 }
@@ -27,8 +33,16 @@ export const nameOf = (i) => store.texts.get(i)?.id ?? `item ${i}`;
 
 /** The picture of an item, small. @param {number} i @param {64 | 128 | 256 | 512} size */
 export function image(i, size) {
-  const picture = el("img", { src: thumbnail(i, size, store.state?.source.key ?? ""), alt: "", decoding: "async", draggable: false, class: store.state?.source.tiny ? "tiny" : "" });
-  picture.addEventListener("error", () => picture.replaceWith(el("span", { class: "no-picture" }, icon("alert"))), { once: true });
+  const picture = el("img", {
+    src: thumbnail(i, size, store.state?.source.key ?? ""),
+    alt: "",
+    decoding: "async",
+    draggable: false,
+    class: store.state?.source.tiny ? "tiny" : "",
+  });
+  picture.addEventListener("error", () => picture.replaceWith(el("span", { class: "no-picture" }, icon("alert"))), {
+    once: true,
+  });
   return picture;
 }
 
@@ -60,12 +74,28 @@ export function relabel(tile, i, named) {
   tile.classList.toggle("disputed", disputed);
   const known = store.classOf(id);
   const other = disputed ? store.classOf(store.disputes.get(i)) : null;
-  const says = origin === ORIGIN.given ? icon("pin") : el("span", { class: "sure" }, known ? percent(sure) : origin === ORIGIN.failed ? "unreadable" : "");
+  const says =
+    origin === ORIGIN.given
+      ? icon("pin")
+      : el("span", { class: "sure" }, known ? percent(sure) : origin === ORIGIN.failed ? "unreadable" : "");
   const caption = tile.querySelector(".caption");
   caption?.replaceChildren(
     ...(named && known ? [el("i", { class: "dot" }), words(known.name)] : []),
     says,
-    ...(other ? [paint(el("span", { class: "other", title: "what its neighbours say" }, "\u2192\u2009", el("i", { class: "dot" }), words(other.name)), other.id)] : []),
+    ...(other
+      ? [
+          paint(
+            el(
+              "span",
+              { class: "other", title: "what its neighbours say" },
+              "\u2192\u2009",
+              el("i", { class: "dot" }),
+              words(other.name),
+            ),
+            other.id,
+          ),
+        ]
+      : []),
   );
   const level = /** @type {HTMLElement | null} */ (tile.querySelector(".level i"));
   if (level) level.style.width = `${known ? 100 * (sure || 0) : 0}%`;

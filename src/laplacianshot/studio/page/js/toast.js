@@ -4,6 +4,7 @@
 import { byId, el, icon } from "./dom.js";
 
 const SECONDS = 5;
+/** So many faults are shown at a time; of what went well only the last. */
 const MOST = 3;
 
 /** Have a screen reader say this. @param {string} text */
@@ -28,6 +29,7 @@ export function toast(text, { bad = false, button, act } = {}) {
     el("button", { class: "bare", type: "button", "aria-label": "Close this message", onclick: close }, icon("close")),
   );
   const all = byId("toasts");
+  if (!bad) all.querySelectorAll(".toast:not(.bad)").forEach((old) => old.remove());
   all.append(note);
   while (all.children.length > MOST) all.firstElementChild?.remove();
   if (!bad) say(text);

@@ -31,6 +31,7 @@ const KEYS = [
   ["Gallery and map"],
   ["arrows", "go from item to item, with Shift select"],
   ["space", "select or not"],
+  ["Enter", "look closer: on the desk"],
   ["Ctrl+A", "select all that are shown"],
   ["a", "accept the predicted labels"],
   ["Delete", "take the given labels away"],
@@ -38,12 +39,22 @@ const KEYS = [
 ];
 
 /** @param {Parameters<typeof icon>[0]} sign @param {string} text @param {(event: MouseEvent) => void} act @param {Record<string, unknown>} [more] */
-const tool = (sign, text, act, more = {}) => el("button", { class: "bare", type: "button", title: text, "aria-label": text, onclick: act, ...more }, icon(sign));
+const tool = (sign, text, act, more = {}) =>
+  el("button", { class: "bare", type: "button", title: text, "aria-label": text, onclick: act, ...more }, icon(sign));
 
 const undoButton = tool("undo", "Undo", () => undo(), { id: "undo", disabled: true });
 const redoButton = tool("redo", "Redo", () => redo(), { id: "redo", disabled: true });
-const themeButton = tool("auto", "Theme", () => openThemes(), { "aria-haspopup": "menu", class: "bare wide", id: "theme" });
-const exportButton = el("button", { class: "primary", type: "button", id: "export", "aria-haspopup": "menu", onclick: () => openExport() }, icon("down"), el("span", {}, "Export"));
+const themeButton = tool("auto", "Theme", () => openThemes(), {
+  "aria-haspopup": "menu",
+  class: "bare wide",
+  id: "theme",
+});
+const exportButton = el(
+  "button",
+  { class: "primary", type: "button", id: "export", "aria-haspopup": "menu", onclick: () => openExport() },
+  icon("down"),
+  el("span", {}, "Export"),
+);
 
 export function buildTools() {
   byId("tools").append(
@@ -68,7 +79,10 @@ function showState() {
   const { source, embedding } = state;
   document.title = `${source.name} \u00b7 Studio`;
   byId("source").replaceChildren(words(source.name), ` \u00b7 ${count(source.total)} ${store.noun(source.total)}`);
-  for (const [button, action, name] of /** @type {const} */ ([[undoButton, state.undo, "Undo"], [redoButton, state.redo, "Redo"]])) {
+  for (const [button, action, name] of /** @type {const} */ ([
+    [undoButton, state.undo, "Undo"],
+    [redoButton, state.redo, "Redo"],
+  ])) {
     button.disabled = !action;
     button.title = action ? `${name}: ${action.summary}` : `Nothing to ${name.toLowerCase()}`;
     button.setAttribute("aria-label", button.title);
@@ -78,14 +92,28 @@ function showState() {
   const bar = /** @type {HTMLProgressElement} */ (byId("embedding-bar"));
   bar.value = embedding.total ? embedding.done / embedding.total : 0;
   const failed = embedding.failed ? ` ${counted(embedding.failed, "item")} could not be read.` : "";
-  byId("embedding-text").textContent = `Reading ${store.noun(2)}: ${count(embedding.done)} of ${count(embedding.total)}.${failed}${embedding.done ? " You can label already." : ""}`;
+  byId("embedding-text").textContent =
+    `Reading ${store.noun(2)}: ${count(embedding.done)} of ${count(embedding.total)}.${failed}${embedding.done ? " You can label already." : ""}`;
 }
 
 function showBanner() {
   const banner = byId("banner");
   const problem = store.state?.embedding.problem;
   banner.hidden = store.connected && !problem;
-  if (!store.connected) banner.replaceChildren(icon("alert"), el("p", {}, el("b", {}, "The studio does not answer. "), "What you did is safe. Trying again; if it was stopped, start it again in the terminal and open the address it shows."));
+  if (!store.connected)
+    banner.replaceChildren(
+      icon("alert"),
+      el(
+        "p",
+        {},
+        ...(store.trouble
+          ? [store.trouble]
+          : [
+              el("b", {}, "The studio does not answer. "),
+              "What you did is safe. Trying again; if it was stopped, start it again in the terminal and open the address it shows.",
+            ]),
+      ),
+    );
   else if (problem) banner.replaceChildren(icon("alert"), el("p", { dir: "auto" }, problem));
 }
 
@@ -96,24 +124,55 @@ function showTheme() {
 }
 
 function openThemes() {
-  const entry = (/** @type {import("./colour.js").Theme} */ name, /** @type {"auto" | "sun" | "moon"} */ sign, /** @type {string} */ text) => el("button", { type: "button", onclick: () => setTheme(name) }, icon(sign), text);
-  menu(themeButton, "Theme", [entry("system", "auto", "As the system"), entry("light", "sun", "Light"), entry("dark", "moon", "Dark")]);
+  const entry = (
+    /** @type {import("./colour.js").Theme} */ name,
+    /** @type {"auto" | "sun" | "moon"} */ sign,
+    /** @type {string} */ text,
+  ) => el("button", { type: "button", onclick: () => setTheme(name) }, icon(sign), text);
+  menu(themeButton, "Theme", [
+    entry("system", "auto", "As the system"),
+    entry("light", "sun", "Light"),
+    entry("dark", "moon", "Dark"),
+  ]);
 }
 
 function openExport() {
-  const link = (/** @type {[string, string, string]} */ [format, name, text]) => el("a", { href: `/api/export?format=${format}`, download: "", "data-format": format }, el("span", {}, name, el("small", {}, text)));
+  const link = (/** @type {[string, string, string]} */ [format, name, text]) =>
+    el(
+      "a",
+      { href: `/api/export?format=${format}`, download: "", "data-format": format },
+      el("span", {}, name, el("small", {}, text)),
+    );
   const narrow = matchMedia("(max-width: 47rem)").matches;
-  const more = [el("hr"), el("button", { type: "button", onclick: openImport }, icon("up"), "Import labels\u2026"), el("button", { type: "button", onclick: () => setTheme(isDark() ? "light" : "dark") }, icon(isDark() ? "sun" : "moon"), isDark() ? "Light" : "Dark")];
+  const more = [
+    el("hr"),
+    el("button", { type: "button", onclick: openImport }, icon("up"), "Import labels\u2026"),
+    el(
+      "button",
+      { type: "button", onclick: () => setTheme(isDark() ? "light" : "dark") },
+      icon(isDark() ? "sun" : "moon"),
+      isDark() ? "Light" : "Dark",
+    ),
+  ];
   menu(exportButton, "Export", [...FORMATS.map(link), ...(narrow ? more : [])]);
 }
 
 async function openImport() {
-  const file = el("input", { type: "file", id: "import-file", accept: ".csv,.tsv,.jsonl,.json,.parquet", required: true });
+  const file = el("input", {
+    type: "file",
+    id: "import-file",
+    accept: ".csv,.tsv,.jsonl,.json,.parquet",
+    required: true,
+  });
   const replace = el("input", { type: "checkbox", id: "import-replace" });
   const agreed = await confirmed(
     "Import labels",
     [
-      el("p", { class: "quiet" }, "A table with the columns id and label (.csv, .tsv, .jsonl, .parquet), or an export of Label Studio (.json)."),
+      el(
+        "p",
+        { class: "quiet" },
+        "A table with the columns id and label (.csv, .tsv, .jsonl, .parquet), or an export of Label Studio (.json).",
+      ),
       el("label", { class: "field" }, el("span", { class: "unseen" }, "File"), file),
       el("label", { class: "choice-line" }, replace, " Replace labels that items already have"),
     ],
@@ -122,10 +181,18 @@ async function openImport() {
   const chosen = file.files?.[0];
   if (!agreed || !chosen) return;
   const done = await importLabels(chosen, replace.checked);
-  if (done?.notes?.length) shown("Imported, with notes", el("ul", {}, ...done.notes.map((note) => el("li", { dir: "auto" }, note))));
+  if (done?.notes?.length)
+    shown("Imported, with notes", el("ul", {}, ...done.notes.map((note) => el("li", { dir: "auto" }, note))));
 }
 
 export function openKeys() {
-  const entries = KEYS.flatMap(([key, text]) => (text ? [el("dt", {}, ...key.split(" ").map((one) => (one === "\u2026" ? "\u2026" : el("kbd", {}, one)))), el("dd", {}, text)] : [el("h3", {}, key)]));
+  const entries = KEYS.flatMap(([key, text]) =>
+    text
+      ? [
+          el("dt", {}, ...key.split(" ").map((one) => (one === "\u2026" ? "\u2026" : el("kbd", {}, one)))),
+          el("dd", {}, text),
+        ]
+      : [el("h3", {}, key)],
+  );
   shown("Keys", el("dl", { class: "shortcuts" }, ...entries));
 }

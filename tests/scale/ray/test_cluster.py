@@ -1,0 +1,255 @@
+"""The engine on a cluster of three nodes that is started here; nodes, workers and drivers are killed for real.
+
+All tests that need the cluster are in this file: it is started once, by whichever process runs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from laplacianshot import LaplacianShot
+from laplacianshot.scale.ray.fit import ray_fit
+
+# Before ray is imported: addresses of this machine alone, and nobody is told.
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_DEDUP_LOGS"] = "0"
+
+pytest.importorskip("ray", reason="needs the extra ray")
+psutil = pytest.importorskip("psutil", reason="finds the workers to kill")
+
+SHARDS = 2
+NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+# A killed node is missed after two seconds; one that is slow has twenty.
+HEALTH = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 20000,
+    "health_check_failure_threshold": 2,
+}
+
+
+class ThreeNodes:
+    """One head and two more nodes of one CPU each; a lost one is replaced."""
+
+    def __init__(self):
+        from ray.cluster_utils import Cluster
+
+        head = {**NODE, "include_dashboard": False, "_system_config": HEALTH}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.address = self._cluster.address
+        self._others = [self._cluster.add_node(**NODE) for _ in range(2)]
+        self.lost = 0
+
+    def lose_one(self):
+        """Kill a node's processes and let another node join."""
+        self._cluster.remove_node(self._others.pop(0), allow_graceful=False)
+        self._others.append(self._cluster.add_node(**NODE))
+        self.lost += 1
+
+    def worker_processes(self, name):
+        """Processes of actors or tasks of this name that run on these nodes."""
+        raylets = [
+            info.process.pid
+            for node in [self._cluster.head_node, *self._others]
+            for info in node.all_processes.get("raylet", [])
+        ]
+        children = [child for pid in raylets for child in psutil.Process(pid).children()]
+        return [child for child in children if any(name in word for word in child.cmdline())]
+
+    def shutdown(self):
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    import ray
+
+    cluster = None
+    try:
+        cluster = ThreeNodes()
+        ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+    finally:
+        ray.shutdown()
+        if cluster is not None:
+            cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """Digits in a file, codes with five labels a digit, and what the engine of one machine finds."""
+    pixels, truth = load_digits(return_X_y=True)
+    pixels = pixels.astype(np.float32)
+    y = np.full(len(truth), -1)
+    for digit in range(10):
+        y[np.flatnonzero(truth == digit)[:5]] = digit
+    path = tmp_path_factory.mktemp("set") / "rows.npy"
+    np.save(path, pixels)
+    return path, pixels, y, LaplacianShot().fit(pixels, y)
+
+
+class Stages:
+    """Watches a run, and does something in the middle of a stage."""
+
+    def __init__(self, **actions):
+        self.seen = {}
+        self._actions = actions
+
+    def __call__(self, stage):
+        self.seen[stage] = []
+
+        def count(done, total):
+            self.seen[stage].append((done, total))
+            action = self._actions.get(stage)
+            # In the updates not before the first saved round.
+            if action is not None and (11 if stage == "Updates" else 1) <= done < total:
+                del self._actions[stage]
+                action()
+
+        return count
+
+
+def assert_same(fit, local):
+    np.testing.assert_array_equal(fit.codes(), local.transduction_)
+    np.testing.assert_allclose(fit.distributions(), local.label_distributions_, atol=1e-4)
+    np.testing.assert_allclose(fit.objective, local.objective_, rtol=1e-5)
+
+
+def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(nodes, task, tmp_path):
+    path, pixels, y, local = task
+    stages = Stages()
+    run = {"folder": str(tmp_path / "run"), "shards": SHARDS}
+    fit = ray_fit(path, y, **run, watch=stages, output=str(tmp_path / "out"))
+    assert_same(fit, local)
+    assert fit.graph.recall == 1
+    assert list(stages.seen) == ["Reading", "Neighbours", "Graph", "Updates", "Labels"]
+    assert all(counts[-1][0] > 0 for counts in stages.seen.values())
+
+    import pyarrow.parquet as pq
+
+    parts = sorted((tmp_path / "out").glob("labels-*.parquet"))
+    assert len(parts) == SHARDS
+    rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    assert [row["row"] for row in rows] == list(range(len(pixels)))
+    np.testing.assert_array_equal([row["label"] for row in rows], local.transduction_)
+    assert [row["origin"] for row in rows] == ["given" if given else "predicted" for given in y >= 0]
+
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {"survey", "search_shard", "build_graph", "step"} <= {event["name"] for event in spans}
+    assert len({event["pid"] for event in spans}) >= 2
+
+    again = ray_fit(path, y, **run)
+    assert_same(again, local)
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"Reading"}
+
+
+def test_a_node_lost_in_every_stage_changes_no_label(nodes, task, tmp_path):
+    path, _, y, local = task
+    names = ("Reading", "Neighbours", "Graph", "Updates", "Labels")
+    stages = Stages(**dict.fromkeys(names, nodes.lose_one))
+    before = nodes.lost
+    fit = ray_fit(path, y, folder=str(tmp_path / "run"), shards=2 * SHARDS, watch=stages, output=str(tmp_path / "out"))
+    assert nodes.lost - before == len(names)
+    assert fit.recoveries >= 1
+    assert_same(fit, local)
+    assert len(list((tmp_path / "out").glob("labels-*.parquet"))) == 2 * SHARDS
+
+
+def test_killed_workers_do_not_hang_the_run(nodes, task, tmp_path):
+    path, _, y, local = task
+    killed = []
+
+    def kill():
+        for process in nodes.worker_processes("ray::Host"):
+            killed.append(process.pid)
+            process.send_signal(signal.SIGKILL)
+
+    fit = ray_fit(path, y, folder=str(tmp_path / "run"), shards=SHARDS, watch=Stages(Updates=kill))
+    assert killed
+    assert fit.recoveries >= 1
+    assert_same(fit, local)
+
+
+DRIVER = """
+import sys
+import numpy as np
+from laplacianshot.scale.ray import ray_fit
+
+def watch(stage):
+    return lambda done, total: print(stage, done, flush=True)
+
+path, codes, folder, address, shards = sys.argv[1:]
+ray_fit(path, np.load(codes), folder=folder, address=address, shards=int(shards), watch=watch)
+"""
+
+
+def test_a_killed_driver_goes_on_from_the_last_finished_stage_and_saved_round(nodes, task, tmp_path):
+    path, _, y, local = task
+    np.save(tmp_path / "codes.npy", y)
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", DRIVER, path, tmp_path / "codes.npy", folder, nodes.address, SHARDS]
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        deadline = time.monotonic() + 120
+        line = ""
+        for line in driver.stdout:
+            if line.startswith("Updates 12") or time.monotonic() > deadline:
+                break
+        driver.kill()
+    assert line.startswith("Updates 12")
+    kept = {file: file.stat().st_mtime_ns for file in folder.glob("run-*/neighbors-*.npz")}
+    assert len(kept) == SHARDS
+    fit = ray_fit(path, y, folder=str(folder), shards=SHARDS)
+    assert {file: file.stat().st_mtime_ns for file in folder.glob("run-*/neighbors-*.npz")} == kept
+    assert_same(fit, local)
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    steps = sum(event["name"] == "step" for event in events)
+    assert 0 < steps <= SHARDS * (len(fit.sent) - 1 - 10)
+
+
+class TestTooSmall:
+    def test_a_set_beyond_the_cluster_is_refused_before_any_work(self, nodes, tmp_path):
+        from laplacianshot.scale.ray import ClusterError
+
+        path = tmp_path / "rows.npy"
+        # Sparse: nothing is written but the header.
+        np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(5_000_000, 2)).flush()
+        stages = Stages()
+        with pytest.raises(
+            ClusterError, match=r"too small: this needs .* GB of .* at least and there are .* add nodes"
+        ):
+            ray_fit(
+                path, (np.array([0, 1]), np.array([0, 1])), folder=str(tmp_path / "run"), shards=SHARDS, watch=stages
+            )
+        assert not stages.seen
+
+
+class TestBadInput:
+    def test_a_shard_that_is_not_finite_is_named(self, nodes, task, tmp_path):
+        _, pixels, y, _ = task
+        folder = tmp_path / "set"
+        folder.mkdir()
+        spoilt = pixels.copy()
+        spoilt[1500, 3] = np.nan
+        for part in range(3):
+            np.save(folder / f"part-{part}.npy", spoilt[part * 599 : (part + 1) * 599])
+        with pytest.raises(ValueError, match=r"part-2.npy, rows .*NaN"):
+            ray_fit(folder, y, folder=str(tmp_path / "run"))
+
+    def test_more_shards_than_rows_are_refused(self, nodes, tmp_path):
+        np.save(tmp_path / "rows.npy", np.eye(5, dtype=np.float32))
+        with pytest.raises(ValueError, match=r"shards is 6 and .* has 5 rows"):
+            ray_fit(tmp_path / "rows.npy", [0, 1, -1, -1, -1], folder=str(tmp_path / "run"), shards=6)

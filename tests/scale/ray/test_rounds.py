@@ -1,0 +1,144 @@
+"""Neighbours, graph and rounds over shards against the same on one machine, all in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from laplacianshot.inference._threads import Workers
+from laplacianshot.inference.descent import Prior, descend
+from laplacianshot.inference.neighbors import nearest_neighbors
+from laplacianshot.scale.graph import node_graph
+from laplacianshot.scale.ray.fit import RayOptions
+from laplacianshot.scale.ray.graph import load_graph
+from laplacianshot.scale.ray.neighbors import neighbor_lists
+from laplacianshot.scale.ray.result import RayFit, shard_codes
+from laplacianshot.scale.ray.shards import Shard
+from laplacianshot.scale.rounds import DenseRounds, Queries, TopRounds
+from laplacianshot.scale.rows import Rows
+from laplacianshot.scale.solve import moments
+
+pytest.importorskip("fsspec", reason="needs the extra ray")
+
+
+def whole(job):
+    """All transformed rows."""
+    return Rows.transformed(np.concatenate([shard.read() for shard in job.shards]), job.transform, job.center)
+
+
+def lists(job):
+    return np.concatenate([neighbor_lists(job, number) for number in range(len(job.shards))])
+
+
+def is_query(job):
+    queries = np.ones(job.n, dtype=bool)
+    queries[job.support] = False
+    return queries
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_exact_neighbours_are_those_of_one_search_over_all_rows(job, linked, shards):
+    parted = job(shards)
+    report = linked(parted)
+    assert (report.method, report.recall) == ("exact", 1)
+    np.testing.assert_array_equal(lists(parted), nearest_neighbors(whole(parted)[:], 5).indices)
+
+
+def test_cells_of_shards_reach_the_recall(job, linked):
+    parted = job(3)
+    report = linked(parted, method="cells")
+    assert report.method == "cells"
+    true = nearest_neighbors(whole(parted)[:], 5).indices
+    found = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(lists(parted), true, strict=True)])
+    assert found > 0.93
+    assert abs(found - report.recall) < 0.03
+    assert all(row not in own for row, own in enumerate(lists(parted)))
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_the_edges_of_all_shards_are_those_of_the_graph(job, linked, shards):
+    parted = job(shards)
+    linked(parted)
+    graph = node_graph(np.arange(parted.n), lists(parted).copy(), is_query(parted)).affinity.toarray()
+    found = np.zeros_like(graph)
+    for number, shard in enumerate(parted.shards):
+        edges = load_graph(parted, number).edges
+        own = np.concatenate([parted.queries(number), parted.given(number)[0]]) + shard.first
+        rows = np.repeat(own, np.diff(edges.indptr))
+        found[rows, edges.nodes[edges.indices]] = edges.weights
+    np.testing.assert_allclose(found, graph, rtol=1e-6)
+
+
+def one_machine(job, tau, entries):
+    """The same rounds on one graph."""
+    queries = is_query(job)
+    graph = node_graph(np.arange(job.n), lists(job).copy(), queries)
+    constants = RayOptions().constants(len(job.support), job.n - len(job.support), job.n_classes)
+    rows = whole(job)
+    support = rows.take(graph.nodes[graph.n_query :])
+    prior = Prior.of_support(support, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
+    asked = rows.ordered(graph.nodes[: graph.n_query])
+    fixed = Queries(asked, graph, job.labels, constants.support_edge, tau, moments(asked)[1])
+    with Workers(0) as workers:
+        first = prior.means.astype(np.float32)
+        rounds = DenseRounds(workers, fixed, first) if entries is None else TopRounds(workers, fixed, first, entries)
+        descent = descend(rounds, prior, constants, graph.n_query, tau, np.dtype(np.float32))
+        held = rounds.assignments()
+    found = np.empty(job.n, dtype=np.int64)
+    found[job.support] = job.labels
+    found[graph.nodes[: graph.n_query]] = held.argmax(axis=1) if entries is None else held.classes[:, 0]
+    return descent, found
+
+
+@pytest.mark.parametrize("entries", [None, 4])
+@pytest.mark.parametrize("shards", [1, 4])
+def test_rounds_over_shards_are_those_of_one_machine(job, linked, solved, shards, entries):
+    parted = job(shards)
+    linked(parted)
+    descent = solved(parted, entries=entries)
+    wanted, labels = one_machine(parted, 5.0, entries)
+    np.testing.assert_allclose(descent.objective, wanted.objective, rtol=1e-5)
+    np.testing.assert_allclose(descent.prototypes, wanted.prototypes, atol=1e-4)
+    found = np.concatenate([shard_codes(parted, number)[0] for number in range(shards)])
+    np.testing.assert_array_equal(found, labels)
+
+
+@pytest.mark.parametrize("entries", [None, 4])
+def test_shards_taken_up_from_their_files_go_on_as_if_nothing_had_happened(job, linked, solved, entries):
+    parted = job(3)
+    linked(parted)
+    wanted, descent = solved(parted, entries=entries), solved(parted, entries=entries, restart=7)
+    np.testing.assert_array_equal(descent.objective, wanted.objective)
+    np.testing.assert_array_equal(descent.prototypes, wanted.prototypes)
+
+
+def test_a_shard_may_have_nothing_but_labels(job, linked, solved):
+    # A shard a row, and most of the first rows are labelled.
+    parted = job(12, rows=70)
+    parted = replace(parted, shards=one_each(parted.shards[0].path, [*range(10), 70]))
+    linked(parted)
+    assert any(len(parted.queries(number)) == 0 for number in range(len(parted.shards)))
+    descent = solved(parted)
+    np.testing.assert_allclose(descent.objective, one_machine(parted, 5.0, None)[0].objective, rtol=1e-5)
+
+
+def one_each(path, bounds):
+    """Shards of a file between these rows."""
+    return tuple(Shard(path, a, b, a, 64) for a, b in pairwise(bounds))
+
+
+@pytest.mark.parametrize("entries", [None, 4])
+def test_the_result_puts_the_shards_together(job, linked, solved, entries):
+    parted = job(3)
+    linked(parted)
+    descent = solved(parted, entries=entries)
+    fit = RayFit(parted, descent.prototypes, descent.objective, True, 1.0, 5.0, descent.class_bias, 5, None, 0.0, ())
+    found = fit.distributions()
+    dense = found if entries is None else found.toarray()
+    np.testing.assert_allclose(dense.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(dense.argmax(axis=1), fit.codes())
+    np.testing.assert_array_equal(fit.codes()[parted.support], parted.labels)
+    np.testing.assert_array_equal(fit.neighbors(), lists(parted))

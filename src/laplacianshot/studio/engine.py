@@ -1,7 +1,8 @@
 """The work behind the page: vectors come, neighbours are found, the set is relabelled, a map is drawn.
 
-Three threads. *feeder* gets the vectors, *labeller* finds neighbours when enough of them are new and relabels after
-each action, *mapper* draws. Whoever looks in between sees what was found last.
+Four threads. *feeder* gets the vectors; *labeller* gives the quick answer after each action; *settler* finds neighbours
+when enough vectors are new, and the whole answer when people rest; *mapper* draws. All but the labeller are nice to it.
+Whoever looks in between sees what was found last.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.center import blended_center
+from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.labeling.map import map_2d
 from laplacianshot.studio.accuracy import HeldBack, hold_back
-from laplacianshot.studio.relabel import Found, columns_of, relabel
+from laplacianshot.studio.relabel import Found, columns_of, quick, relabel
 from laplacianshot.studio.vectors import Stopped, Vectors
 from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
+# The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
+_REST = 0.4
+_MOST_WAITING = 12
+# The centre is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
+# whose neighbours take long to find.
+_CENTER_SHIFT = 0.1
+_MOST_RECENTERED = 50_000
 # Neighbours are sought anew when there are so many times as many vectors as last time, or all of them.
 _GROWTH = 1.5
 # Niceness of what nobody waits for.
@@ -54,8 +64,9 @@ class Progress:
     Attributes
     ----------
     found : Found or None
-    predicted, settled : int
-        Versions that the labels, and all that follows from them, were made from; -1 before the first time.
+    predicted, whole, settled : int
+        Versions that the labels, the last whole answer, and all that follows from it were made from; -1 before the
+        first time.
     seconds : float or None
         Of the last relabelling.
     accuracy : HeldBack or None
@@ -67,6 +78,7 @@ class Progress:
 
     found: Found | None = None
     predicted: int = -1
+    whole: int = -1
     settled: int = -1
     seconds: float | None = None
     accuracy: HeldBack | None = None
@@ -92,11 +104,19 @@ class Engine:
         self.progress = Progress()
         self._warm: Warm | None = None
         self._mapped: Warm | None = None
+        # One answer is published after the other.
+        self._answering = threading.Lock()
+        self._acted = time.monotonic()
         self._closing = threading.Event()
         self._changed = threading.Condition()
         self._threads = [
             threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
-            for name, work in (("feeder", self._feed), ("labeller", self._label), ("mapper", self._draw))
+            for name, work in (
+                ("feeder", self._feed),
+                ("labeller", self._label),
+                ("settler", self._settle),
+                ("mapper", self._draw),
+            )
         ]
 
     def start(self) -> None:
@@ -106,6 +126,7 @@ class Engine:
 
     def wake(self) -> None:
         """There are new labels."""
+        self._acted = time.monotonic()
         with self._changed:
             self._changed.notify_all()
 
@@ -114,7 +135,8 @@ class Engine:
         self._closing.set()
         self.wake()
         for thread in self._threads:
-            thread.join(timeout)
+            if thread.is_alive():
+                thread.join(timeout)
 
     def wait_until_settled(self, timeout: float) -> bool:
         """Wait until nothing is left to do, or for so many seconds; whether nothing is."""
@@ -159,24 +181,64 @@ class Engine:
 
     def _label(self) -> None:
         while not self._closing.is_set():
+            if self.progress.found is None or self.progress.predicted == self._given().version:
+                self._wait()
+                continue
+            start = time.perf_counter()
+            with self._answering:
+                given, last = self._given(), self.progress.found
+                found = quick(last, given.classes[last.warm.positions])
+                if found is not None:
+                    self._publish(found=found, predicted=given.version, seconds=time.perf_counter() - start)
+            if found is None:
+                # Other classes than before: there is no answer to go on from.
+                self._answer(last.warm)
+
+    def _settle(self) -> None:
+        _be_nice()
+        while not self._closing.is_set():
+            version, progress = self._given().version, self.progress
             if self._is_outgrown():
                 self._warm = warm_up(*self.vectors.known())
-                self._relabel(self._warm)
-            elif self._warm is not None and self.progress.settled != self._given().version:
-                self._relabel(self._warm)
-            elif self._warm is None and self.vectors.finished and self.progress.settled != self._given().version:
-                # A single item: there is nothing to find out about it.
-                self._publish(predicted=self._given().version, settled=self._given().version)
+                self._answer(self._warm)
+            elif self._warm is None:
+                if self.vectors.finished and progress.settled != version:
+                    # A single item: there is nothing to find out about it.
+                    self._publish(predicted=version, settled=version)
+                self._wait()
+            elif progress.settled == version or not self._is_resting(version):
+                self._wait(_REST / 4 if progress.settled != version else 1.0)
+            elif progress.whole != version:
+                self._answer(self._warm)
             else:
-                with self._changed:
-                    # Also looked at without a word, in case one was missed.
-                    self._changed.wait(1.0)
+                self._check(self._warm)
 
-    def _relabel(self, warm: Warm) -> None:
+    def _is_resting(self, version: int) -> bool:
+        waiting = version - self.progress.whole
+        return waiting > _MOST_WAITING or time.monotonic() - self._acted >= _REST
+
+    def _wait(self, seconds: float = 1.0) -> None:
+        """Until something has changed; also looked at without a word, in case one was missed."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def _answer(self, warm: Warm) -> None:
+        """The whole answer, brought up to date if there were labels meanwhile."""
         start = time.perf_counter()
         given = self._given()
         found = relabel(warm, given.classes[warm.positions])
-        self._publish(found=found, predicted=given.version, seconds=time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        with self._answering:
+            now = self._given()
+            newer = None if now.version == given.version else quick(found, now.classes[warm.positions])
+            if newer is not None:
+                self._publish(found=newer, predicted=now.version, whole=given.version)
+            else:
+                self._publish(found=found, predicted=given.version, whole=given.version, seconds=seconds)
+
+    def _check(self, warm: Warm) -> None:
+        """How often the graph is right, and whether the centre is where it should be."""
+        given = self._given()
         class_ids, codes = columns_of(given.classes[warm.positions])
         accuracy = None
         if len(class_ids) >= 2:
@@ -188,16 +250,29 @@ class Engine:
                 warm.class_graph(len(class_ids)),
                 stopped=lambda: self._closing.is_set() or self._given().version != given.version,
             )
-        if self._given().version == given.version:
-            self._publish(accuracy=accuracy, settled=given.version)
+            if self._given().version != given.version:
+                return
+            center = self._better_center(warm, codes, len(class_ids))
+            if center is not None:
+                self._warm = warm_up(warm.positions, warm.vectors, center)
+                self._answer(self._warm)
+        self._publish(accuracy=accuracy, settled=given.version)
+
+    def _better_center(self, warm: Warm, codes: Ints, n_classes: int) -> Floats | None:
+        """Where ``laplacianshot label`` would put the centre, if that is far from where it is."""
+        if len(warm) > _MOST_RECENTERED or (codes >= 0).all():
+            return None
+        wanted = blended_center(warm.vectors, codes, n_classes)
+        spread = mean_squared_distance(warm.vectors) / 2
+        moved = float(np.square(wanted - warm.center).sum())
+        return wanted if moved > _CENTER_SHIFT**2 * spread else None
 
     def _draw(self) -> None:
         _be_nice()
         while not self._closing.is_set():
             warm = self._warm
             if warm is None or warm is self._mapped:
-                with self._changed:
-                    self._changed.wait(1.0)
+                self._wait()
                 continue
             places = np.full((len(self.vectors.ready), 2), np.nan, dtype=np.float32)
             places[warm.positions] = map_2d(warm.rows, warm.graph(FEW_NEIGHBORS))

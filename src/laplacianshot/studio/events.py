@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 # Seconds between two events at least, and after which a quiet line is kept alive by a comment.
-_PAUSE = 0.08
+_PAUSE = 0.03
 _QUIET = 15.0
 
 

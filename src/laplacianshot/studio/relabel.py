@@ -1,14 +1,28 @@
-"""The labels of all items from those that are given, on a graph that is kept."""
+"""The labels of all items from those that are given, on a graph that is kept.
+
+:func:`relabel` is the whole answer, that of :func:`~laplacianshot.labeling.core.label_vectors`. :func:`quick` is the
+answer of the next moment: the last one is taken up where it stood, the new label is clamped, and a few more rounds of
+the same descent run at the same temperature. Confidence keeps its calibration, and what takes longer (the queue, what
+is strange, disputes) stays as it was until the whole answer is there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.inference._threads import Workers
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import normalize
+from laplacianshot.inference.descent import Prior, balance_pull
+from laplacianshot.inference.joint import JointRounds
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.labeling._evidence import Margins, TaskEvidence
+from laplacianshot.labeling._sharing import shared_out
+from laplacianshot.labeling.confidence import log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.rejection import rejected
 from laplacianshot.labeling.suggestions import suggest
@@ -18,6 +32,31 @@ from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm
 QUEUE = 30
 # Share of the unlabelled items that are shown as fitting no class: those that fit least.
 STRANGE_SHARE = 0.02
+# Rounds of the quick answer, and of that for many items.
+ROUNDS, FEWER_ROUNDS = 4, 3
+MANY_ITEMS = 30_000
+
+_LEAST_ASSIGNMENT = 1e-30
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """Where the descent of an answer stood.
+
+    Attributes
+    ----------
+    assignments : array of shape (m, C)
+    labelled : bool array of shape (m,)
+    tau : float
+        Temperature of the unary terms.
+    shift : float
+        Of the calibration.
+    """
+
+    assignments: Floats
+    labelled: NDArray[np.bool_]
+    tau: float
+    shift: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +78,7 @@ class Found:
     strange : bool array of shape (m,)
     suggestions : int array of shape (m,)
         Ranks from 1, 0 for items that are not in the queue.
+    fit : Fit or None
     """
 
     warm: Warm
@@ -50,6 +90,7 @@ class Found:
     strangeness: Floats
     strange: NDArray[np.bool_]
     suggestions: Ints
+    fit: Fit | None = None
 
     def expected_accuracy(self, given: NDArray[np.bool_]) -> float | None:
         """Mean confidence of the items that have no given label; None without any."""
@@ -76,6 +117,7 @@ def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
     graph = warm.class_graph(len(class_ids))
     options = LabelOptions(base_mean=warm.center, graph=graph, suggest=queue)
     found = label_vectors(warm.vectors, codes, len(class_ids), options)
+    assert found.model is not None
     strange = np.zeros(len(warm), dtype=bool)
     strange[rejected(found.strangeness, codes, STRANGE_SHARE)] = True
     return Found(
@@ -88,7 +130,130 @@ def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
         found.strangeness,
         strange,
         found.suggestions,
+        Fit(found.model.label_distributions_, codes >= 0, found.model._rule.tau, found.shift),
     )
+
+
+def quick(last: Found, given: Ints) -> Found | None:
+    """What the last answer becomes with the class ids that are given now (m,), -1 for none.
+
+    None where it cannot be taken up: other classes have labels now, or too few items are left without one.
+    """
+    class_ids, codes = columns_of(given)
+    labelled = codes >= 0
+    n_query = len(codes) - int(np.count_nonzero(labelled))
+    if last.fit is None or not np.array_equal(class_ids, last.class_ids) or n_query < 2:
+        return None
+    rows, n_classes = last.warm.rows, len(class_ids)
+    support, labels = np.flatnonzero(labelled), codes[labelled]
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    # As the estimator chooses its origin about a centre.
+    prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
+    assignments = last.fit.assignments
+    freed = last.fit.labelled & ~labelled
+    if freed.any():
+        # A label was taken away: what the graph said of the item without it.
+        assignments = assignments.copy()
+        assignments[freed] = last.probabilities[freed]
+    assignments = _descended(last.warm, assignments, last.fit.tau, prior, constants, support, labels)
+
+    queries = np.flatnonzero(~labelled)
+    assigned = assignments[queries]
+    logits = np.log(np.maximum(assigned, _LEAST_ASSIGNMENT))
+    margins = Margins.of_logits(logits, _first_logits(rows, prior.means, last.fit.tau)[queries])
+    task = TaskEvidence.of(margins, assigned.mean(axis=0, dtype=np.float64), len(support))
+    probabilities = last.probabilities.copy()
+    probabilities[queries] = shared_out(assigned, log_odds(task.columns(margins)) + last.fit.shift)
+    found = codes.copy()
+    found[queries] = margins.predicted
+    disputes = np.where(labelled & (last.codes == codes), last.disputes, -1)
+    confidence = probabilities[np.arange(len(found)), found].astype(np.float64)
+    confidence[labelled & (disputes < 0)] = 1.0
+    return replace(
+        last,
+        codes=found,
+        probabilities=probabilities,
+        confidence=confidence,
+        disputes=disputes,
+        fit=replace(last.fit, assignments=assignments, labelled=labelled),
+    )
+
+
+def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
+    """``-tau |x - m|^2`` of all rows (m, D) at the first prototypes (C, D), up to what depends on the row alone."""
+    columns = np.ascontiguousarray(prototypes.T.astype(rows.dtype))
+    products = np.empty((len(rows), columns.shape[1]), rows.dtype)
+    with Workers(rows.size) as workers:
+        workers.run(
+            lambda _, start, stop: np.matmul(rows[start:stop], columns, out=products[start:stop]),
+            workers.share(len(rows)),
+        )
+    products *= rows.dtype.type(2 * tau)
+    products -= (tau * np.einsum("cd,cd->c", prototypes, prototypes)).astype(rows.dtype)
+    return products
+
+
+def _descended(
+    warm: Warm,
+    assignments: Floats,
+    tau: float,
+    prior: Prior,
+    constants: DefaultConstants,
+    support: Ints,
+    labels: Ints,
+) -> Floats:
+    """Assignments (m, C) after a few more rounds; those of labelled rows are nothing to go by."""
+    n_query, n_classes = len(warm) - len(support), assignments.shape[1]
+    W = warm.normalized_graph(n_classes)
+    clamped = np.zeros((len(support), n_classes), warm.rows.dtype)
+    clamped[np.arange(len(support)), labels] = constants.support_edge
+    with Workers((W.nnz + 10 * len(warm)) * n_classes) as workers:
+        rounds = _ClampedRounds(workers, warm.rows, W, tau, assignments, support, clamped)
+        for _ in range(FEWER_ROUNDS if len(warm) > MANY_ITEMS else ROUNDS):
+            prototypes = prior.posterior_means(rounds.class_features, n_query * rounds.share)
+            rounds.step(prototypes.astype(warm.rows.dtype), constants.lam, balance_pull(rounds.share, constants))
+            rounds.accept()
+        found = rounds.current
+    found[support] = clamped / constants.support_edge
+    return found
+
+
+class _ClampedRounds(JointRounds):
+    """Rounds over all rows in their own order, so that neither rows nor graph are sorted anew for each label.
+
+    A labelled row counts as ``e`` times its class for its neighbours, and not at all in shares and sums.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        rows: Floats,
+        W: object,
+        tau: float,
+        assignments: Floats,
+        support: Ints,
+        clamped: Floats,
+    ) -> None:
+        self._support, self._clamped = support, clamped
+        logs = np.log(np.maximum(assignments, _LEAST_ASSIGNMENT)).astype(rows.dtype)
+        super().__init__(workers, rows, W, np.zeros(logs.shape, rows.dtype), tau, logs)
+
+    def _cost_of_queries(self) -> float:
+        # F is not asked for.
+        return np.nan
+
+    def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
+        def clamp(number: int, start: int, stop: int) -> None:
+            update(number, start, stop)
+            first, last = np.searchsorted(self._support, [start, stop])
+            assignments[self._support[first:last]] = 0
+
+        super()._visit(clamp, assignments)
+        assignments[self._support] = self._clamped
+
+    def _gather(self) -> None:
+        super()._gather()
+        self.share *= len(self.current) / (len(self.current) - len(self._support))
 
 
 def _first_look(warm: Warm, codes: Ints, queue: int) -> Found:

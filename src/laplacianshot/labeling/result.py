@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.labeling._class_rows import dense
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source
@@ -53,8 +54,9 @@ class LabelResult:
         Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
     origins : tuple of n str
         ``"given"``, ``"predicted"`` or ``"rejected"``; ``""`` where no label was given at all.
-    probabilities : float32 array of shape (n, C)
-        Calibrated probability of each class; for a given item what the graph says of it without its own label.
+    probabilities : float32 array or csr_array of shape (n, C)
+        Calibrated probability of each class; for a given item what the graph says of it without its own label. Sparse
+        where items and classes are too many for all of them; see :meth:`probabilities_of`.
     confidence : float array of shape (n,)
         Probability that the label is right: that of the item's class in ``probabilities``; 1 for given labels unless
         the graph disputes them; for a rejected item that of the class it would have had.
@@ -88,7 +90,7 @@ class LabelResult:
     classes: tuple[str, ...]
     codes: Ints
     origins: tuple[str, ...]
-    probabilities: Floats
+    probabilities: Any
     confidence: Floats
     suggestions: Ints
     disputes: Ints
@@ -115,6 +117,29 @@ class LabelResult:
         """Positions of the items to label next, the most useful first."""
         rows = np.flatnonzero(self.suggestions)
         return rows[np.argsort(self.suggestions[rows])]
+
+    def probabilities_of(self, item: int) -> Floats:
+        """Probability of each class for one item, (C,)."""
+        row: Floats = dense(self.probabilities[[item]])[0]
+        return row
+
+    def of_items(self, items: Ints) -> LabelResult:
+        """The same of some items alone, by their positions; without a graph."""
+        places = items.tolist()
+        return replace(
+            self,
+            ids=tuple(self.ids[item] for item in places),
+            codes=self.codes[items],
+            origins=tuple(self.origins[item] for item in places),
+            probabilities=self.probabilities[items],
+            confidence=self.confidence[items],
+            suggestions=self.suggestions[items],
+            disputes=self.disputes[items],
+            strangeness=self.strangeness[items],
+            rows=items if self.rows is None else self.rows[items],
+            vectors=None if self.vectors is None else self.vectors[items],
+            affinity=None,
+        )
 
     def counts(self) -> dict[str, int]:
         """How many items are given, predicted and rejected."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from laplacianshot.reports.labeling import label_page, write_label_report
 from tests.reports.labeling.made_up import HOSTILE, of_pictures, of_texts, result, unlabelled
@@ -223,3 +225,19 @@ def test_many_items_of_many_classes_make_a_page_of_bounded_length():
     texts = label_page(found)
     assert len(texts) < 2_000_000
     assert "The 240 largest of 1,000 classes." in texts
+
+
+def test_of_more_items_than_a_map_can_show_all_that_are_listed_are_on_it(monkeypatch, pictures):
+    monkeypatch.setattr("laplacianshot.reports.labeling.page._ON_MAP", 50)
+    page = label_page(pictures)
+    assert "50 of the 60 items, all that are listed below among them." in page
+    data = json.loads(re.search(r'id="map-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert len(data["texts"]) == 50
+    assert set(data["sheet"]["items"]) <= set(range(50))
+    assert len(data["suggested"]) == 5
+    assert [data["texts"][item] for item in data["suggested"]] == [pictures.ids[item] for item in pictures.suggested]
+
+
+def test_sparse_probabilities_make_the_same_page(pictures):
+    sparse = replace(pictures, probabilities=sp.csr_array(pictures.probabilities))
+    assert label_page(sparse) == label_page(pictures)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.labeling._class_rows import entries_at
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 
 # Items of a list, and of a class.
@@ -98,8 +99,7 @@ def choose(result: LabelResult) -> Choice:
 
 
 def _probability(result: LabelResult, items: Ints, codes: Ints) -> Floats:
-    found: Floats = result.probabilities[items, codes] if len(result.classes) else np.zeros(len(items))
-    return found
+    return entries_at(result.probabilities, items, codes) if len(result.classes) else np.zeros(len(items))
 
 
 def _surest(codes: Ints, order: Ints) -> Ints:

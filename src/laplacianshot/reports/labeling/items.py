@@ -62,8 +62,9 @@ class Shown:
         result = self.result
         code = int(result.codes[item])
         if result.origins[item] == REJECTED and result.classes:
-            best = int(np.argmax(result.probabilities[item]))
-            return self.says(best, percent(float(result.probabilities[item, best])), other=True)
+            probabilities = result.probabilities_of(item)
+            best = int(np.argmax(probabilities))
+            return self.says(best, percent(float(probabilities[best])), other=True)
         if code < 0:
             return ""
         sure = "" if result.origins[item] == GIVEN else percent(float(result.confidence[item]))
@@ -76,7 +77,7 @@ class Shown:
 
     def best_classes(self, item: int, most: int = 2) -> str:
         """The most probable classes, without those that are out of the question."""
-        probabilities = self.result.probabilities[item]
+        probabilities = self.result.probabilities_of(item)
         best = np.argsort(-probabilities, kind="stable")[:most]
         best = best[(probabilities[best] >= _POSSIBLE) | (np.arange(len(best)) == 0)]
         return "".join(
@@ -87,7 +88,7 @@ class Shown:
     def disputed(self, item: int) -> str:
         """The given class, and what the neighbours prefer."""
         given, other = int(self.result.codes[item]), int(self.result.disputes[item])
-        probabilities = self.result.probabilities[item]
+        probabilities = self.result.probabilities_of(item)
         return (
             f'<p class="quiet part">given</p>{self.says(given, percent(float(probabilities[given])), other=True)}'
             f'<p class="quiet part">neighbours say</p>{self.says(other, percent(float(probabilities[other])))}'

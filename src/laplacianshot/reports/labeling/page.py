@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 # Called with what comes next, it gives what is called with how much is done, and of how much.
 Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
-# Items with a picture on the map.
-_ON_MAP = 2000
+# Items on the map at most, and those of them that have a picture.
+_ON_MAP = 30_000
+_PICTURED = 2000
 
 _READING = (
     "Confidence is the estimated probability that a label is right: of the labels at 80% about four in five should be. "
@@ -65,10 +66,13 @@ def label_page(result: LabelResult, *, watch: Watch | None = None) -> str:
     choice = choose(result)
     if watch is not None:
         watch("Map")
-    places = places_of(result)
     listed = choice.items()
-    mapped = _sample(len(result), listed) if places is not None else listed[:0]
-    pictures = _pictures(result, np.union1d(listed, mapped), None if watch is None else watch("Pictures"))
+    mapped = _sample(len(result), listed, _ON_MAP)
+    on_map = result if len(mapped) == len(result) else result.of_items(mapped)
+    places = places_of(on_map)
+    pictured = _sample(len(on_map), np.searchsorted(mapped, listed), _PICTURED) if places is not None else listed[:0]
+    wanted = np.union1d(listed, mapped[pictured])
+    pictures = _pictures(result, wanted, None if watch is None else watch("Pictures"))
     if watch is not None:
         watch("Page")
     texts = _texts(result)
@@ -76,9 +80,14 @@ def label_page(result: LabelResult, *, watch: Watch | None = None) -> str:
     shown = Shown(result, small, texts)
     sections = _list_sections(shown, choice)
     if places is not None:
-        said = None if texts is None else [texts[item] for item in range(len(result))]
-        data = map_data(result, places, said, sheet_of(pictures, mapped.tolist()))
-        sections.insert(0, ("map", "Map", [map_html(result, data, choice.classes)]))
+        said = None if texts is None else [texts[item] for item in mapped.tolist()]
+        of_map = {place: pictures[item] for place, item in enumerate(mapped.tolist()) if item in pictures}
+        data = map_data(on_map, places, said, sheet_of(of_map, pictured.tolist()))
+        parts_of_map = [map_html(on_map, data, choice.classes)]
+        if on_map is not result:
+            text = f"{len(on_map):,} of the {len(result):,} items, all that are listed below among them."
+            parts_of_map.insert(0, html.paragraph(text))
+        sections.insert(0, ("map", "Map", parts_of_map))
     sections += _class_sections(shown, choice)
     sections += _closing_sections(result)
     parts = [tiles(result), *[html.warning(line(note, 400)) for note in result.notes]]
@@ -173,13 +182,13 @@ def _lead(result: LabelResult) -> str:
     return line(", encoder ".join(parts), 300)
 
 
-def _sample(n: int, listed: Ints) -> Ints:
-    """Items with a picture on the map: all, or those that are listed and some of the others, the same each time."""
-    if n <= _ON_MAP:
+def _sample(n: int, listed: Ints, most: int) -> Ints:
+    """At most so many of n items: all, or those that are listed and some of the others, the same each time."""
+    if n <= most:
         return np.arange(n)
     others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(n), listed))
-    kept = listed[:_ON_MAP]
-    return np.sort(np.concatenate([kept, others[: _ON_MAP - len(kept)]]))
+    kept = listed[:most]
+    return np.sort(np.concatenate([kept, others[: most - len(kept)]]))
 
 
 def _pictures(result: LabelResult, items: Ints, progress: Callable[[int, int], object] | None) -> dict[int, Image]:

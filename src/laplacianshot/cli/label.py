@@ -63,7 +63,14 @@ class GraphMethod(StrEnum):
     hnsw = "hnsw"
 
 
-_IN, _ASK = "Input", "What to find"
+class EngineName(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
+
+_IN, _ASK, _CLUSTER = "Input", "What to find", "Cluster"
 
 
 def label(
@@ -155,6 +162,20 @@ def label(
         GraphMethod,
         typer.Option(help="How neighbours are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
     ] = GraphMethod.auto,
+    engine: Annotated[
+        EngineName, typer.Option(help="On this machine, or on a Ray cluster.", rich_help_panel=_CLUSTER)
+    ] = EngineName.local,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="The cluster. Without: one of this machine.", rich_help_panel=_CLUSTER),
+    ] = None,
+    run_folder: Annotated[
+        str | None,
+        typer.Option(metavar="PATH|URL", help="Every node writes finished stages here.", rich_help_panel=_CLUSTER),
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Parts of the rows; one a CPU.", rich_help_panel=_CLUSTER)
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
@@ -193,6 +214,10 @@ def label(
                 graph=graph.value,
                 threads=threads,
                 cache=not no_cache,
+                engine=engine.value,
+                address=address,
+                run_folder=run_folder,
+                shards=shards,
                 watch=watcher(bar),
             )
     except KeyboardInterrupt:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
@@ -18,6 +21,9 @@ from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 
 BaseMean: TypeAlias = Any
+
+# What answers the chunks of some tasks, in order.
+Spread: TypeAlias = Callable[["TaskWork", list[Chunk]], AbstractContextManager[Iterator[Any]]]
 
 # The iNat protocol under the name that says what its graph is made of.
 LEAKING_PROTOCOL = "inat-leaking-labels"
@@ -39,6 +45,8 @@ class EvaluateOptions(TypedDict, total=False):
     progress: Progress | None
     partial: bool
     threads: int | None
+    engine: str
+    address: str | None
 
 
 @overload
@@ -66,6 +74,8 @@ def evaluate(
     progress: Progress | None = None,
     partial: bool = False,
     threads: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Evaluation | Evaluations:
     """Accuracy of one or several methods over many few-shot tasks.
 
@@ -92,6 +102,11 @@ def evaluate(
         After Ctrl-C return what has been run so far, marked as interrupted, instead of raising KeyboardInterrupt.
     threads : int, optional
         As many as there are cores.
+    engine : {"local", "ray"}
+        Run the tasks on this machine, or spread over the workers of a Ray cluster (extra ``ray``); accuracies are the
+        same.
+    address : str, optional
+        Of the cluster; see :func:`~laplacianshot.scale.ray.connected`.
 
     Returns
     -------
@@ -131,9 +146,23 @@ def evaluate(
         "task" if center is None else "base mean",
     )
     run = _Run(feature_set, drawn, methods, slow_tasks)
-    run.execute(progress, partial, threads)
+    run.execute(progress, partial, threads, _spread(engine, address))
     results = tuple(run.evaluation(number, setting) for number in range(len(methods)))
     return results[0] if single else Evaluations(results)
+
+
+def _spread(engine: str, address: str | None) -> Spread | None:
+    """What answers chunks of tasks elsewhere; None: this machine does."""
+    if engine not in ("local", "ray"):
+        raise ValueError(f"engine must be 'local' or 'ray', got {engine!r}.")
+    if engine == "local":
+        if address is not None:
+            raise ValueError("address belongs to engine='ray'; leave it None.")
+        return None
+    # Here, as Ray is an extra.
+    from laplacianshot.scale.ray.evaluation import over_workers
+
+    return over_workers(address)
 
 
 def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:
@@ -148,6 +177,52 @@ def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:
     if base_mean is None:
         return feature_set.base_mean()
     return given_center(base_mean, feature_set.dim)
+
+
+@dataclass(frozen=True, repr=False)
+class TaskWork:
+    """Methods and their tasks: all that is needed to answer some of them, here or on another machine.
+
+    Attributes
+    ----------
+    feature_set : FeatureSet
+    tasks : Tasks
+    methods : list of Runnable
+    limits : list of int
+        How many of the tasks each method runs.
+    """
+
+    feature_set: FeatureSet
+    tasks: Tasks
+    methods: list[Runnable]
+    limits: list[int]
+
+    def placed_rows(self) -> TaskRows:
+        """The rows of the tasks, placed for every method."""
+        rows = TaskRows(self.feature_set, self.tasks)
+        for n_rows in {chunk.n_rows for chunk in rows.chunks()}:
+            rows.prepare([method.placement(n_rows) for method in self.methods])
+        return rows
+
+    def answers(self, rows: TaskRows, chunk: Chunk) -> tuple[Chunk, list[tuple[int, Ints, Ints, Ints | None, float]]]:
+        """Every method on the tasks of a chunk; methods at the same placement share the inner products."""
+        answers = []
+        by_placement: dict[Any, list[int]] = {}
+        for number, method in enumerate(self.methods):
+            by_placement.setdefault(method.placement(chunk.n_rows), []).append(number)
+        for placement, numbers in by_placement.items():
+            start = perf_counter()
+            batch = rows.batch(chunk, placement)
+            shared = perf_counter() - start
+            for number in numbers:
+                kept = int(np.searchsorted(chunk.numbers, self.limits[number]))
+                if kept == 0:
+                    continue
+                start = perf_counter()
+                answer = self.methods[number].answer(batch if kept == len(chunk.numbers) else batch.first(kept))
+                seconds = shared + perf_counter() - start
+                answers.append((number, chunk.numbers[:kept], answer.found, answer.iterations, seconds))
+        return chunk, answers
 
 
 class _Run:
@@ -168,19 +243,25 @@ class _Run:
         self._seconds = np.zeros(n_methods)
         self._interrupted = False
 
-    def execute(self, progress: Progress | None, partial: bool, threads: int | None) -> None:
+    def execute(
+        self, progress: Progress | None, partial: bool, threads: int | None, spread: Spread | None = None
+    ) -> None:
         """Run every method on every task."""
         total = sum(self._limits)
-        rows = TaskRows(self._set, self._tasks)
+        work = TaskWork(self._set, self._tasks, self._methods, self._limits)
+        rows = work.placed_rows()
         chunks = rows.chunks()
-        for n_rows in {chunk.n_rows for chunk in chunks}:
-            rows.prepare([method.placement(n_rows) for method in self._methods])
         for number, method in enumerate(self._methods):
             self._seconds[number] += rows.seconds_to_place(method.placement(chunks[0].n_rows))
         share = min(available_threads() if threads is None else threads, len(chunks))
         done = 0
         try:
-            with over_threads(lambda chunk: self._answers(rows, chunk), chunks, threads) as results:
+            answered = (
+                over_threads(lambda chunk: work.answers(rows, chunk), chunks, threads)
+                if spread is None
+                else spread(work, chunks)
+            )
+            with answered as results:
                 for chunk, answers in results:
                     for number, numbers, found, iterations, seconds in answers:
                         self._record(number, numbers, chunk, found, iterations)
@@ -210,26 +291,6 @@ class _Run:
             interrupted=self._interrupted,
             numbers=np.flatnonzero(run) if self._interrupted else None,
         )
-
-    def _answers(self, rows: TaskRows, chunk: Chunk) -> tuple[Chunk, list[tuple[int, Ints, Ints, Ints | None, float]]]:
-        """Every method on the tasks of a chunk; methods at the same placement share the inner products."""
-        answers = []
-        by_placement: dict[Any, list[int]] = {}
-        for number, method in enumerate(self._methods):
-            by_placement.setdefault(method.placement(chunk.n_rows), []).append(number)
-        for placement, numbers in by_placement.items():
-            start = perf_counter()
-            batch = rows.batch(chunk, placement)
-            shared = perf_counter() - start
-            for number in numbers:
-                kept = int(np.searchsorted(chunk.numbers, self._limits[number]))
-                if kept == 0:
-                    continue
-                start = perf_counter()
-                answer = self._methods[number].answer(batch if kept == len(chunk.numbers) else batch.first(kept))
-                seconds = shared + perf_counter() - start
-                answers.append((number, chunk.numbers[:kept], answer.found, answer.iterations, seconds))
-        return chunk, answers
 
     def _record(self, number: int, numbers: Ints, chunk: Chunk, found: Ints, iterations: Ints | None) -> None:
         _, labels = self._tasks.block(numbers)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from laplacianshot.scale.plan import LargePlan
 
 BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
+# What fits in place of Choices.fit, elsewhere: called with the choices and the arguments of that.
+Engine: TypeAlias = Callable[..., tuple[Floats | None, Fitted]]
 
 
 @dataclass(frozen=True)

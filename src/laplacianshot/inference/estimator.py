@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,7 +17,7 @@ from laplacianshot.inference._attributes import GraphWhenAsked, HiddenParameter
 from laplacianshot.inference._input import DTYPES, check_size, checked_rows
 from laplacianshot.inference._types import Floats, Labels
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
-from laplacianshot.inference.choices import BaseMean, Choices
+from laplacianshot.inference.choices import BaseMean, Choices, Engine
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     APPROXIMATE,
@@ -225,6 +226,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         watch: Callable[[str], Callable[[int, int], object]] | None = None,
         checkpoint: Path | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """``fit``, telling ``watch`` of its stages and keeping finished ones in ``checkpoint`` (large sets)."""
         self._validate_params()
@@ -243,7 +245,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
                 "(-1, NaN, None and '' mean unlabelled.)"
             )
-        center, fitted = choices.fit(features, encoded.codes, len(encoded.classes), watch=watch, checkpoint=checkpoint)
+        fit = choices.fit if engine is None else partial(engine, choices)
+        center, fitted = fit(features, encoded.codes, len(encoded.classes), watch=watch, checkpoint=checkpoint)
 
         validate_data(self, X, skip_check_array=True)
         self.center_ = center

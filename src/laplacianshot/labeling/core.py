@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import given_center
+from laplacianshot.inference.choices import Engine
 from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.recipes import LARGE_ROWS
 from laplacianshot.inference.transforms import base_mean, transform_features
@@ -89,6 +90,7 @@ def label_vectors(
     *,
     watch: Watch | None = None,
     checkpoint: Path | None = None,
+    engine: Engine | None = None,
 ) -> VectorLabels:
     """Label every row from the few that have a label.
 
@@ -105,6 +107,8 @@ def label_vectors(
         Told of the stages of a large set, as by :func:`~laplacianshot.scale.fit_large`.
     checkpoint : Path, optional
         Folder where finished stages of a large set are kept, and taken up again.
+    engine : callable, optional
+        What fits elsewhere, as in :func:`~laplacianshot.scale.fit_large`.
 
     Returns
     -------
@@ -116,7 +120,7 @@ def label_vectors(
         return _first_look(X, n_classes, options, watch, checkpoint)
     graph = "auto" if options.graph is None else options.graph
     model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph)
-    fit_large(model, X, codes, watch=watch, checkpoint=checkpoint)
+    fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
     tell = watch if watch is not None and hasattr(model, "graph_report_") else None
     if tell is not None:
         tell("Confidence")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ROWS
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
+from laplacianshot.labeling.on_ray import OnRay, one_line
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 
@@ -46,6 +47,10 @@ def label_source(
     graph: str = "auto",
     threads: int | None = None,
     cache: bool | str | PathLike[str] = True,
+    engine: str = "local",
+    address: str | None = None,
+    run_folder: str | None = None,
+    shards: int | None = None,
     watch: Watch | None = None,
 ) -> LabelResult:
     """Label every item of a source from the few that have a label.
@@ -82,6 +87,14 @@ def label_source(
     cache : bool or path
         Keep vectors of pictures and texts, and finished stages of large sets, by content, in the user's cache folder,
         in no or in this folder.
+    engine : {"local", "ray"}
+        Where vectors are made and rows are labelled: on this machine or on a Ray cluster (extra ``ray``).
+    address : str, optional
+        Of the cluster: ``host:port`` or ``auto``. Without: one of this machine alone is started, and ended again.
+    run_folder : str, optional
+        Path or URL that every node of the cluster can write to; finished stages are kept there.
+    shards : int, optional
+        Into how many parts the rows are cut for the cluster; one a CPU by default.
     watch : callable, optional
         Told of the progress: called with the name of a stage, it gives what is called with ``(done, total)``.
 
@@ -107,6 +120,7 @@ def label_source(
     options = LabelOptions(
         balanced=balanced, suggest=suggest, reject=reject, relabel=relabel, base_mean=base_mean, graph=graph
     )
+    on_ray = OnRay.of(engine, address, run_folder, shards)
     clock = _Clock(watch)
     with clock.stage("Reading"):
         opened = (
@@ -130,11 +144,20 @@ def label_source(
                 "first with suggest (--suggest N)."
             )
     with clock.stage("Vectors") as count:
-        vectors = _vectors(opened, encoder, threads, cache, count)
+        vectors = _vectors(opened, encoder, threads, cache, count, on_ray)
     with clock.stage("Labels"):
         task = _Task.of(opened, given, vectors)
         folder, fault = _stage_folder(len(task.codes), graph, cache)
-        found = label_vectors(task.vectors, task.codes, len(task.classes), options, watch=watch, checkpoint=folder)
+        with nullcontext() if on_ray is None else one_line():
+            found = label_vectors(
+                task.vectors,
+                task.codes,
+                len(task.classes),
+                options,
+                watch=watch,
+                checkpoint=folder,
+                engine=None if on_ray is None else on_ray.engine(opened),
+            )
     settings = {
         "source": str(opened.path),
         "kind": opened.kind,
@@ -144,6 +167,7 @@ def label_source(
         "reject": reject,
         "relabel": relabel,
         "version": __version__,
+        **({} if on_ray is None else {"engine": "ray"}),
         **_graph_settings(found),
     }
     result = _result(task, found, tuple(clock.stages), settings)
@@ -212,6 +236,7 @@ def _vectors(
     threads: int | None,
     cache: bool | str | PathLike[str],
     progress: Callable[[int, int], object] | None,
+    on_ray: OnRay | None,
 ) -> _Vectors:
     if source.kind == "vectors":
         if encoder is not None:
@@ -232,7 +257,10 @@ def _vectors(
         notes += [fault] if fault else []
     elif cache is not False:
         folder = Path(cache)
-    encoded = encode_items(source, opened, folder, progress=progress)
+    if on_ray is None:
+        encoded = encode_items(source, opened, folder, progress=progress)
+    else:
+        encoded = on_ray.encode(source, encoder, progress)
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from laplacianshot.inference.choices import Engine
 from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.scale.checkpoint import kept_neighbors
 from laplacianshot.scale.graph import node_graph
@@ -24,6 +25,7 @@ def fit_large(
     *,
     watch: Watch | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    engine: Engine | None = None,
 ) -> LaplacianShot:
     """``estimator.fit(X, y)`` with progress and a folder for finished stages; small sets need neither.
 
@@ -39,13 +41,16 @@ def fit_large(
     checkpoint : path, optional
         Folder where the neighbours of a large set are kept, by the content of X and by what they depend on. A fit of
         the same rows takes them from there.
+    engine : callable, optional
+        What fits elsewhere, such as :class:`~laplacianshot.scale.ray.RayEngine`.
 
     Returns
     -------
     LaplacianShot
         The estimator, fitted.
     """
-    return estimator._fit(X, y, watch=watch, checkpoint=None if checkpoint is None else Path(checkpoint))
+    folder = None if checkpoint is None else Path(checkpoint)
+    return estimator._fit(X, y, watch=watch, checkpoint=folder, engine=engine)
 
 
 def scaled_affinity(

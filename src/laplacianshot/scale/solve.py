@@ -19,9 +19,11 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solve import Fitted
 from laplacianshot.inference.temperature import choose_tau
 from laplacianshot.inference.transforms import Transform
+from laplacianshot.scale.cells import CellIndex
 from laplacianshot.scale.checkpoint import kept_neighbors
 from laplacianshot.scale.graph import NodeGraph, node_graph
 from laplacianshot.scale.induction import LargeRule
+from laplacianshot.scale.neighbors import GraphReport
 from laplacianshot.scale.plan import LargePlan, looked_queries
 from laplacianshot.scale.reduction import Reduction
 from laplacianshot.scale.rounds import DenseRounds, Queries, TopEntries, TopRounds
@@ -89,6 +91,19 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     report, index = found.report, found.index
     del found
     result = _rounds(task, rows, graph, tol, stages("Updates"))
+    return fitted_of(task, rows, graph, result, report, index, reduction)
+
+
+def fitted_of(
+    task: LargeTask,
+    rows: Rows,
+    graph: NodeGraph,
+    result: Rounded,
+    report: GraphReport,
+    index: CellIndex | None = None,
+    reduction: Reduction | None = None,
+) -> Fitted:
+    """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
     reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
     weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
     weights[graph.n_query :] *= task.constants.support_edge
@@ -123,7 +138,9 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
 
 
 @dataclass(frozen=True, repr=False)
-class _Rounded:
+class Rounded:
+    """Where the rounds ended, for all rows of X; names as in :class:`~laplacianshot.inference.solve.Fitted`."""
+
     distributions: Any
     labels: Ints
     prototypes: Floats
@@ -136,7 +153,7 @@ class _Rounded:
 
 def _rounds(
     task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Callable[[int, int], object] | None
-) -> _Rounded:
+) -> Rounded:
     constants, n_classes = task.constants, task.n_classes
     # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
     near = rows.centered()
@@ -163,7 +180,7 @@ def _rounds(
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds
     distributions, found = _of_all_rows(assignments, graph, labels, n_classes)
-    return _Rounded(
+    return Rounded(
         distributions,
         found,
         descent.prototypes + shift,

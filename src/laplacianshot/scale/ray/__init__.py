@@ -5,12 +5,24 @@ Nothing here is imported with :mod:`laplacianshot`, and Ray itself (extra ``ray`
 
 from laplacianshot._lazy import lazy_names
 
-__all__ = ["ClusterError", "RayFit", "RunFolder", "Shard", "connected", "open_shards", "ray_fit"]
+__all__ = [
+    "ClusterError",
+    "RayEngine",
+    "RayFit",
+    "RayOptions",
+    "RunFolder",
+    "Shard",
+    "connected",
+    "open_shards",
+    "ray_fit",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ClusterError": "laplacianshot.scale.ray.cluster",
+        "RayEngine": "laplacianshot.scale.ray.engine",
+        "RayOptions": "laplacianshot.scale.ray.fit",
         "RayFit": "laplacianshot.scale.ray.result",
         "RunFolder": "laplacianshot.scale.ray.folder",
         "Shard": "laplacianshot.scale.ray.shards",

@@ -86,9 +86,19 @@ class Cluster:
         progress: Callable[[int, int], object] | None = None,
     ) -> list[Any]:
         """``function(*call)`` for every call on the workers, results in order; lost ones are started again."""
+        return self.results(self._started(stage, function, calls), progress=progress)
+
+    def stream(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """The same, results in order as they come."""
+        for ref in self._started(stage, function, calls):
+            self.wait_for([ref])
+            value, span = self.get(ref)
+            self.spans.append(span)
+            yield value
+
+    def _started(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         remote = self.ray.remote(_timed).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
-        refs = [remote.remote(function, stage, *call) for call in calls]
-        return self.results(refs, progress=progress)
+        return [remote.remote(function, stage, *call) for call in calls]
 
     def scatter(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
         """The same for a function that gives ``parts`` values, left in the object store: references by call and part.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from os import PathLike
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.inference.choices import Engine
 from laplacianshot.inference.estimator import LaplacianShot
-from laplacianshot.scale.checkpoint import kept_neighbors
+from laplacianshot.scale.checkpoint import StageFolder, content_of, kept_neighbors
 from laplacianshot.scale.graph import node_graph
 from laplacianshot.scale.plan import GraphChoice
 from laplacianshot.scale.rows import Rows
@@ -39,8 +40,8 @@ def fit_large(
         Called with the name of each stage ("Neighbours", "Graph", "Updates"), it gives what is called with
         ``(done, total)`` on the way.
     checkpoint : path, optional
-        Folder where the neighbours of a large set are kept, by the content of X and by what they depend on. A fit of
-        the same rows takes them from there.
+        Folder where finished stages of a large set are kept, neighbours and updates, by the content of X and by what
+        they depend on. A fit of the same rows takes them from there. Of each kind the last four stay.
     engine : callable, optional
         What fits elsewhere, such as :class:`~laplacianshot.scale.ray.RayEngine`.
 
@@ -61,7 +62,10 @@ def scaled_affinity(
     ``watch`` and ``checkpoint`` are those of :func:`fit_large`.
     """
     progress = None if watch is None else watch("Neighbours")
-    found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, checkpoint=checkpoint)
+    folder = None
+    if checkpoint is not None:
+        folder = StageFolder.of(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))
+    found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, folder=folder)
     if watch is not None:
         watch("Graph")
     return node_graph(found.order, found.indices, np.ones(len(rows), dtype=bool)).affinity

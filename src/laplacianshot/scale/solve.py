@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,12 +20,13 @@ from laplacianshot.inference.solve import Fitted
 from laplacianshot.inference.temperature import choose_tau
 from laplacianshot.inference.transforms import Transform
 from laplacianshot.scale.cells import CellIndex
-from laplacianshot.scale.checkpoint import kept_neighbors
+from laplacianshot.scale.checkpoint import StageFolder, content_of, kept_neighbors
 from laplacianshot.scale.graph import NodeGraph, node_graph
 from laplacianshot.scale.induction import LargeRule
 from laplacianshot.scale.neighbors import GraphReport
 from laplacianshot.scale.plan import LargePlan, looked_queries
 from laplacianshot.scale.reduction import Reduction
+from laplacianshot.scale.rounded import Rounded
 from laplacianshot.scale.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.scale.rows import Rows
 
@@ -71,27 +72,42 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     watch : callable, optional
         Called with the name of each stage.
     checkpoint : Path, optional
-        Folder where the neighbours are kept by content, and taken up again.
+        Folder where neighbours and updates are kept by content, and taken up again.
     """
     stages = (lambda name: None) if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
     reduce = task.plan.graph.reduce
     reduction = None if reduce is None else Reduction.of(rows, reduce)
+    told = stages("Neighbours")
+    folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
     found = kept_neighbors(
         rows,
         task.constants.n_neighbors,
         task.plan.graph,
         reduction,
         memory=task.plan.memory,
-        progress=stages("Neighbours"),
-        checkpoint=checkpoint,
+        progress=told,
+        folder=None if folders is None else folders[0],
     )
     stages("Graph")
     graph = node_graph(found.order, found.indices, task.codes < 0)
     report, index = found.report, found.index
     del found
-    result = _rounds(task, rows, graph, tol, stages("Updates"))
+    told = stages("Updates")
+    result = None if folders is None else Rounded.load(folders[1])
+    if result is None:
+        result = _rounds(task, rows, graph, tol, told)
+        if folders is not None:
+            result.save(folders[1])
     return fitted_of(task, rows, graph, result, report, index, reduction)
+
+
+def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[StageFolder, StageFolder]:
+    """Those of the neighbours and of the updates."""
+    graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
+    rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.most_entries)
+    neighbors = StageFolder.of(checkpoint, "neighbors", *graph)
+    return neighbors, StageFolder.of(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
 
 
 def fitted_of(
@@ -135,20 +151,6 @@ def fitted_of(
         report.recall,
         result.dropped,
     )
-
-
-@dataclass(frozen=True, repr=False)
-class Rounded:
-    """Where the rounds ended, for all rows of X; names as in :class:`~laplacianshot.inference.solve.Fitted`."""
-
-    distributions: Any
-    labels: Ints
-    prototypes: Floats
-    objective: Floats
-    converged: bool
-    tau: float
-    bias: Floats
-    dropped: float
 
 
 def _rounds(

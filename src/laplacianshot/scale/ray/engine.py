@@ -18,8 +18,9 @@ from laplacianshot.scale.graph import node_graph
 from laplacianshot.scale.plan import GraphChoice, LargePlan
 from laplacianshot.scale.ray.fit import RayOptions, ray_fit
 from laplacianshot.scale.ray.folder import RunFolder
+from laplacianshot.scale.rounded import Rounded
 from laplacianshot.scale.rows import Rows
-from laplacianshot.scale.solve import LargeTask, Rounded, Watch, fitted_of
+from laplacianshot.scale.solve import LargeTask, Watch, fitted_of
 
 _BLOCK_ROWS = 16384
 

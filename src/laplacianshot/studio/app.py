@@ -18,14 +18,11 @@ from laplacianshot.studio.assets import Asset, Assets
 from laplacianshot.studio.changes import ActionError
 from laplacianshot.studio.describe import state_of
 from laplacianshot.studio.events import Bell
-from laplacianshot.studio.routes_actions import action_routes
+from laplacianshot.studio.routes_actions import PATIENCE, action_routes
 from laplacianshot.studio.routes_items import item_routes
 from laplacianshot.studio.security import Gate, Guard
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import NoPicture
-
-# Seconds that a request for a settled state waits at most.
-_PATIENCE = 30.0
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.Problem, "description": words}
@@ -61,7 +58,7 @@ def create_app(session: Session, gate: Gate, *, assets: Assets | None = None) ->
     def state(settled: Annotated[bool, Query()] = False) -> schemas.State:
         """The project at this moment; ``settled`` waits, at most 30 seconds, until nothing is left to do."""
         if settled:
-            session.engine.wait_until_settled(_PATIENCE)
+            session.engine.wait_until_settled(PATIENCE)
         return state_of(session)
 
     @app.get("/api/events", tags=["state"], include_in_schema=False)

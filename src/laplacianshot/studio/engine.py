@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.inference._threads import single_threaded_blas
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.temperature import mean_squared_distance
@@ -35,8 +36,9 @@ _CENTER_SHIFT = 0.1
 _MOST_RECENTERED = 50_000
 # Neighbours are sought anew when there are so many times as many vectors as last time, or all of them.
 _GROWTH = 1.5
-# Niceness of what nobody waits for.
-_NICE = 10
+# Niceness of what people wait for less, and of what they hardly wait for. No more: on a busy machine a thread that gets
+# no time may hold a lock, such as that of the compiler, which the others need.
+_NICE, _NICER = 3, 5
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Engine:
         self._mapped: Warm | None = None
         # One answer is published after the other.
         self._answering = threading.Lock()
+        self._making = threading.Lock()
         self._acted = time.monotonic()
         self._closing = threading.Event()
         self._changed = threading.Condition()
@@ -121,6 +124,9 @@ class Engine:
 
     def start(self) -> None:
         """Begin."""
+        # Looks for libraries once, which must not happen while another thread loads one.
+        with single_threaded_blas():
+            pass
         for thread in self._threads:
             thread.start()
 
@@ -142,6 +148,16 @@ class Engine:
         """Wait until nothing is left to do, or for so many seconds; whether nothing is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing.is_set() or self.is_settled, timeout)
+
+    def wait_until_whole(self, timeout: float) -> bool:
+        """Wait until the labels are those of a whole answer to all actions, not of a quick one; whether they are."""
+
+        def is_whole() -> bool:
+            stopped = self._closing.is_set() or self.progress.problem is not None
+            return stopped or self._warm is None or self.progress.whole == self._given().version
+
+        with self._changed:
+            return self._changed.wait_for(is_whole, timeout)
 
     @property
     def is_settled(self) -> bool:
@@ -166,7 +182,7 @@ class Engine:
         self._published()
 
     def _feed(self) -> None:
-        _be_nice()
+        _be_nice(_NICER)
         self.vectors.fill(self._arrived, self._closing.is_set)
 
     def _arrived(self) -> None:
@@ -192,10 +208,10 @@ class Engine:
                     self._publish(found=found, predicted=given.version, seconds=time.perf_counter() - start)
             if found is None:
                 # Other classes than before: there is no answer to go on from.
-                self._answer(last.warm)
+                self._answer(self._warm or last.warm)
 
     def _settle(self) -> None:
-        _be_nice()
+        _be_nice(_NICE)
         while not self._closing.is_set():
             version, progress = self._given().version, self.progress
             if self._is_outgrown():
@@ -223,11 +239,14 @@ class Engine:
             self._changed.wait(seconds)
 
     def _answer(self, warm: Warm) -> None:
-        """The whole answer, brought up to date if there were labels meanwhile."""
-        start = time.perf_counter()
-        given = self._given()
-        found = relabel(warm, given.classes[warm.positions])
-        seconds = time.perf_counter() - start
+        """The whole answer, brought up to date if there were labels meanwhile. One is made at a time."""
+        with self._making:
+            start = time.perf_counter()
+            given, last = self._given(), self.progress.found
+            if self.progress.whole == given.version and last is not None and last.warm is warm:
+                return
+            found = relabel(warm, given.classes[warm.positions])
+            seconds = time.perf_counter() - start
         with self._answering:
             now = self._given()
             newer = None if now.version == given.version else quick(found, now.classes[warm.positions])
@@ -268,7 +287,7 @@ class Engine:
         return wanted if moved > _CENTER_SHIFT**2 * spread else None
 
     def _draw(self) -> None:
-        _be_nice()
+        _be_nice(_NICER)
         while not self._closing.is_set():
             warm = self._warm
             if warm is None or warm is self._mapped:
@@ -280,7 +299,7 @@ class Engine:
             self._publish(places=places, map_revision=self.progress.map_revision + 1)
 
 
-def _be_nice() -> None:
+def _be_nice(value: int) -> None:
     """Let what people wait for go first; threads that this one starts are as nice (Linux; nothing elsewhere)."""
     with contextlib.suppress(AttributeError, OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), value)

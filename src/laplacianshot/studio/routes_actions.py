@@ -15,6 +15,8 @@ from laplacianshot.studio.session import Session
 from laplacianshot.studio.store import Action
 
 _MOST = 2**31 - 1
+# Seconds that a request waits at most for work in the background.
+PATIENCE = 30.0
 
 ClassPath = Annotated[int, Path(ge=1, le=_MOST)]
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -120,7 +122,11 @@ def action_routes(session: Session) -> APIRouter:
     def export(
         format: Annotated[schemas.ExportName, Query()] = "csv", disputes: Annotated[bool, Query()] = False
     ) -> Response:
-        """Every label, as ``laplacianshot label`` writes them, or tasks for Label Studio."""
+        """Every label, as ``laplacianshot label`` writes them, or tasks for Label Studio.
+
+        After an action it waits, at most 30 seconds, for the whole answer to it.
+        """
+        session.engine.wait_until_whole(PATIENCE)
         made = exporting.export(session, format, disputes=disputes)
         headers = {"content-disposition": f'attachment; filename="{made.name}"'}
         return Response(made.content, media_type=made.media_type, headers=headers)

@@ -17,6 +17,7 @@ from laplacianshot.cli.console import note, progress_bar, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
+from laplacianshot.cli.label_shards import label_shards_into, shards_named
 from laplacianshot.cli.sorting import UNDO_LOG, Sorting, finish_sorting, sort_pictures, undo_sorting
 
 if TYPE_CHECKING:
@@ -185,6 +186,27 @@ def label(
         return undo_sorting(undo, as_json)
     if source is None:
         raise CommandError("SOURCE is missing: name a folder of pictures, a table of texts or a file of vectors.")
+    if engine is EngineName.ray and (named := shards_named(source)) is not None:
+        refused: dict[str, object] = {
+            "--suggest": suggest,
+            "--reject": reject,
+            "--relabel": relabel,
+            "--report": report,
+            "--apply": apply,
+        }
+        refused |= {"--export": export, "--encoder": encoder, "--text-column": text_column}
+        return label_shards_into(
+            named,
+            labels,
+            output,
+            refused=refused,
+            balanced=balanced,
+            graph=graph.value,
+            address=address,
+            run_folder=run_folder,
+            shards=shards,
+            as_json=as_json,
+        )
     out = None if output is None else check_output(output, ENDINGS)
     folder = None if report is None else check_report_folder(report)
     tasks = None if export is None else _export_path(out, source)

@@ -12,7 +12,7 @@ from typing import Any
 
 from laplacianshot._extras import require
 from laplacianshot.scale.budget import written_bytes
-from laplacianshot.scale.ray.timeline import Span
+from laplacianshot.scale.ray.timeline import Begin, Span
 
 # How often a task is started again when its worker or node is lost.
 RETRIES = 8
@@ -219,9 +219,9 @@ def node_of(ray: Any) -> str:
 
 def _timed(function: Callable[..., Any], stage: str, *arguments: Any) -> tuple[Any, Span]:
     """Runs on a worker."""
-    start = time.time()
+    begin = Begin.now()
     value = function(*arguments)
-    return value, Span.since(start, function.__name__, stage, node_of(require("ray", "ray")))
+    return value, Span.since(begin, function.__name__, stage, node_of(require("ray", "ray")))
 
 
 def _parts(function: Callable[..., Any], *arguments: Any) -> Any:

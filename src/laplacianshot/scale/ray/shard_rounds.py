@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from laplacianshot.inference.descent import Sums
 from laplacianshot.scale.ray.cluster import node_of
 from laplacianshot.scale.ray.graph import load_graph, wanted_rows
 from laplacianshot.scale.ray.job import Job
-from laplacianshot.scale.ray.timeline import Span
+from laplacianshot.scale.ray.timeline import Begin, Span
 from laplacianshot.scale.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.scale.solve import moments
 
@@ -152,22 +151,22 @@ class Host:
 
     def open(self, number: int, start: Start, saved: int | None) -> list[Any]:
         """Take a shard; see :meth:`ShardRounds.opened`."""
-        begin = time.time()
+        begin = Begin.now()
         self._shards[number] = ShardRounds(self._job, number, start)
         return self._timed(begin, "open", self._shards[number].opened(saved))
 
     def step(self, number: int, order: Order, *incoming: Any) -> list[Any]:
         """See :meth:`ShardRounds.step`."""
-        begin = time.time()
+        begin = Begin.now()
         return self._timed(begin, "step", self._shards[number].step(order, incoming))
 
     def finish(self, number: int) -> tuple[None, Span]:
         """See :meth:`ShardRounds.finish`."""
-        begin = time.time()
+        begin = Begin.now()
         self._shards.pop(number).finish()
         return None, Span.since(begin, "finish", "Updates", self._node)
 
-    def _timed(self, begin: float, name: str, answer: list[Any]) -> list[Any]:
+    def _timed(self, begin: Begin, name: str, answer: list[Any]) -> list[Any]:
         return [(answer[0], Span.since(begin, name, "Updates", self._node)), *answer[1:]]
 
 

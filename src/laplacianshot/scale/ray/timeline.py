@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Begin:
+    """When a piece of work begins, by the clock and by the processor time of the process."""
+
+    start: float
+    busy: float
+
+    @classmethod
+    def now(cls) -> Begin:
+        """At this moment."""
+        return cls(time.time(), time.process_time())
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,10 @@ class Span:
     process : int
     start, end : float
         Seconds since 1970.
+    busy : float
+        Seconds of processor time.
+    peak : int
+        Largest memory of the process so far, in bytes.
     """
 
     name: str
@@ -30,11 +48,14 @@ class Span:
     process: int
     start: float
     end: float
+    busy: float = 0.0
+    peak: int = 0
 
     @classmethod
-    def since(cls, start: float, name: str, stage: str, node: str) -> Span:
+    def since(cls, begin: Begin, name: str, stage: str, node: str) -> Span:
         """Work of this process that ends now."""
-        return cls(name, stage, node, os.getpid(), start, time.time())
+        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return cls(name, stage, node, os.getpid(), begin.start, time.time(), time.process_time() - begin.busy, peak)
 
 
 def trace_events(spans: Iterable[Span]) -> dict[str, Any]:
@@ -54,6 +75,7 @@ def trace_events(spans: Iterable[Span]) -> dict[str, Any]:
             "dur": round(1e6 * (span.end - span.start)),
             "pid": nodes[span.node],
             "tid": span.process,
+            "args": {"busy": round(span.busy, 6), "peak": span.peak},
         }
         for span in spans
     ]

@@ -23,7 +23,7 @@ from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.labeling.map import map_2d
 from laplacianshot.studio.accuracy import HeldBack, hold_back
-from laplacianshot.studio.relabel import Found, columns_of, quick, relabel
+from laplacianshot.studio.relabel import Found, columns_of, quick, rehearse, relabel
 from laplacianshot.studio.vectors import Stopped, Vectors
 from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
@@ -196,6 +196,7 @@ class Engine:
         return ready >= 2 and (ready > _GROWTH * held or (self.vectors.finished and ready > held))
 
     def _label(self) -> None:
+        rehearse(self.vectors.dtype)
         while not self._closing.is_set():
             if self.progress.found is None or self.progress.predicted == self._given().version:
                 self._wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,14 @@ from laplacianshot.inference.affinity import normalize
 from laplacianshot.inference.descent import Prior, balance_pull
 from laplacianshot.inference.joint import JointRounds
 from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.transforms import working_dtype
 from laplacianshot.labeling._evidence import Margins, TaskEvidence
 from laplacianshot.labeling._sharing import shared_out
 from laplacianshot.labeling.confidence import log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.rejection import rejected
 from laplacianshot.labeling.suggestions import suggest
-from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm
+from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
 # Items in the queue of what to label next.
 QUEUE = 30
@@ -177,6 +179,16 @@ def quick(last: Found, given: Ints) -> Found | None:
         disputes=disputes,
         fit=replace(last.fit, assignments=assignments, labelled=labelled),
     )
+
+
+def rehearse(dtype: Any) -> None:
+    """Both answers to a made-up task, so that kernels are compiled, or read from the disk, before anybody waits."""
+    X = np.random.default_rng(0).standard_normal((40, 4)).astype(working_dtype(np.zeros(0, dtype)))
+    given = np.full(len(X), -1)
+    given[:6] = [1, 1, 1, 2, 2, 2]
+    last = relabel(warm_up(np.arange(len(X)), X), given)
+    given[6] = 1
+    quick(last, given)
 
 
 def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:

@@ -58,6 +58,11 @@ class Vectors:
         self.problem: str | None = None
 
     @property
+    def dtype(self) -> Any:
+        """Of the vectors."""
+        return self._array.dtype
+
+    @property
     def ready(self) -> Any:
         """Which items have a vector (n,); not to be changed."""
         return self._ready

@@ -78,9 +78,9 @@ class View:
         }
 
     def by_class(self, origin: int) -> dict[int, int]:
-        """How many items of an origin each class has."""
-        ids, counts = np.unique(self.classes[self.origins == origin], return_counts=True)
-        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        """How many items of an origin each class has, of classes that have any."""
+        counts = np.bincount(self.classes[self.origins == origin] - NO_CLASS)
+        return {int(place) + NO_CLASS: int(counts[place]) for place in np.flatnonzero(counts)}
 
 
 @dataclass(frozen=True)

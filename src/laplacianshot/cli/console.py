@@ -41,8 +41,11 @@ def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
     line = bar.add_task("", total=None)
 
     def watch(what: str) -> Callable[[int, int], object]:
-        bar.reset(line, description=what, total=None)
-        return lambda done, total: bar.update(line, completed=done, total=total)
+        nonlocal line
+        # A line of its own: the total of the one before would stay.
+        bar.remove_task(line)
+        now = line = bar.add_task(what, total=None)
+        return lambda done, total: bar.update(now, completed=done, total=total)
 
     return watch
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
 from laplacianshot.scale.exact import ELSEWHERE
 from laplacianshot.scale.kmeans import CentroidSearch, nearest_centroids
+from laplacianshot.scale.progress import RowCounter
 from laplacianshot.scale.rows import Rows
 
 # Queries searched together, and rows of one product.
@@ -103,7 +103,7 @@ class CellIndex:
         n, k = len(self.rows), n_neighbors
         indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
         squares = np.empty((n, k if distances else 0), dtype=np.float32)
-        tell = _Counter(n, progress)
+        tell = RowCounter(n, progress)
         nearest_of = CentroidSearch.of(self.centroids, self.n_probes)
         kept = probes.shape[1] == self.n_probes
 
@@ -173,19 +173,3 @@ class CellIndex:
                 offer_cell(queries[some] @ points.T, halves, some, start, first_row, keys, ids)
         sort_heaps(keys, ids)
         return keys, ids
-
-
-class _Counter:
-    """Progress of rows done by several threads."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], object] | None) -> None:
-        self._total, self._progress = total, progress
-        self._done = 0
-        self._lock = Lock()
-
-    def add(self, rows: int) -> None:
-        if self._progress is None:
-            return
-        with self._lock:
-            self._done += rows
-            self._progress(self._done, self._total)

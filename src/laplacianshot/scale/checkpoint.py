@@ -17,8 +17,9 @@ import numpy as np
 from laplacianshot._files import put_file, remove_partial
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.scale.cells import CellIndex
-from laplacianshot.scale.neighbors import GraphReport, OrderedNeighbors, Progress, search_neighbors
+from laplacianshot.scale.neighbors import GraphReport, OrderedNeighbors, search_neighbors
 from laplacianshot.scale.plan import GraphChoice
+from laplacianshot.scale.progress import Progress
 from laplacianshot.scale.reduction import Reduction
 from laplacianshot.scale.rows import Rows
 

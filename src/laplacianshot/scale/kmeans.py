@@ -11,6 +11,7 @@ from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.scale._cell_kernels import offer_cell, sort_heaps
 from laplacianshot.scale.exact import ELSEWHERE
+from laplacianshot.scale.progress import RowCounter
 from laplacianshot.scale.rows import Rows
 
 # Sampled rows a centroid, and rounds of k-means over groups, inside groups and over all centroids.
@@ -20,7 +21,9 @@ _ROUNDS = 2
 _BLOCK_ROWS = 1024
 
 
-def train_centroids(rows: Rows, n_cells: int, seed: int = 0) -> Floats:
+def train_centroids(
+    rows: Rows, n_cells: int, seed: int = 0, *, progress: Callable[[int, int], object] | None = None
+) -> Floats:
     """Centroids (at most n_cells, D) of k-means cells, those of near cells with near numbers.
 
     A sample is first cut into sqrt(n_cells) groups, each group then into cells in proportion to its size, and all
@@ -32,6 +35,8 @@ def train_centroids(rows: Rows, n_cells: int, seed: int = 0) -> Floats:
     n_cells : int
         At most n.
     seed : int
+    progress : callable, optional
+        Called with groups done and their number.
     """
     rng = np.random.default_rng(seed)
     n_cells = min(n_cells, len(rows))
@@ -46,6 +51,8 @@ def train_centroids(rows: Rows, n_cells: int, seed: int = 0) -> Floats:
         cells = min(len(members), max(1, round(n_cells * len(members) / n_sample)))
         if cells:
             centroids.append(_lloyd(members, _first_points(members, cells, rng), _GROUP_ROUNDS))
+        if progress is not None:
+            progress(g + 1, len(groups))
     return _lloyd(sample, np.concatenate(centroids), _ROUNDS)
 
 
@@ -55,11 +62,11 @@ def nearest_centroids(
     """The nearest centroids of each row, (n, min(n_nearest, n_cells)), nearest first."""
     n, nearest_of = len(rows), CentroidSearch.of(centroids, n_nearest)
     nearest = np.empty((n, nearest_of.count), dtype=np.int32)
+    tell = RowCounter(n, progress)
 
     def find(_: int, start: int, stop: int) -> None:
         nearest[start:stop] = nearest_of(rows[start:stop])
-        if progress is not None:
-            progress(stop, n)
+        tell.add(stop - start)
 
     with Workers(n * centroids.size) as workers:
         workers.run(find, row_blocks(n, _BLOCK_ROWS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -21,13 +21,12 @@ from laplacianshot.scale.cells import MOST_KEPT, QUERY_ROWS, CellIndex
 from laplacianshot.scale.completion import complete
 from laplacianshot.scale.exact import nearest_rows
 from laplacianshot.scale.kmeans import SAMPLE_ROWS, train_centroids
+from laplacianshot.scale.progress import Progress, Shares
 from laplacianshot.scale.recall import ExactSample, choose_probes
 from laplacianshot.scale.rows import Rows
 
 Method: TypeAlias = Literal["auto", "exact", "cells", "ivf", "hnsw"]
 FAISS = ("ivf", "hnsw")
-# Called with (done, total) on the way.
-Progress: TypeAlias = Callable[[int, int], object]
 
 # Rows searched exactly to choose the parameters, and as many others to measure the recall of the result.
 SAMPLE = 512
@@ -248,16 +247,16 @@ def _exact(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
 
 
 def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
-    n = len(rows)
-    centroids = train_centroids(searched, _n_cells(n), wish.seed)
+    n, tell = len(rows), Shares(wish.progress, len(rows)).part
+    centroids = train_centroids(searched, _n_cells(n), wish.seed, progress=tell(0.0, 0.2))
     sample = ExactSample.search(rows, _sampled(n, wish.seed, 0), k)
     n_probes = choose_probes(searched, centroids, sample, wish.target_recall)
     plan = memory_plan("exact", n, searched.shape[1], k, distances=wish.distances)
     most = _LARGEST_SHARE * len(centroids) / (2 if n <= LARGE_ROWS else 1)
     if n_probes > most and (wish.memory is None or plan.total <= wish.memory):
         return _exact(rows, searched, k, wish)
-    index, probes = CellIndex.build(searched, centroids, n_probes)
-    found = index.neighbors(k, probes, progress=wish.progress)
+    index, probes = CellIndex.build(searched, centroids, n_probes, progress=tell(0.25, 0.4))
+    found = index.neighbors(k, probes, progress=tell(0.4, 1.0))
     complete(found)
     distances = found.distances if wish.distances else np.empty((n, 0), np.float32)
     report = GraphReport(np.nan, "cells", {"cells": len(centroids), "probes": n_probes, "seed": wish.seed})

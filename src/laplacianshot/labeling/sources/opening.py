@@ -16,7 +16,7 @@ from laplacianshot.labeling.sources.source import Source
 from laplacianshot.labeling.sources.tables import ENDINGS as TABLES
 from laplacianshot.labeling.sources.tables import Table, read_table
 from laplacianshot.labeling.sources.texts import texts_of
-from laplacianshot.labeling.sources.vectors import open_npy, open_npz, vectors_of_table
+from laplacianshot.labeling.sources.vectors import is_store, open_npy, open_npz, open_store, vectors_of_table
 
 _EXPECTED = (
     "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"
@@ -42,7 +42,7 @@ def open_source(
     ----------
     path : path
         A folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
-        ``.parquet`` of vectors.
+        ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes).
     text_column : str, optional
         The column of the texts. By default one called ``text`` or ``sentence``, or the only one there is beside ids
         and labels (of Parquet: the only one of strings).
@@ -71,7 +71,11 @@ def open_source(
     _check_there(where)
     ending = where.suffix.lower()
     if where.is_dir():
-        _refuse("pictures", text_column=text_column, id_column=id_column, label_column=label_column)
+        named = {"text_column": text_column, "id_column": id_column, "label_column": label_column}
+        if is_store(where):
+            _refuse("feature stores", **named)
+            return open_store(where, labels_file=labels_file)
+        _refuse("pictures", **named)
         return open_pictures(where, folders_are_labels=folders_are_labels, labels_file=labels_file)
     if ending in (".npy", ".npz"):
         _refuse("arrays", text_column=text_column, id_column=id_column, label_column=label_column)

@@ -73,6 +73,34 @@ def open_npz(path: Path) -> VectorSource:
     return _vectors(path, features, given, ids)
 
 
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a feature store."""
+    return (folder / "manifest.json").is_file() and (folder / "vectors.bin").is_file()
+
+
+def open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
+    """The rows of a feature store, memory-mapped, called by their names if it has any.
+
+    Its labels are given ones, -1 is none; where labels come from a file they are not looked at.
+    """
+    # Here, as other vectors need no store.
+    from laplacianshot.embedding.store import FeatureStore, StoreError
+
+    try:
+        store = FeatureStore.open(folder)
+        features, labels, names = store.features, store.labels, store.names
+        class_names = store.class_names
+    except StoreError as error:
+        raise LabelingError(str(error)) from error
+    given = None
+    if labels is not None and not labels_file:
+        given = _labels(folder, labels, class_names, len(store))
+    ids = None if names is None else [id_of(value) for value in names.tolist()]
+    if ids is not None and len(set(ids)) < len(ids):
+        ids = None
+    return _vectors(folder, features, given, None if ids is None else checked_ids(folder, ids, "names"))
+
+
 def vectors_of_table(path: Path, array: Any, columns: TableColumns) -> VectorSource:
     """Rows of a table, with its ids and labels."""
     return VectorSource(
@@ -90,7 +118,7 @@ def _vectors(
         path,
         ids=tuple(str(row) for row in range(n)) if ids is None else ids,
         given=(None,) * n if given is None else given,
-        id_name="row numbers from 0" if ids is None else "values of the array 'ids'",
+        id_name="row numbers from 0" if ids is None else "values of the array 'ids' or 'names'",
         id_column=None if ids is None else "ids",
         rows=tuple(range(n)),
         array=features,

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from laplacianshot.labeling.sources import open_source
+from laplacianshot.studio import actions, view
+from laplacianshot.studio.changes import ActionError
+from laplacianshot.studio.engine import Engine
+from laplacianshot.studio.session import Places, Session
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def idle(two_groups, tmp_path):
+    """A session whose background work has not begun."""
+    session = Session(open_source(two_groups), None, Places(tmp_path, None))
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_labels_of_items_follow_every_action_and_its_undoing(idle, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        some = rng.integers(0, 60, 5).tolist()
+        ids = [*idle.store.book.classes, 99]
+        one, other = (int(rng.choice(ids)) for _ in range(2))
+        kind = rng.integers(0, 8)
+        try:
+            if kind <= 2:
+                actions.label_by_name(idle, some, f"class {rng.integers(0, 4)}")
+            elif kind == 3:
+                actions.clear(idle, some)
+            elif kind == 4:
+                actions.merge_classes(idle, one, other)
+            elif kind == 5:
+                actions.delete_class(idle, one)
+            else:
+                idle.turn_back(int(rng.integers(1, 4)), redo=kind == 7)
+        except ActionError:
+            continue
+        fresh = idle._read_given(idle.store.book)
+        np.testing.assert_array_equal(idle.given.classes, fresh.classes)
+        np.testing.assert_array_equal(idle.given.asked, fresh.asked)
+        assert idle.given.version == idle.store.version
+        given = idle.view().origins == view.GIVEN
+        assert {idle.source.ids[i] for i in np.flatnonzero(given)} == set(idle.store.book.labels)
+
+
+def test_items_without_a_vector_wait_and_can_be_labelled(idle):
+    actions.label_by_name(idle, [3], "left")
+    counts = idle.view().counts()
+    assert (counts["waiting"], counts["given"]) == (59, 1)
+    with pytest.raises(ActionError, match="none of these items"):
+        actions.accept(idle, [3, 4])
+
+
+def test_whoever_listens_hears_of_every_action_and_no_more_after_the_end(idle):
+    heard = []
+    end = idle.listen(lambda: heard.append(idle.store.version))
+    actions.label_by_name(idle, [3], "left")
+    idle.turn_back(1)
+    end()
+    actions.label_by_name(idle, [3], "left")
+    assert heard == [1, 2]
+
+
+def test_a_class_that_has_gone_is_predicted_no_more(opened, two_groups):
+    session = opened(two_groups)
+    for index in (0, 1, 30, 31, 59):
+        actions.label_by_name(session, [index], "left" if index < 30 else "right")
+    assert session.engine.wait_until_settled(PATIENCE)
+    right = session.store.book.class_named("right")
+    assert right in session.view().classes
+    actions.delete_class(session, right)
+    assert right not in session.view().classes
+    assert session.engine.wait_until_settled(PATIENCE)
+    assert session.view().counts()["predicted"] == 0
+    session.turn_back(1)
+    assert session.engine.wait_until_settled(PATIENCE)
+    assert (session.view().classes == right).sum() == 30
+
+
+def test_an_item_that_left_the_source_keeps_its_label_for_when_it_is_back(tmp_path):
+    path = tmp_path / "source.npz"
+    rows = np.arange(20.0).reshape(10, 2)
+    (tmp_path / "project").mkdir()
+    places = Places(tmp_path / "project", None)
+    for kept in ([0, 1, 2, 3], [1, 2], [3, 2, 1, 0]):
+        np.savez(path, features=rows[kept], ids=np.array([f"item {i}" for i in kept]))
+        session = Session(open_source(path), None, places)
+        if session.store.version == 0:
+            actions.label_by_name(session, [3], "last")
+        held = session.given.classes >= 0
+        assert [session.source.ids[i] for i in np.flatnonzero(held)] == (["item 3"] if 3 in kept else [])
+        session.close()
+
+
+@dataclass
+class LettersEncoder:
+    """Texts to the counts of their letters. After the first batch it waits to be let on."""
+
+    name: str = "letters"
+    kind: str = "texts"
+    dim: int = 26
+    key: str = "letters" * 8
+    batch_size: int = 16
+    parallel: int = 1
+    enough: int | None = None
+    go_on: threading.Event = field(default_factory=threading.Event)
+    n_encoded: int = 0
+
+    def prepare(self, item: str) -> str:
+        return item
+
+    def encode(self, prepared: list[str]) -> Any:
+        if self.n_encoded >= 64 and not self.go_on.wait(PATIENCE):
+            raise RuntimeError("nobody has let it on.")
+        self.n_encoded += len(prepared)
+        return np.array([[text.count(chr(97 + k)) for k in range(26)] for text in prepared], dtype=np.float32)
+
+
+def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monkeypatch):
+    monkeypatch.setattr("laplacianshot.studio.engine._REST", 0.02)
+    rng = np.random.default_rng(0)
+    words = [("aab" if i % 2 else "xyy") * int(rng.integers(1, 4)) + f" {i}" for i in range(200)]
+    table = tmp_path / "texts.csv"
+    table.write_text("text\n" + "\n".join(words))
+    encoder = LettersEncoder()
+    session = Session(open_source(table), encoder, Places(tmp_path, None))  # type: ignore[arg-type]
+    published = threading.Condition()
+
+    def wait_for(predicate) -> bool:
+        with published:
+            return published.wait_for(predicate, PATIENCE)
+
+    def tell() -> None:
+        with published:
+            published.notify_all()
+
+    session.listen(tell)
+    session.start()
+    try:
+        assert wait_for(lambda: session.view().counts()["suggested"] > 0)
+        counts = session.view().counts()
+        assert (counts["unlabelled"], counts["waiting"]) == (64, 136)
+        queue = np.flatnonzero(session.view().suggestions)
+        for kind in (0, 1):
+            actions.label_by_name(session, [int(i) for i in queue if i % 2 == kind][:2], f"kind {kind}")
+        assert wait_for(lambda: session.view().counts()["predicted"] == 60)
+        encoder.go_on.set()
+        assert session.engine.wait_until_settled(PATIENCE)
+        classes = session.view().classes
+        assert len(set(classes[::2])) == len(set(classes[1::2])) == 1
+        assert session.view().counts()["predicted"] == 196
+    finally:
+        encoder.go_on.set()
+        session.close()
+
+
+def test_a_fault_in_the_background_is_told_and_nobody_waits_for_ever(idle, monkeypatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("no room for the neighbours")
+
+    monkeypatch.setattr("laplacianshot.studio.engine.warm_up", fail)
+    idle.start()
+    assert idle.engine.wait_until_settled(PATIENCE)
+    assert idle.engine.progress.problem == "MemoryError: no room for the neighbours"
+    assert isinstance(idle.engine, Engine)
+    actions.label_by_name(idle, [0], "still kept")
+    assert idle.store.version == 1

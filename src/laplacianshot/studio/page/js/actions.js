@@ -21,18 +21,20 @@ export const several = (n) => `${count(n)} ${store.noun(n)}`;
  *
  * @param {() => Promise<Done>} work
  * @param {(done: Done) => string} told
- * @param {boolean} [undoable]
+ * @param {{ undoable?: boolean, foreseen?: number[] }} [options]  items whose labels are shown already
  * @returns {Promise<Done | null>}
  */
-async function perform(work, told, undoable = true) {
+async function perform(work, told, { undoable = true, foreseen = [] } = {}) {
   try {
     const done = await work();
+    store.settleForeseen(foreseen, done.state.version);
     learn(done.state);
     const text = told(done);
     if (text) toast(text, undoable ? { button: "Undo", act: () => undo() } : {});
     return done;
   } catch (failure) {
     if (!(failure instanceof Failure)) throw failure;
+    store.settleForeseen(foreseen, null);
     toast(failure.message, { bad: true });
     refresh();
     return null;
@@ -43,10 +45,11 @@ async function perform(work, told, undoable = true) {
 export function labelAs(items, id) {
   if (!items.length) return Promise.resolve(null);
   const name = store.classOf(id)?.name ?? "";
-  store.foresee(items, id);
+  store.foresee(items, () => id);
   return perform(
     () => api.label(items, { class: id }),
     () => `${several(items.length)} labelled ${quoted(name)}.`,
+    { foreseen: items },
   );
 }
 
@@ -68,10 +71,11 @@ export function clearLabels(items) {
     toast("Only labels given by a person can be taken away.");
     return Promise.resolve(null);
   }
-  store.foresee(given, -1);
+  store.foresee(given, () => -1);
   return perform(
     () => api.label(given, { class: null }),
     () => `Label taken from ${several(given.length)}.`,
+    { foreseen: given },
   );
 }
 
@@ -82,10 +86,11 @@ export function accept(items) {
     toast("There is no predicted label to accept.");
     return Promise.resolve(null);
   }
-  for (const i of predicted) store.foresee([i], store.columns.classes[i]);
+  store.foresee(predicted, (i) => store.columns.classes[i]);
   return perform(
     () => api.accept({ items: predicted }),
     () => (predicted.length === 1 ? "Label accepted." : `${several(predicted.length)}: labels accepted.`),
+    { foreseen: predicted },
   );
 }
 
@@ -133,7 +138,7 @@ export function undo(steps = 1) {
   return perform(
     () => api.undo(steps),
     () => (steps === 1 ? `Undone: ${what}` : `${count(steps)} steps undone.`),
-    false,
+    { undoable: false },
   ).then((done) => done && store.changed("undone"));
 }
 
@@ -144,7 +149,7 @@ export function redo(steps = 1) {
   return perform(
     () => api.redo(steps),
     () => (steps === 1 ? `Done again: ${what}` : `${count(steps)} steps done again.`),
-    false,
+    { undoable: false },
   );
 }
 

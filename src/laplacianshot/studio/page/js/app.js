@@ -1,6 +1,7 @@
 // @ts-check
 /** The studio's page: builds its parts, then listens to the server. */
 
+import { buildDesk } from "./desk.js";
 import { byId } from "./dom.js";
 import { buildFilters } from "./filters.js";
 import { buildGallery, setTileSize } from "./gallery.js";
@@ -49,6 +50,7 @@ matchMedia("(min-width: 47.01rem)").addEventListener(
 
 buildTools();
 buildSide();
+buildDesk();
 buildLabelView();
 buildGallery(buildFilters(setTileSize));
 buildMap();

@@ -1,14 +1,14 @@
 // @ts-check
 /** The gallery: all items that pass the filter, grouped and sorted; only what is seen is in the page. */
 
-import { paint } from "./colour.js";
-import { byId, count, counted, el, icon, percent, words } from "./dom.js";
+import { lookCloser } from "./desk.js";
+import { byId, counted, el, icon } from "./dom.js";
 import { draggable } from "./drag.js";
-import { arrangement, clearSearch } from "./filters.js";
+import { arrangement } from "./filters.js";
+import { heading, showSummary, summary } from "./galleryparts.js";
 import { Grid, HEAD } from "./grid.js";
-import { lookCloser } from "./labelview.js";
-import { arrange, tally } from "./order.js";
-import { EVERYTHING, store } from "./store.js";
+import { arrange } from "./order.js";
+import { store } from "./store.js";
 import { want } from "./sync.js";
 import { face, relabel } from "./tiles.js";
 
@@ -37,7 +37,6 @@ const box = el(
   },
   sheet,
 );
-const summary = el("span", { id: "summary" });
 
 /** @param {HTMLElement} filters */
 export function buildGallery(filters) {
@@ -96,7 +95,9 @@ function layOut(moving) {
   sheet.style.setProperty("--cell-width", `${grid.cellWidth}px`);
   sheet.style.setProperty("--cell-height", `${grid.cellHeight}px`);
   keepPlace(old);
-  showSummary();
+  box.querySelector(".nothing")?.remove();
+  box.setAttribute("aria-label", counted(grid.total, "item"));
+  box.append(...[showSummary(grid.total)].filter((node) => node !== null));
   for (const head of heads.values()) head.remove();
   heads.clear();
   draw();
@@ -112,68 +113,6 @@ function keepPlace(old) {
     box.scrollTop = now.top + Math.min(top - before.top, Math.max(0, now.height - HEAD));
 }
 
-function showSummary() {
-  const { filter } = store;
-  const narrowed =
-    filter.pick !== "all" || filter.only !== null || filter.low > 0 || filter.high < 1 || filter.found !== null;
-  const name = store.classOf(filter.only)?.name;
-  const what = {
-    all: "",
-    given: "labelled by people",
-    predicted: "predicted",
-    unlabelled: "without a label",
-    disputed: "disputed by their neighbours",
-    strange: "that fit nowhere",
-    unsure: "the graph is unsure of",
-  }[filter.pick];
-  summary.replaceChildren(
-    el(
-      "span",
-      {},
-      el("b", {}, count(grid.total)),
-      ` ${store.noun(grid.total)} ${what}`,
-      ...(name ? [" of ", words(name)] : []),
-    ),
-    ...(narrowed ? [el("button", { class: "link", type: "button", onclick: showAll }, "Show everything")] : []),
-  );
-  box.querySelector(".nothing")?.remove();
-  box.setAttribute("aria-label", `${counted(grid.total, "item")}`);
-  if (!grid.total) box.append(nothing(narrowed));
-}
-
-function showAll() {
-  clearSearch();
-  store.show({ ...EVERYTHING });
-}
-
-/** @param {boolean} narrowed */
-function nothing(narrowed) {
-  const reasons = {
-    disputed: [
-      "No label is disputed",
-      "When the neighbours of an item contradict the label a person gave it, it is shown here.",
-    ],
-    strange: [
-      "Nothing strikes as strange",
-      "Items unlike every class are shown here once there are labels of two classes.",
-    ],
-    unsure: ["Nothing is unsure", "Predicted labels below 60% are shown here."],
-    given: ["No label is given yet", "Label some items in the view Label, or drag them onto a class."],
-  };
-  const [title, text] =
-    reasons[/** @type {keyof typeof reasons} */ (store.filter.pick)] ??
-    (narrowed
-      ? ["Nothing matches", "Widen the filters, or show everything."]
-      : ["Nothing here yet", "Items appear as soon as they are read."]);
-  return el(
-    "div",
-    { class: "nothing" },
-    el("b", {}, title),
-    el("p", {}, text),
-    narrowed && el("button", { class: "button", type: "button", onclick: showAll }, "Show everything"),
-  );
-}
-
 function draw() {
   if (store.view !== "gallery") return;
   const [from, to] = [box.scrollTop - MARGIN, box.scrollTop + box.clientHeight + MARGIN];
@@ -184,7 +123,11 @@ function draw() {
   for (const { block, start, end } of grid.between(from, to)) {
     if (grid.head) {
       seenHeads.add(block.id);
-      if (!heads.has(block.id)) fresh.append(heading(block));
+      if (!heads.has(block.id)) {
+        const head = heading(block);
+        heads.set(block.id, head);
+        fresh.append(head);
+      }
     }
     for (let k = start; k < end; k++) {
       const i = block.items[k];
@@ -214,33 +157,6 @@ function draw() {
   sheet.append(fresh);
   want(seen);
   refreshTiles();
-}
-
-/** @param {import("./grid.js").Block} block */
-function heading(block) {
-  const known = store.classOf(block.id);
-  const mine = tally(store.columns).classes.get(block.id ?? -1);
-  const parts = [counted(block.items.length, "item")];
-  if (mine?.given) parts.push(`${count(mine.given)} given`);
-  if (mine?.predicted) parts.push(`${percent(mine.sum / mine.predicted)} sure`);
-  const all = el(
-    "button",
-    { class: "link", type: "button", onclick: () => store.select(block.items, block.items[0]) },
-    "Select all",
-  );
-  const line = el(
-    "div",
-    { class: "group-head" },
-    el("h3", {}, el("i", { class: "dot" }), known ? words(known.name) : "Without a label"),
-    el("span", { class: "quiet" }, parts.join(" \u00b7 ")),
-    all,
-  );
-  // As high as its group, so that the line stays in sight while any of the group is.
-  const head = el("div", { class: "group", role: "presentation" }, line);
-  head.style.top = `${block.top}px`;
-  head.style.height = `${block.height}px`;
-  heads.set(block.id, head);
-  return paint(head, block.id);
 }
 
 /** @param {number} i */

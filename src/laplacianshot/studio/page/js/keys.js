@@ -2,10 +2,11 @@
 /** Keys that work wherever nothing is being typed. */
 
 import { accept, clearLabels, redo, undo } from "./actions.js";
+import { confirm, decide, lookCloser, previous, skip } from "./desk.js";
 import { byId } from "./dom.js";
 import { toSearch } from "./filters.js";
 import { galleryKey, nextAfter, shownItems } from "./gallery.js";
-import { confirm, decide, lookCloser, previous, skip, typeClass } from "./labelview.js";
+import { typeClass } from "./labelview.js";
 import { mapKey } from "./mapview.js";
 import { labelSelection, typeForSelection } from "./selection.js";
 import { store } from "./store.js";

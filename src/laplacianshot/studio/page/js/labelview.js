@@ -1,32 +1,27 @@
 // @ts-check
 /** One item large, the classes below it, and the queue of what to label next. */
 
-import { accept, labelAs, labelAsNew } from "./actions.js";
+import { labelAs, labelAsNew } from "./actions.js";
 import { api, picture } from "./api.js";
 import { paint } from "./colour.js";
+import { advance, canGoBack, confirm, decide, line, onDesk, previous, skip, take } from "./desk.js";
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
 import { ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
 import { want } from "./sync.js";
-import { about, face, image, nameOf } from "./tiles.js";
-import { say } from "./toast.js";
+import { face, image, nameOf, preload } from "./tiles.js";
 
 /** Buttons for so many classes; the others are found by typing. */
 const BUTTONS = 30;
 const STRIP = 24;
+/** Pictures of the queue that are fetched before they are needed. */
+const AHEAD = 2;
 
-let current = -1;
-/** @type {number[]}  items that were shown, for going back */
-const trail = [];
-/** @type {Set<number>}  items that were passed over */
-const skipped = new Set();
 /** @type {Map<number, number>}  probability of each class for the current item */
 let chances = new Map();
 let chancesOf = "";
-let stopgap = false; // on the desk for want of a queue
-let returning = false; // a label was undone, and its item may come back
 
 const lead = el("p", { class: "lead" });
 const stage = el("div", { class: "stage" });
@@ -68,127 +63,21 @@ export function buildLabelView() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const name = input.value.trim();
-    if (!name || current < 0) return input.focus();
-    const labelled = current;
+    const labelled = onDesk();
+    if (!name || labelled < 0) return input.focus();
     if (await labelAsNew([labelled], name)) {
       input.value = "";
       advance(labelled);
     }
   });
-  draggable(stage, () => current);
-  store.on(["state", "queue", "columns"], settle);
-  store.on(["state", "columns", "theme", "texts"], show);
-  store.on(["undone"], () => {
-    returning = true;
-  });
-  store.on(["view"], () => {
-    if (store.view !== "label") return;
-    store.focus = current;
-    store.changed("focus");
-    settle();
-  });
-}
-
-/** Items that may be asked about, the most useful first. */
-function line() {
-  const open = (/** @type {number} */ i) =>
-    store.columns.origins[i] !== ORIGIN.given && store.columns.origins[i] !== ORIGIN.failed;
-  const queue = store.queue.filter(open);
-  const fresh = queue.filter((i) => !skipped.has(i));
-  return fresh.length ? fresh : queue;
-}
-
-/** Have an item on the desk. What lies there stays until it is labelled or passed over. */
-function settle() {
-  if (!store.columns.n) return;
-  const last = trail[trail.length - 1];
-  if (returning && last !== undefined && !skipped.has(last) && store.columns.origins[last] !== ORIGIN.given) {
-    returning = false;
-    previous();
-  } else if (current < 0 || current >= store.columns.n || (stopgap && !trail.length && store.queue.length)) {
-    const [first] = line();
-    stopgap = first === undefined;
-    go(first ?? fallback());
-  } else show();
-}
-
-/** Where nothing is suggested: the least sure; where nothing is predicted, items from all over the source. */
-function fallback() {
-  const { columns } = store;
-  let best = -1;
-  let least = Infinity;
-  for (let i = 0; i < columns.n; i++) {
-    if (columns.origins[i] === ORIGIN.given || columns.origins[i] === ORIGIN.failed || skipped.has(i)) continue;
-    // Multiples of the golden ratio never come near one another: sources are often sorted.
-    const sure = Number.isNaN(columns.confidence[i]) ? 2 + ((i * 0.6180339887) % 1) : columns.confidence[i];
-    if (sure < least) [best, least] = [i, sure];
-  }
-  return best;
-}
-
-/** Have an item of another view on the desk. @param {number} item */
-export function lookCloser(item) {
-  if (current >= 0) trail.push(current);
-  store.select([]);
-  go(item);
-  store.look("label");
-}
-
-/** @param {number} item */
-function go(item) {
-  current = item;
-  store.focus = item;
-  store.changed("focus");
-  chances = new Map();
-  chancesOf = "";
-  show();
-  if (item >= 0 && store.view === "label") say(`Next: ${nameOf(item)}: ${about(item)}`);
-}
-
-/** @param {number} labelled */
-function advance(labelled) {
-  if (labelled !== current) return;
-  returning = false;
-  trail.push(labelled);
-  skipped.delete(labelled);
-  const [first] = line().filter((i) => i !== labelled);
-  go(first ?? fallback());
-}
-
-/** Label the item on the desk. @param {number} id */
-export function decide(id) {
-  if (current < 0) return;
-  const labelled = current;
-  labelAs([labelled], id);
-  advance(labelled);
-}
-
-/** Accept what the graph says of it. */
-export function confirm() {
-  if (current < 0) return;
-  if (store.columns.origins[current] !== ORIGIN.predicted) return skip();
-  const labelled = current;
-  accept([labelled]);
-  advance(labelled);
-}
-
-export function skip() {
-  if (current < 0) return;
-  trail.push(current);
-  skipped.add(current);
-  const [first] = line().filter((i) => i !== current);
-  go(first ?? fallback());
-}
-
-export function previous() {
-  const item = trail.pop();
-  if (item !== undefined) go(item);
+  draggable(stage, onDesk);
+  store.on(["state", "columns", "queue", "theme", "texts", "desk", "view"], show);
 }
 
 /** Choose a class by typing. */
 export function typeClass() {
-  if (current < 0) return;
-  const labelled = current;
+  const labelled = onDesk();
+  if (labelled < 0) return;
   const done = () => advance(labelled);
   pickClass(choices, {
     label: "Label as",
@@ -199,11 +88,12 @@ export function typeClass() {
 
 function show() {
   if (!store.state || store.view !== "label") return;
+  const current = onDesk();
   lead.replaceChildren(...teaching());
   const none = current < 0;
   form.hidden = choices.hidden = none;
   for (const button of [back, yes, next]) button.hidden = none && button !== back;
-  back.disabled = !trail.length;
+  back.disabled = !canGoBack();
   if (none) {
     stage.replaceChildren(empty());
     verdict.replaceChildren();
@@ -211,10 +101,10 @@ function show() {
     stage.dataset.item = "";
     return;
   }
-  showStage();
-  showVerdict();
-  showChoices();
-  showStrip();
+  showStage(current);
+  showVerdict(current);
+  showChoices(current);
+  showStrip(current);
   const first = store.classes.length < 2;
   input.placeholder = first
     ? store.classes.length
@@ -225,7 +115,7 @@ function show() {
   form.classList.toggle("first", first);
   yes.hidden = !store.state.counts.predicted;
   yes.disabled = store.columns.origins[current] !== ORIGIN.predicted;
-  ask();
+  ask(current);
 }
 
 /** What to do now, in a sentence. */
@@ -258,7 +148,8 @@ function empty() {
   );
 }
 
-function showStage() {
+/** @param {number} current */
+function showStage(current) {
   const { source } = /** @type {import("./types.js").State} */ (store.state);
   const known = store.texts.get(current);
   if (!known) want([current]);
@@ -290,7 +181,8 @@ function showStage() {
     );
 }
 
-function showVerdict() {
+/** @param {number} current */
+function showVerdict(current) {
   const { columns } = store;
   const known = store.classOf(columns.classes[current]);
   const name = words(store.texts.get(current)?.id ?? "", "id");
@@ -316,7 +208,8 @@ function showVerdict() {
   }
 }
 
-function showChoices() {
+/** @param {number} current */
+function showChoices(current) {
   const shown = store.classes.slice(0, BUTTONS);
   choices.replaceChildren(
     ...shown.map((known, place) => {
@@ -350,12 +243,14 @@ function showChoices() {
   );
 }
 
-function showStrip() {
+/** @param {number} current */
+function showStrip(current) {
   const { state } = store;
   const items = line()
     .filter((i) => i !== current)
     .slice(0, STRIP);
   if (state?.source.kind !== "pictures") want(items);
+  else for (const i of items.slice(0, AHEAD)) preload(i, state.source.key);
   const kept = new Map([...strip.children].map((node) => [/** @type {HTMLElement} */ (node).dataset.key, node]));
   strip.className = `strip ${state?.source.kind}`;
   strip.replaceChildren(
@@ -370,7 +265,7 @@ function showStrip() {
             class: "mini",
             "data-key": key,
             "aria-label": `Label ${nameOf(i)} now`,
-            onclick: () => (trail.push(current), go(i)),
+            onclick: () => take(i),
           },
           state?.source.kind === "pictures" ? image(i, 128) : face(i, 64),
         );
@@ -383,18 +278,19 @@ function showStrip() {
     );
 }
 
-/** The chances of each class, of this item and these predictions. */
-async function ask() {
+/** The chances of each class, of this item and these predictions. @param {number} item */
+async function ask(item) {
   const { state } = store;
-  const wanted = `${current} ${state?.predicted} ${state?.settled}`;
+  const wanted = `${item} ${state?.predicted} ${state?.settled}`;
   if (wanted === chancesOf || !(state?.counts.predicted || state?.source.kind === "texts")) return;
+  // Those of another item tell nothing of this one.
+  if (!chancesOf.startsWith(`${item} `)) chances = new Map();
   chancesOf = wanted;
-  const item = current;
   const detail = await api.item(item).catch(() => null);
-  if (!detail || item !== current) return;
+  if (!detail || item !== onDesk()) return;
   // Lists hold the beginning of a text; the desk shows the whole.
   const reading = stage.querySelector(".reading");
   if (reading && detail.text !== null) reading.textContent = detail.text;
   chances = new Map(detail.probabilities.map((one) => [one.class, one.probability]));
-  showChoices();
+  showChoices(item);
 }

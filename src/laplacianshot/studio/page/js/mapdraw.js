@@ -2,18 +2,16 @@
 /** Draws the map on a canvas: items as discs of their class, paler where unsure; given ones ringed, disputed ones crossed. */
 
 import { colourOf, isDark } from "./colour.js";
+import { densest } from "./mapnames.js";
+import { Plane } from "./mapplane.js";
+import { GROWS, lasts, spread } from "./mapwave.js";
 import { FLAG, ORIGIN } from "./order.js";
 import { store } from "./store.js";
 
-/** @typedef {{ x: number, y: number, zoom: number }} Look  centre in the map's own measure */
 /** @typedef {"class" | "sure"} Colouring */
 
 const PALE = [0.28, 0.5, 0.8];
 const STEPS = 14;
-/** Milliseconds in which a new label spreads over the map, and from how many items on it does not. */
-const SPREAD = 520;
-const TOO_MANY = 30_000;
-const NAMES = 40;
 
 /** Unsure to sure: from orange over grey to blue. */
 function ramp() {
@@ -35,125 +33,45 @@ function ramp() {
   });
 }
 
-export class Drawing {
-  /** @type {Float32Array} */
-  xs = new Float32Array(0);
-  /** @type {Float32Array} */
-  ys = new Float32Array(0);
-  /** @type {Look} */
-  look = { x: 0, y: 0, zoom: 1 };
+export class Drawing extends Plane {
   /** @type {Colouring} */
   colouring = "class";
   /** @type {[number, number][]}  on the screen */
   lasso = [];
   hover = -1;
-  width = 0;
-  height = 0;
-  #reach = { x: 1, y: 1 };
   #waiting = false;
   /** @type {Int32Array}  classes as they were drawn last */
   #shown = new Int32Array(0);
-  /** @type {{ old: Int32Array, delay: Float32Array, start: number } | null} */
+  /** @type {import("./mapwave.js").Wave | null} */
   #wave = null;
   /** @type {{ id: number, x: number, y: number }[]} */
   #names = [];
 
   /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
+    super();
     this.canvas = canvas;
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   }
 
   /** @param {Float32Array} places */
   place(places) {
-    const n = places.length / 2;
-    this.xs = new Float32Array(n);
-    this.ys = new Float32Array(n);
-    let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
-    for (let i = 0; i < n; i++) {
-      const [x, y] = [places[2 * i], -places[2 * i + 1]];
-      this.xs[i] = x;
-      this.ys[i] = y;
-      // NaN, where an item has no place yet, fails every comparison.
-      if (x < left) left = x;
-      if (x > right) right = x;
-      if (y < top) top = y;
-      if (y > bottom) bottom = y;
-    }
-    if (left <= right) {
-      for (let i = 0; i < n; i++) {
-        this.xs[i] -= (left + right) / 2;
-        this.ys[i] -= (top + bottom) / 2;
-      }
-      this.#reach = { x: Math.max(1e-3, (right - left) / 2), y: Math.max(1e-3, (bottom - top) / 2) };
-    }
+    super.place(places);
     this.#nameClasses();
     this.redraw();
-  }
-
-  scale() {
-    return (
-      Math.max(1, Math.min((this.width / 2 - 26) / this.#reach.x, (this.height / 2 - 26) / this.#reach.y)) *
-      this.look.zoom
-    );
-  }
-
-  /** @param {number} i */
-  left(i) {
-    return this.width / 2 + (this.xs[i] - this.look.x) * this.scale();
-  }
-
-  /** @param {number} i */
-  top(i) {
-    return this.height / 2 + (this.ys[i] - this.look.y) * this.scale();
-  }
-
-  /** A place on the screen in the map's own measure. @param {number} x @param {number} y @returns {[number, number]} */
-  within(x, y) {
-    const scale = this.scale();
-    return [(x - this.width / 2) / scale + this.look.x, (y - this.height / 2) / scale + this.look.y];
   }
 
   /** The labels have changed: colours spread from what was labelled. */
   relabelled() {
     const now = store.columns.classes;
-    const { xs, ys } = this;
-    const n = xs.length;
-    const old = this.#shown;
+    this.#wave = spread(this.#wave, this.#shown, now, this.xs, this.ys);
     this.#shown = now.slice();
     this.#nameClasses();
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (old.length !== n || n > TOO_MANY || still || now.length !== n) return this.redraw();
-    let changed = 0;
-    const sources = [];
-    for (let i = 0; i < n; i++) {
-      if (old[i] === now[i]) continue;
-      changed++;
-      if (store.columns.origins[i] === ORIGIN.given && sources.length < 40) sources.push(i);
-    }
-    if (!changed) return this.redraw();
-    // Without a new label in sight colours spread from the item that was looked at last.
-    if (!sources.length && store.focus >= 0) sources.push(store.focus);
-    const delay = new Float32Array(n);
-    let far = 1e-6;
-    for (let i = 0; i < n; i++) {
-      if (old[i] === now[i]) continue;
-      let least = sources.length ? Infinity : 0;
-      for (const s of sources) least = Math.min(least, Math.hypot(xs[i] - xs[s], ys[i] - ys[s]) || 0);
-      delay[i] = least;
-      if (least > far) far = least;
-    }
-    for (let i = 0; i < n; i++) delay[i] = (delay[i] / far) * SPREAD;
-    this.#wave = { old: this.#wave ? this.#halfway() : old, delay, start: performance.now() };
     this.redraw();
   }
 
-  /** Classes as they are seen at this moment of a spread. */
-  #halfway() {
-    const wave = this.#wave;
-    if (!wave) return this.#shown;
-    const passed = performance.now() - wave.start;
-    return wave.old.map((id, i) => (passed >= wave.delay[i] ? store.columns.classes[i] : id));
+  #nameClasses() {
+    this.#names = densest(this.xs, this.ys, this.reach);
   }
 
   redraw() {
@@ -184,7 +102,7 @@ export class Drawing {
     this.#marks(this.radius(), css);
     if (this.colouring === "class") this.#writeNames(css);
     if (this.lasso.length > 1) this.#drawLasso(css("--accent"));
-    if (this.#wave && performance.now() - this.#wave.start < SPREAD + 200) this.redraw();
+    if (this.#wave && lasts(this.#wave)) this.redraw();
     else this.#wave = null;
   }
 
@@ -206,7 +124,7 @@ export class Drawing {
       if (this.#wave && this.#wave.old[i] !== id) {
         const since = passed - this.#wave.delay[i];
         if (since < 0) id = this.#wave.old[i];
-        else if (since < 200) size = r * (1 + 0.9 * (1 - since / 200));
+        else if (since < GROWS) size = r * (1 + 0.9 * (1 - since / GROWS));
       }
       const sure = columns.confidence[i];
       const dim = filter.only !== null && id !== filter.only;
@@ -325,47 +243,6 @@ export class Drawing {
     context.moveTo(x - d, y + d);
     context.lineTo(x + d, y - d);
     context.stroke();
-  }
-
-  /** A name stands where its class is densest. */
-  #nameClasses() {
-    const { xs, ys } = this;
-    const { columns } = store;
-    this.#names = [];
-    if (columns.n !== xs.length || store.classes.length > NAMES) return;
-    const side = 22;
-    /** @type {Map<number, { cells: Float32Array, x: Float32Array, y: Float32Array }>} */
-    const found = new Map();
-    const cell = (/** @type {number} */ v, /** @type {number} */ reach) =>
-      Math.min(side - 1, Math.max(0, Math.floor(((v / reach + 1) / 2) * side)));
-    for (let i = 0; i < xs.length; i++) {
-      const id = columns.classes[i];
-      if (id < 0 || Number.isNaN(xs[i])) continue;
-      let mine = found.get(id);
-      if (!mine)
-        found.set(
-          id,
-          (mine = {
-            cells: new Float32Array(side * side),
-            x: new Float32Array(side * side),
-            y: new Float32Array(side * side),
-          }),
-        );
-      const k = cell(xs[i], this.#reach.x) + side * cell(ys[i], this.#reach.y);
-      mine.cells[k]++;
-      mine.x[k] += xs[i];
-      mine.y[k] += ys[i];
-    }
-    for (const [id, { cells, x, y }] of found) {
-      let [best, most] = [-1, 0];
-      for (let k = 0; k < cells.length; k++) {
-        let around = 0;
-        for (const step of [-side - 1, -side, -side + 1, -1, 0, 1, side - 1, side, side + 1])
-          around += (cells[k + step] ?? 0) * (step ? 1 : 2);
-        if (cells[k] && around > most) [best, most] = [k, around];
-      }
-      if (best >= 0) this.#names.push({ id, x: x[best] / cells[best], y: y[best] / cells[best] });
-    }
   }
 
   /** @param {(name: string) => string} css */

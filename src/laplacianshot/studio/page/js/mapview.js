@@ -3,10 +3,10 @@
 
 import { byId, counted, el, icon } from "./dom.js";
 import { Drawing } from "./mapdraw.js";
+import { showTip, tip } from "./maptip.js";
 import { inside } from "./order.js";
 import { store } from "./store.js";
-import { want } from "./sync.js";
-import { about, image, nameOf } from "./tiles.js";
+import { about, nameOf } from "./tiles.js";
 import { say } from "./toast.js";
 
 /** @typedef {"move" | "lasso"} Mode */
@@ -19,7 +19,6 @@ const canvas = el("canvas", {
   "aria-label": "Map of all items. Arrows go from item to item, space selects, plus and minus zoom, zero shows all.",
 });
 const drawing = new Drawing(canvas);
-const tip = el("div", { class: "map-tip", hidden: true });
 const message = el("div", { class: "map-empty" });
 const key = el("div", { class: "map-key", "aria-hidden": "true" });
 /** @type {Mode} */
@@ -87,6 +86,7 @@ export function buildMap() {
     el("div", { class: "map-frame" }, canvas, tip, message, key),
   );
   key.append(
+    el("span", { class: "of-sure", hidden: true }, "unsure", el("i", { class: "ramp" }), "sure"),
     el("span", {}, el("i", { class: "ring" }), "given"),
     el("span", {}, el("i", { class: "wanted" }), "to label next"),
     el("span", {}, el("i", { class: "cross" }, "\u00d7"), "disputed"),
@@ -135,6 +135,7 @@ function setMode(name) {
 /** @param {"class" | "sure"} name */
 function setColouring(name) {
   drawing.colouring = name;
+  /** @type {HTMLElement} */ (key.querySelector(".of-sure")).hidden = name !== "sure";
   document
     .querySelectorAll("[data-colouring]")
     .forEach((button) =>
@@ -249,50 +250,17 @@ function toggle(item) {
 }
 
 /** @param {number} x @param {number} y @param {number} reach */
-function nearest(x, y, reach) {
-  const [mx, my] = drawing.within(x, y);
-  const { xs, ys } = drawing;
-  let best = -1;
-  let least = (reach / drawing.scale()) ** 2;
-  for (let i = 0; i < xs.length; i++) {
-    if (store.filter.only !== null && store.columns.classes[i] !== store.filter.only) continue;
-    const square = (xs[i] - mx) ** 2 + (ys[i] - my) ** 2;
-    if (square < least) [best, least] = [i, square];
-  }
-  return best;
-}
+const nearest = (x, y, reach) =>
+  drawing.nearest(x, y, reach, (i) => store.filter.only === null || store.columns.classes[i] === store.filter.only);
 
 /** @param {number} i */
 function pointAt(i) {
   if (i < 0 && drawing.hover < 0) return;
   drawing.hover = i;
   canvas.classList.toggle("over", i >= 0);
-  tip.hidden = i < 0;
   drawing.redraw();
-  if (i < 0) return;
-  want([i]);
-  const known = store.texts.get(i);
-  if (tip.dataset.item !== `${i}`)
-    tip.replaceChildren(
-      ...(store.state?.source.kind === "pictures" ? [image(i, 128)] : []),
-      el(
-        "div",
-        {},
-        el("p", { class: "label" }),
-        el("p", { class: "sentence", dir: "auto" }),
-        el("p", { class: "name", dir: "auto" }),
-      ),
-    );
-  tip.dataset.item = `${i}`;
-  const [label, text, name] = ["label", "sentence", "name"].map(
-    (part) => /** @type {HTMLElement} */ (tip.querySelector(`.${part}`)),
-  );
-  label.textContent = about(i);
-  text.textContent = known?.text ?? "";
-  name.textContent = nameOf(i);
-  const [x, y, w, h] = [drawing.left(i), drawing.top(i), tip.offsetWidth, tip.offsetHeight];
-  tip.style.left = `${Math.max(4, Math.min(drawing.width - w - 4, x + 16 + w > drawing.width ? x - w - 16 : x + 16))}px`;
-  tip.style.top = `${Math.max(4, Math.min(drawing.height - h - 4, y - h / 2))}px`;
+  if (i < 0) tip.hidden = true;
+  else showTip(i, drawing);
 }
 
 /**
@@ -314,29 +282,14 @@ export function mapKey(event) {
 
 /** To the nearest item in a direction. @param {number} dx @param {number} dy @param {boolean} adding */
 function step(dx, dy, adding) {
-  const { xs, ys } = drawing;
-  let best = -1;
-  let least = Infinity;
   const from = store.focus;
-  if (from < 0 || Number.isNaN(xs[from])) best = nearest(drawing.width / 2, drawing.height / 2, Infinity);
-  else
-    for (let i = 0; i < xs.length; i++) {
-      const [x, y] = [xs[i] - xs[from], ys[i] - ys[from]];
-      const ahead = x * dx + y * dy;
-      const aside = Math.abs(x * dy - y * dx);
-      if (ahead <= 0 || aside > ahead) continue;
-      if (ahead + 2 * aside < least) [best, least] = [i, ahead + 2 * aside];
-    }
-  if (best < 0) return;
-  if (adding) store.select([...store.selection, best], best);
-  store.focus = best;
+  const nowhere = from < 0 || Number.isNaN(drawing.xs[from]);
+  const next = nowhere ? nearest(drawing.width / 2, drawing.height / 2, Infinity) : drawing.ahead(from, dx, dy);
+  if (next < 0) return;
+  if (adding) store.select([...store.selection, next], next);
+  store.focus = next;
   store.changed("focus");
-  const outside =
-    drawing.left(best) < 0 ||
-    drawing.left(best) > drawing.width ||
-    drawing.top(best) < 0 ||
-    drawing.top(best) > drawing.height;
-  if (outside) [drawing.look.x, drawing.look.y] = [xs[best], ys[best]];
-  pointAt(best);
-  say(`${nameOf(best)}: ${about(best)}`);
+  if (!drawing.inSight(next)) [drawing.look.x, drawing.look.y] = [drawing.xs[next], drawing.ys[next]];
+  pointAt(next);
+  say(`${nameOf(next)}: ${about(next)}`);
 }

@@ -1,12 +1,13 @@
 // @ts-check
 /** The side: how far it is, the classes, what to look through, and accepting many at a time. */
 
-import { acceptAbove, addClass, labelAs } from "./actions.js";
-import { api } from "./api.js";
+import { buildAcceptBox } from "./acceptbox.js";
+import { addClass, labelAs } from "./actions.js";
 import { openClassMenu, rename } from "./classmenu.js";
 import { paint } from "./colour.js";
-import { byId, count, counted, el, icon, percent, words } from "./dom.js";
+import { byId, count, counted, el, icon, words } from "./dom.js";
 import { dragged } from "./drag.js";
+import { buildFigures } from "./figures.js";
 import { tally } from "./order.js";
 import { EVERYTHING, store } from "./store.js";
 
@@ -21,7 +22,6 @@ const LOOKS = [
   ["given", "Labelled by people", ""],
 ];
 
-const figures = el("section", { class: "figures", "aria-label": "How far it is" });
 const list = el("ul", { class: "class-list" });
 const input = el("input", {
   type: "text",
@@ -40,21 +40,10 @@ const form = el(
   el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")),
 );
 const looks = el("section", { class: "looks", "aria-label": "Look through" });
-const slider = el("input", {
-  type: "range",
-  min: "50",
-  max: "100",
-  step: "1",
-  value: "90",
-  id: "accept-least",
-  "aria-label": "Least confidence to accept",
-});
-const least = el("output", { htmlFor: "accept-least" }, "90%");
-const go = el("button", { class: "primary", type: "button", id: "accept-all", disabled: true }, "Nothing to accept");
 
 export function buildSide() {
   byId("side").append(
-    figures,
+    buildFigures(),
     el(
       "section",
       { class: "class-section", "aria-labelledby": "classes-title" },
@@ -63,13 +52,7 @@ export function buildSide() {
       form,
     ),
     looks,
-    el(
-      "section",
-      { class: "accept", "aria-label": "Accept many" },
-      el("h2", {}, "Accept all labels surer than"),
-      el("div", { class: "line" }, slider, least),
-      go,
-    ),
+    buildAcceptBox(),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -78,79 +61,8 @@ export function buildSide() {
     if (await addClass(name)) input.value = "";
     input.focus();
   });
-  slider.addEventListener("input", preview);
-  go.addEventListener("click", () =>
-    acceptAbove(
-      Number(slider.value) / 100,
-      store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null,
-    ),
-  );
-  store.on(["state", "columns", "theme"], showFigures);
   store.on(["state", "columns", "filter", "theme"], showClasses);
   store.on(["state", "columns", "filter", "view"], showLooks);
-  store.on(["state", "columns", "filter"], preview);
-}
-
-function showFigures() {
-  const { state } = store;
-  if (!state) return;
-  const { counts, accuracy } = state;
-  const bar = el("div", { class: "bar", role: "img", "aria-label": "Shares of the classes, given and predicted" });
-  for (const known of state.classes) {
-    for (const [n, soft] of [
-      [known.given, ""],
-      [known.predicted, "soft"],
-    ]) {
-      const part = paint(
-        el("i", {
-          class: String(soft),
-          title: `${known.name}: ${count(Number(n))} ${soft ? "predicted" : "given"}`,
-        }),
-        known.id,
-      );
-      part.style.width = `${(100 * Number(n)) / Math.max(1, state.source.total)}%`;
-      if (n) bar.append(part);
-    }
-  }
-  const pairs = [
-    [counts.given, "given"],
-    [counts.predicted, "predicted"],
-    [counts.unlabelled + counts.waiting, "without a label"],
-  ];
-  figures.replaceChildren(
-    estimate(accuracy),
-    bar,
-    el(
-      "dl",
-      {},
-      ...pairs
-        .filter(([n], place) => n || place < 2)
-        .map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n))))),
-    ),
-  );
-}
-
-/** @param {import("./types.js").Accuracy | null} accuracy */
-function estimate(accuracy) {
-  if (!accuracy || accuracy.estimate === null || !accuracy.checked)
-    return el(
-      "p",
-      { class: "quiet", id: "accuracy" },
-      "How many labels are right is estimated after a few of each class.",
-    );
-  const range =
-    accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
-  const how = `The graph finds ${accuracy.right} of ${accuracy.checked} given labels when each is held back.`;
-  const more =
-    accuracy.expected === null
-      ? ""
-      : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
-  return el(
-    "p",
-    { class: "big", id: "accuracy", title: how + more },
-    el("b", {}, percent(accuracy.estimate)),
-    el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`),
-  );
 }
 
 /** @type {Map<number, number>} */
@@ -278,31 +190,4 @@ function showLooks() {
     }),
   );
   if (active) /** @type {HTMLElement | null} */ (looks.querySelector(`[data-pick="${active}"]`))?.focus();
-}
-
-let asking = 0;
-
-/** How many labels the button would accept: counted by the server, which will accept them. */
-async function preview() {
-  const only = store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null;
-  least.value = `${slider.value}%`;
-  // What the button says is what it does: not to be pressed while its number is old.
-  go.disabled = true;
-  const turn = ++asking;
-  await new Promise((later) => setTimeout(later, 80));
-  if (turn !== asking || !store.state) return;
-  const query = new URLSearchParams({
-    origin: "predicted",
-    min_confidence: String(Number(slider.value) / 100),
-    ...(only === null ? {} : { class: String(only) }),
-  });
-  const { total } = store.state.counts.predicted
-    ? await api.groups(query.toString()).catch(() => ({ total: 0 }))
-    : { total: 0 };
-  if (turn !== asking) return;
-  const name = store.classOf(only)?.name;
-  go.disabled = !total;
-  go.replaceChildren(
-    ...(total ? [`Accept ${counted(total, "label")}`, ...(name ? [" of ", words(name)] : [])] : ["Nothing to accept"]),
-  );
 }

@@ -9,7 +9,7 @@ import { FLAG, ORIGIN } from "./order.js";
 /** @typedef {import("./order.js").Columns} Columns */
 /** @typedef {import("./order.js").Filter} Filter */
 /** @typedef {"label" | "gallery" | "map" | "classes"} View */
-/** @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme" | "undone"} Topic */
+/** @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme" | "undone" | "desk"} Topic */
 
 /** @type {Filter} */
 export const EVERYTHING = Object.freeze({
@@ -49,6 +49,8 @@ class Store {
   connected = true;
   /** @type {string}  why there is no connection */
   trouble = "";
+  /** @type {Map<number, { id: number, until: number }>}  labels that the server may not show yet */
+  #foreseen = new Map();
   /** @type {Map<Topic, Set<() => void>>} */
   #listeners = new Map();
   /** @type {Set<Topic>} */
@@ -120,15 +122,38 @@ class Store {
     return this.focus >= 0 ? [this.focus] : [];
   }
 
-  /** Show a label before the server has confirmed it. @param {number[]} items @param {number} id  -1 for none */
-  foresee(items, id) {
-    for (const i of items) {
-      this.columns.classes[i] = id;
-      this.columns.origins[i] = id < 0 ? ORIGIN.unlabelled : ORIGIN.given;
-      this.columns.confidence[i] = id < 0 ? NaN : 1;
-      this.columns.flags[i] &= ~FLAG.disputed;
-    }
+  /** Show labels before the server has confirmed them. @param {number[]} items @param {(item: number) => number} label  id of a class, -1 for none */
+  foresee(items, label) {
+    for (const i of items) this.#foreseen.set(i, { id: label(i), until: Infinity });
+    this.#overlay();
     this.changed("columns");
+  }
+
+  /** Labels that were foreseen hold until the server shows this version; null if they were refused. @param {number[]} items @param {number | null} version */
+  settleForeseen(items, version) {
+    for (const i of items) {
+      const mine = this.#foreseen.get(i);
+      if (version === null) this.#foreseen.delete(i);
+      else if (mine) mine.until = version;
+    }
+  }
+
+  /** What the server shows of a version. @param {Columns} columns @param {number} version */
+  receive(columns, version) {
+    for (const [i, { until }] of this.#foreseen) if (until <= version) this.#foreseen.delete(i);
+    this.columns = columns;
+    this.#overlay();
+    this.changed("columns");
+  }
+
+  #overlay() {
+    const { classes, origins, confidence, flags } = this.columns;
+    for (const [i, { id }] of this.#foreseen) {
+      classes[i] = id;
+      origins[i] = id < 0 ? ORIGIN.unlabelled : ORIGIN.given;
+      confidence[i] = id < 0 ? NaN : 1;
+      flags[i] &= ~FLAG.disputed;
+    }
   }
 }
 

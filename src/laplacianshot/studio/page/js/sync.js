@@ -40,6 +40,7 @@ function oneAtATime(work) {
 
 export const refresh = oneAtATime(async () => {
   const revision = store.state?.revision ?? -1;
+  const version = store.state?.predicted ?? -1;
   const [labels, queue, strange, disputed] = await Promise.all([
     api.labels(),
     api.items("only=suggested&sort=suggestion&limit=100"),
@@ -47,12 +48,12 @@ export const refresh = oneAtATime(async () => {
     store.state?.counts.disputed ? api.items("only=disputed&limit=500") : { items: [] },
   ]);
   columnsOf = revision;
-  store.columns = unpack(labels);
   store.queue = queue.items.map((item) => item.index);
   store.strangest = new Map(strange.indices.map((item, rank) => [item, rank]));
   store.disputes = new Map(disputed.items.map((item) => [item.index, item.dispute ?? -1]));
   for (const item of [...queue.items, ...disputed.items]) keep(item);
-  store.changed("columns", "queue");
+  store.receive(unpack(labels), version);
+  store.changed("queue");
 });
 
 const refreshPlaces = oneAtATime(async () => {

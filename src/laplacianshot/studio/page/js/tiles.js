@@ -1,7 +1,7 @@
 // @ts-check
 /** One item as it is shown in lists: a picture, a sentence or the name of a row, with its label. */
 
-import { thumbnail } from "./api.js";
+import { picture, thumbnail } from "./api.js";
 import { paint } from "./colour.js";
 import { el, icon, percent, words } from "./dom.js";
 import { FLAG, ORIGIN } from "./order.js";
@@ -33,17 +33,17 @@ export const nameOf = (i) => store.texts.get(i)?.id ?? `item ${i}`;
 
 /** The picture of an item, small. @param {number} i @param {64 | 128 | 256 | 512} size */
 export function image(i, size) {
-  const picture = el("img", {
+  const small = el("img", {
     src: thumbnail(i, size, store.state?.source.key ?? ""),
     alt: "",
     decoding: "async",
     draggable: false,
     class: store.state?.source.tiny ? "tiny" : "",
   });
-  picture.addEventListener("error", () => picture.replaceWith(el("span", { class: "no-picture" }, icon("alert"))), {
+  small.addEventListener("error", () => small.replaceWith(el("span", { class: "no-picture" }, icon("alert"))), {
     once: true,
   });
-  return picture;
+  return small;
 }
 
 /** What stands for an item in a list, without its label. @param {number} i @param {64 | 128 | 256 | 512} size */
@@ -99,4 +99,15 @@ export function relabel(tile, i, named) {
   );
   const level = /** @type {HTMLElement | null} */ (tile.querySelector(".level i"));
   if (level) level.style.width = `${known ? 100 * (sure || 0) : 0}%`;
+}
+
+/** @type {Set<string>} */
+const preloaded = new Set();
+
+/** Have the browser fetch a picture before it is asked for. @param {number} item @param {string} key */
+export function preload(item, key) {
+  const address = picture(item, key);
+  if (preloaded.has(address)) return;
+  preloaded.add(address);
+  new Image().src = address;
 }

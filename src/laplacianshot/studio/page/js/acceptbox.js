@@ -1,0 +1,64 @@
+// @ts-check
+/** Accept every predicted label that is at least so sure, after seeing how many they are. */
+
+import { acceptAbove } from "./actions.js";
+import { api } from "./api.js";
+import { counted, el, words } from "./dom.js";
+import { store } from "./store.js";
+
+const slider = el("input", {
+  type: "range",
+  min: "50",
+  max: "100",
+  step: "1",
+  value: "90",
+  id: "accept-least",
+  "aria-label": "Least confidence to accept",
+});
+const least = el("output", { htmlFor: "accept-least" }, "90%");
+const go = el("button", { class: "primary", type: "button", id: "accept-all", disabled: true }, "Nothing to accept");
+
+export function buildAcceptBox() {
+  slider.addEventListener("input", preview);
+  go.addEventListener("click", () =>
+    acceptAbove(
+      Number(slider.value) / 100,
+      store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null,
+    ),
+  );
+  store.on(["state", "columns", "filter"], preview);
+  return el(
+    "section",
+    { class: "accept", "aria-label": "Accept many" },
+    el("h2", {}, "Accept all labels surer than"),
+    el("div", { class: "line" }, slider, least),
+    go,
+  );
+}
+
+let asking = 0;
+
+/** How many labels the button would accept: counted by the server, which will accept them. */
+async function preview() {
+  const only = store.filter.only !== null && store.filter.only >= 0 ? store.filter.only : null;
+  least.value = `${slider.value}%`;
+  // What the button says is what it does: not to be pressed while its number is old.
+  go.disabled = true;
+  const turn = ++asking;
+  await new Promise((later) => setTimeout(later, 80));
+  if (turn !== asking || !store.state) return;
+  const query = new URLSearchParams({
+    origin: "predicted",
+    min_confidence: String(Number(slider.value) / 100),
+    ...(only === null ? {} : { class: String(only) }),
+  });
+  const { total } = store.state.counts.predicted
+    ? await api.groups(query.toString()).catch(() => ({ total: 0 }))
+    : { total: 0 };
+  if (turn !== asking) return;
+  const name = store.classOf(only)?.name;
+  go.disabled = !total;
+  go.replaceChildren(
+    ...(total ? [`Accept ${counted(total, "label")}`, ...(name ? [" of ", words(name)] : [])] : ["Nothing to accept"]),
+  );
+}

@@ -1,0 +1,75 @@
+// @ts-check
+/** How far it is: the estimate of accuracy, the share of each class, and counts. */
+
+import { paint } from "./colour.js";
+import { count, counted, el, percent } from "./dom.js";
+import { store } from "./store.js";
+
+const figures = el("section", { class: "figures", "aria-label": "How far it is" });
+
+export function buildFigures() {
+  store.on(["state", "columns", "theme"], showFigures);
+  return figures;
+}
+
+function showFigures() {
+  const { state } = store;
+  if (!state) return;
+  const { counts, accuracy } = state;
+  const bar = el("div", { class: "bar", role: "img", "aria-label": "Shares of the classes, given and predicted" });
+  for (const known of state.classes) {
+    for (const [n, soft] of [
+      [known.given, ""],
+      [known.predicted, "soft"],
+    ]) {
+      const part = paint(
+        el("i", {
+          class: String(soft),
+          title: `${known.name}: ${count(Number(n))} ${soft ? "predicted" : "given"}`,
+        }),
+        known.id,
+      );
+      part.style.width = `${(100 * Number(n)) / Math.max(1, state.source.total)}%`;
+      if (n) bar.append(part);
+    }
+  }
+  const pairs = [
+    [counts.given, "given"],
+    [counts.predicted, "predicted"],
+    [counts.unlabelled + counts.waiting, "without a label"],
+  ];
+  figures.replaceChildren(
+    estimate(accuracy),
+    bar,
+    el(
+      "dl",
+      {},
+      ...pairs
+        .filter(([n], place) => n || place < 2)
+        .map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n))))),
+    ),
+  );
+}
+
+/** @param {import("./types.js").Accuracy | null} accuracy */
+function estimate(accuracy) {
+  if (!accuracy || accuracy.estimate === null || !accuracy.checked)
+    return el(
+      "p",
+      { class: "quiet", id: "accuracy" },
+      "How many labels are right is estimated after a few of each class.",
+    );
+  const range =
+    accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
+  const how = `The graph finds ${accuracy.right} of ${accuracy.checked} given labels when each is held back.`;
+  const more =
+    accuracy.expected === null
+      ? ""
+      : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
+  return el(
+    "p",
+    { class: "big", id: "accuracy", title: how + more },
+    el("b", {}, percent(accuracy.estimate)),
+    el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`),
+  );
+}

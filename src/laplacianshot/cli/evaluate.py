@@ -75,6 +75,8 @@ def evaluate(
             rich_help_panel=options.RECIPE,
         ),
     ] = None,
+    engine: options.EngineOption = options.EngineName.local,
+    address: options.AddressOption = None,
     threads: options.ThreadsOption = None,
     ablation: Annotated[
         bool, typer.Option("--ablation", help="What each term gives: the paper's table.", rich_help_panel=options.MORE)
@@ -131,6 +133,8 @@ def evaluate(
         convergence=convergence,
         timing=timing,
         constants=constants,
+        engine=engine.value,
+        address=address,
     )
     try:
         plan.check()
@@ -141,7 +145,7 @@ def evaluate(
         note(_which_rows(chosen_split, feature_set))
     if convergence and any(is_inat(setting) for setting in settings):
         note("the one large task of iNat leaves no trace of its objective: --convergence passes over it.")
-    with progress_bar() as bar:
+    with progress_bar() as bar, options.cluster(engine, address):
         result = plan.run(str(features), command=options.command_line(context), published=published, watch=watcher(bar))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 

@@ -64,56 +64,25 @@ class GraphMethod(StrEnum):
     hnsw = "hnsw"
 
 
-class EngineName(StrEnum):
-    """Where the work is done."""
-
-    local = "local"
-    ray = "ray"
-
-
-_IN, _ASK, _CLUSTER = "Input", "What to find", "Cluster"
+_ASK = "What to find"
 
 
 def label(
-    source: Annotated[
-        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
-    ] = None,
+    source: options.SourceArgument = None,
     labels: Annotated[
         Path | None,
         typer.Option(
             "--labels",
             metavar="FILE",
             help="CSV with columns id,label, or a Label Studio export. Without: the labels that SOURCE holds.",
-            rich_help_panel=_IN,
+            rich_help_panel=options.INPUT,
         ),
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=_IN)
-    ] = None,
-    id_column: Annotated[
-        str | None,
-        typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=_IN),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=_IN),
-    ] = None,
-    folders_are_labels: Annotated[
-        bool | None,
-        typer.Option(
-            "--folders-are-labels/--folders-are-paths",
-            help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
-            rich_help_panel=_IN,
-            show_default=False,
-        ),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="efficientnet-lite0 (pictures), minilm-l6 (texts), onnx:FILE, hf:NAME, timm:NAME, checkpoint:PATH.",
-            rich_help_panel=_IN,
-        ),
-    ] = None,
+    text_column: options.TextColumnOption = None,
+    id_column: options.IdColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    folders_are_labels: options.FoldersOption = None,
+    encoder: options.EncoderOption = None,
     suggest: Annotated[
         int, typer.Option(min=0, help="Name so many items that a person should label next.", rich_help_panel=_ASK)
     ] = 0,
@@ -163,19 +132,16 @@ def label(
         GraphMethod,
         typer.Option(help="How neighbours are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
     ] = GraphMethod.auto,
-    engine: Annotated[
-        EngineName, typer.Option(help="On this machine, or on a Ray cluster.", rich_help_panel=_CLUSTER)
-    ] = EngineName.local,
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="The cluster. Without: one of this machine.", rich_help_panel=_CLUSTER),
-    ] = None,
+    engine: options.EngineOption = options.EngineName.local,
+    address: options.AddressOption = None,
     run_folder: Annotated[
         str | None,
-        typer.Option(metavar="PATH|URL", help="Every node writes finished stages here.", rich_help_panel=_CLUSTER),
+        typer.Option(
+            metavar="PATH|URL", help="Every node writes finished stages here.", rich_help_panel=options.CLUSTER
+        ),
     ] = None,
     shards: Annotated[
-        int | None, typer.Option(min=1, help="Parts of the rows; one a CPU.", rich_help_panel=_CLUSTER)
+        int | None, typer.Option(min=1, help="Parts of the rows; one a CPU.", rich_help_panel=options.CLUSTER)
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
     threads: options.ThreadsOption = None,
@@ -186,7 +152,7 @@ def label(
         return undo_sorting(undo, as_json)
     if source is None:
         raise CommandError("SOURCE is missing: name a folder of pictures, a table of texts or a file of vectors.")
-    if engine is EngineName.ray and (named := shards_named(source)) is not None:
+    if engine is options.EngineName.ray and (named := shards_named(source)) is not None:
         refused: dict[str, object] = {
             "--suggest": suggest,
             "--reject": reject,

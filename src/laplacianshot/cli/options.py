@@ -6,7 +6,9 @@ import difflib
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -29,6 +31,16 @@ FEATURE_FILES = (
 
 # Where options stand in --help.
 TASKS, RECIPE, MORE, OUTPUT = "Tasks", "Recipes paper and reference", "Also show", "Output"
+INPUT = "Input"
+CLUSTER = "Cluster"
+
+
+class EngineName(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
 
 # Options of both commands over tasks.
 FeaturesArgument = Annotated[Path, typer.Argument(metavar="FEATURES", help="Feature file, .npz, or feature store.")]
@@ -53,12 +65,51 @@ BaseMeanOption = Annotated[
         help="Centre of CL2: a feature file of base classes, a vector (.npy), or task.", rich_help_panel=TASKS
     ),
 ]
+EngineOption = Annotated[
+    EngineName, typer.Option(help="On this machine, or on a Ray cluster.", rich_help_panel=CLUSTER)
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="The cluster. Without: one of this machine.", rich_help_panel=CLUSTER),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="As many as there are cores.")]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
 ]
 ReportOption = Annotated[
     Path | None, typer.Option(help="Also write a page with figures into this folder.", rich_help_panel=OUTPUT)
+]
+
+# Options of both commands over a source.
+SourceArgument = Annotated[
+    Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
+]
+TextColumnOption = Annotated[
+    str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=INPUT)
+]
+IdColumnOption = Annotated[
+    str | None,
+    typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=INPUT),
+]
+LabelColumnOption = Annotated[
+    str | None,
+    typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=INPUT),
+]
+FoldersOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--folders-are-labels/--folders-are-paths",
+        help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
+        rich_help_panel=INPUT,
+        show_default=False,
+    ),
+]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="efficientnet-lite0 (pictures), minilm-l6 (texts), onnx:FILE, hf:NAME, timm:NAME, checkpoint:PATH.",
+        rich_help_panel=INPUT,
+    ),
 ]
 
 
@@ -189,3 +240,20 @@ def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, Any]:
 def command_line(context: typer.Context) -> str:
     """The command as it could be typed again."""
     return shlex.join(["laplacianshot", *(context.obj or sys.argv[1:])])
+
+
+@contextmanager
+def cluster(engine: EngineName, address: str | None) -> Iterator[None]:
+    """A cluster for all that comes, if it is wanted; its faults are told in one line."""
+    if engine is EngineName.local:
+        if address is not None:
+            raise CommandError("--address belongs to --engine ray; leave it out.")
+        yield
+        return
+    from laplacianshot.scale.ray.cluster import ClusterError, connected
+
+    try:
+        with connected(address):
+            yield
+    except (ClusterError, ModuleNotFoundError) as error:
+        raise CommandError(str(error)) from error

@@ -50,6 +50,8 @@ class EvaluationPlan:
     constants : dict
         Of the recipes paper and reference in the ablation and the convergence curves, where they are not among the
         methods.
+    engine, address : str
+        See :func:`~laplacianshot.evaluate`.
     """
 
     feature_set: FeatureSet
@@ -62,6 +64,8 @@ class EvaluationPlan:
     convergence: bool = False
     timing: bool = False
     constants: Mapping[str, Any] = field(default_factory=dict)
+    engine: str = "local"
+    address: str | None = None
 
     def check(self) -> None:
         """Raise ValueError for tasks that cannot be drawn, and for methods that cannot run on them."""
@@ -159,6 +163,8 @@ class EvaluationPlan:
             threads=self.threads,
             progress=watch(f"{setting_title(setting)}: {what}"),
             partial=True,
+            engine=self.engine,
+            address=self.address,
         )
         assert isinstance(result, Evaluations)  # several methods were given
         # After Ctrl-C a slow method may not have come to its first task.

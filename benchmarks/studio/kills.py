@@ -64,7 +64,11 @@ def main() -> None:
                 labellers = [Labeller(server, number, life) for number in range(CLIENTS)]
                 for labeller in labellers:
                     labeller.start()
-                time.sleep(float(rng.uniform(0.2, 2.0)))
+                # In the middle of the work, however slow the machine is at the time.
+                wanted = int(rng.integers(1, 60))
+                end = time.monotonic() + 60
+                while sum(len(one.acknowledged) for one in labellers) < wanted and time.monotonic() < end:
+                    time.sleep(0.001)
                 server.process.kill()
                 for labeller in labellers:
                     labeller.join(30)

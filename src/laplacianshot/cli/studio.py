@@ -32,52 +32,31 @@ Examples:
     "kept in the folder of the project as they are given; the same command goes on from them. Ctrl-C ends the studio."
 )
 
-_IN, _SERVER = "Input", "Server"
+_SERVER = "Server"
 
 
 def studio(
-    source: Annotated[
-        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
-    ] = None,
+    source: options.SourceArgument = None,
     demo: Annotated[bool, typer.Option("--demo", help="Scikit-learn's digits; nothing is downloaded.")] = False,
     labels: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Labels to start from: CSV with columns id,label, or a Label Studio export.",
-            rich_help_panel=_IN,
+            rich_help_panel=options.INPUT,
         ),
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=_IN)
-    ] = None,
-    id_column: Annotated[
-        str | None,
-        typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=_IN),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=_IN),
-    ] = None,
-    folders_are_labels: Annotated[
-        bool | None,
-        typer.Option(
-            "--folders-are-labels/--folders-are-paths",
-            help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
-            rich_help_panel=_IN,
-            show_default=False,
-        ),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="What makes vectors of pictures and texts, as for label.", rich_help_panel=_IN),
-    ] = None,
+    text_column: options.TextColumnOption = None,
+    id_column: options.IdColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    folders_are_labels: options.FoldersOption = None,
+    encoder: options.EncoderOption = None,
     project: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Where labels are kept. Without: a folder of the user's cache, by the path of SOURCE.",
-            rich_help_panel=_IN,
+            rich_help_panel=options.INPUT,
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_SERVER)] = "127.0.0.1",

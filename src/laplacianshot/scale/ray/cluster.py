@@ -191,7 +191,10 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address is None:
-            ray.init("local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            # Workers that do not give way to everything else, as this process does not either.
+            equal = {"worker_niceness": 0}
+            here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_system_config": equal}
+            ray.init("local", num_cpus=cpus, **here, **quiet)
         else:
             ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:

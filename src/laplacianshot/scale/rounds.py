@@ -265,21 +265,21 @@ class TopRounds(BlockRounds):
         return TopEntries(self._current.classes[:n], self._current.logs[:n], self._current.values[:n])
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other parts need of these rows, as far as any of them has entries: classes and values.
+        """What other parts need of these rows: how many entries each has, then the classes and values of all of them.
 
         They are the current ones, or those of the last step before it is accepted.
         """
         kept = self._current if accepted else self._updated
-        values = kept.values[rows]
-        width = int(np.count_nonzero(values, axis=1).max(initial=0))
-        return kept.classes[rows, :width], values[:, :width]
+        held = kept.values[rows] > 0
+        return held.sum(axis=1, dtype=np.int16), kept.classes[rows][held], kept.values[rows][held]
 
-    def receive(self, first: int, classes: Ints, values: Floats) -> None:
+    def receive(self, first: int, counts: Ints, classes: Ints, values: Floats) -> None:
         """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
-        at, width = len(self._queries.rows) + first, values.shape[1]
-        here = slice(at, at + len(values))
-        self._current.classes[here, :width], self._current.values[here, :width] = classes, values
-        self._current.values[here, width:] = 0
+        at = len(self._queries.rows) + first
+        here = slice(at, at + len(counts))
+        held = np.arange(self._current.values.shape[1]) < counts[:, None]
+        self._current.values[here] = 0
+        self._current.classes[here][held], self._current.values[here][held] = classes, values
 
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, when the last one has been accepted."""

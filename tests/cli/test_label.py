@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.cli.app import run
+from laplacianshot.embedding.store import FeatureStore
 from tests.labeling.drawings import CLASSES, draw_folder, first_of_each, write_labels
 
 
@@ -220,3 +221,52 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_output(place, environ
         assert out.read_bytes() == (folder / "whole.csv").read_bytes()
         assert [path.name for path in folder.iterdir() if path.name.startswith(".partial")] == []
         out.unlink()
+
+
+@pytest.fixture
+def many(place):
+    """20,000 rows of 20 classes, in a memory-mapped file, and a few labels."""
+    folder, _ = place
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 20, 20_000)
+    rows = rng.standard_normal((20, 24))[truth] + 0.3 * rng.standard_normal((20_000, 24))
+    np.save(folder / "big.npy", rows.astype(np.float16))
+    firsts = [np.flatnonzero(truth == c)[place] for c in range(20) for place in range(2)]
+    write_labels(folder / "given.csv", {str(row): f"c{truth[row]:02d}" for row in firsts})
+    return folder, truth
+
+
+def test_a_large_run_that_was_killed_takes_up_the_stages_it_had_finished(many, environment):
+    folder, truth = many
+    command = [sys.executable, "-m", "laplacianshot", "label", "big.npy", "--labels", "given.csv", "--graph", "cells"]
+    own = environment | {"LAPLACIANSHOT_CACHE": str(folder / "own cache")}
+    process = subprocess.Popen([*command, "-o", "out.csv"], env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 300
+    while not (made := list(folder.glob("own cache/stages/neighbors-*/facts.json"))) and time.monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    found = made[0].read_bytes()
+    done = subprocess.run([*command, "-o", "out.csv", "--json"], env=own, check=True, capture_output=True, timeout=300)
+    assert made[0].read_bytes() == found  # with the seconds that the search took
+    settings = json.loads(done.stdout)["settings"]
+    assert settings["graph"] == "cells"
+    assert settings["graph_recall"] > 0.9
+    rows = rows_of(folder / "out.csv")
+    assert np.mean([row["label"] == f"c{c:02d}" for row, c in zip(rows, truth, strict=True)]) > 0.95
+    whole = folder / "whole.csv"
+    subprocess.run([*command, "-o", "whole.csv", "--no-cache"], env=own, check=True, capture_output=True, timeout=300)
+    assert whole.read_bytes() == (folder / "out.csv").read_bytes()
+
+
+def test_a_feature_store_is_labelled(many):
+    folder, truth = many
+    rows = np.load(folder / "big.npy", mmap_mode="r")[:600]
+    labels = np.where(np.arange(600) < 100, truth[:600], -1)
+    names = [f"picture {row}" for row in range(600)]
+    FeatureStore.write(folder / "store", rows, labels, class_names=[f"c{c:02d}" for c in range(20)], names=names)
+    assert run(["label", "store", "-o", "out.csv"]) == 0
+    found = rows_of(folder / "out.csv")
+    assert [row["id"] for row in found] == names
+    assert np.mean([row["label"] == f"c{c:02d}" for row, c in zip(found, truth, strict=False)]) > 0.95

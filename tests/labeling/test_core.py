@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.scale import Rows
 
 
 def clusters(n_classes=3, per_class=20, labelled=2, spread=0.15, seed=0):
@@ -108,3 +110,62 @@ def test_vectors_of_any_precision_are_taken(dtype):
 def test_an_option_out_of_range_is_named(option, value):
     with pytest.raises(LabelingError, match=option):
         LabelOptions(**{option: value})
+
+
+class TestLarge:
+    """Any number of rows, sought by cells: what more than 50,000 get."""
+
+    def test_they_are_labelled_as_few_are(self):
+        X, codes, truth = clusters(5, 400, spread=1.5)
+        small = label_vectors(X, codes, 5, LabelOptions(suggest=4, reject=0.05))
+        large = label_vectors(X, codes, 5, LabelOptions(suggest=4, reject=0.05, graph="cells"))
+        assert large.model.graph_report_.method in ("cells", "exact")
+        assert np.mean(large.codes == small.codes) > 0.97
+        assert np.mean(np.abs(large.confidence - small.confidence)) < 0.02
+        assert np.mean(truth[large.codes >= 0] == large.codes[large.codes >= 0]) > 0.9
+        assert np.count_nonzero(large.suggestions) == 4
+        assert len(large.rejected) == len(small.rejected)
+
+    def test_sparse_assignments_give_nearly_the_same(self, monkeypatch):
+        X, codes, _ = clusters(40, 50, spread=1.0)
+        X = X + np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32)[np.repeat(np.arange(40), 50)]
+        codes[0] = 7  # a label to be disputed
+        options = LabelOptions(suggest=4, reject=0.05, graph="cells")
+        dense = label_vectors(X, codes, 40, options)
+        for module in ("inference.choices", "scale.plan"):
+            monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 1000)
+        sparse = label_vectors(X, codes, 40, options)
+        assert sp.issparse(sparse.model.label_distributions_)
+        assert sp.issparse(sparse.probabilities)
+        assert sparse.probabilities.shape == (len(X), 40)
+        assert np.mean(sparse.codes == dense.codes) > 0.99
+        np.testing.assert_allclose(sparse.confidence, dense.confidence, atol=0.03)
+        np.testing.assert_allclose(sparse.strangeness, dense.strangeness, atol=0.1)
+        np.testing.assert_array_equal(sparse.disputes, dense.disputes)
+        assert np.mean(np.abs(sparse.probabilities - dense.probabilities)) < 0.002
+
+    def test_what_to_label_first_is_found_by_cells_too(self, monkeypatch):
+        X, _, truth = clusters(8, 200, spread=1.0)
+        nothing = np.full(len(X), -1)
+        exact = label_vectors(X, nothing, 0, LabelOptions(suggest=8))
+        monkeypatch.setattr("laplacianshot.labeling.core.LARGE_ROWS", 1000)
+        seen = []
+        found = label_vectors(X, nothing, 0, LabelOptions(suggest=8), watch=lambda name: seen.append(name))
+        assert seen == ["Neighbours", "Graph"]
+        assert len(np.unique(truth[found.suggestions > 0])) >= len(np.unique(truth[exact.suggestions > 0])) - 1
+
+    def test_no_array_of_all_rows_and_features_is_made(self, tmp_path, monkeypatch):
+        X, codes, _ = clusters(4, 5000, spread=1.0)
+        np.save(tmp_path / "X.npy", X.astype(np.float16))
+        formed = []
+        form = Rows.formed
+
+        def watched(self, *arguments):
+            made = form(self, *arguments)
+            formed.append(len(made))
+            return made
+
+        monkeypatch.setattr(Rows, "formed", watched)
+        label_vectors(np.load(tmp_path / "X.npy", mmap_mode="r"), codes, 4, LabelOptions(graph="cells", reject=0.1))
+        # The largest part is the sample that cells are made from: 96 times the root of the number of rows.
+        assert max(formed) <= 96 * len(X) ** 0.5 + 96

@@ -65,6 +65,14 @@ class Studio:
             self.process.wait(PATIENCE)
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    """The digits, for tests that do not mind what others have labelled."""
+    shared = Studio(["--demo"], tmp_path_factory.mktemp("demo")).start()
+    yield shared
+    shared.kill()
+
+
 @pytest.fixture
 def studio(tmp_path: Path) -> Iterator[Callable[..., Studio]]:
     """Start a studio: ``studio("--demo")``."""

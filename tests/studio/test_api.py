@@ -236,6 +236,22 @@ def test_a_project_is_open_once_at_a_time(opened, two_groups):
         pass
 
 
+def test_a_full_disk_is_told_and_nothing_is_half_done(opened, client_of, two_groups):
+    session = opened(two_groups)
+    client = client_of(session)
+    label(client, 0, "left")
+    session.store._database.execute("PRAGMA max_page_count = 1")  # sqlite keeps it at the pages that are in use
+    many = "x" * 190
+    answers = [client.post("/api/label", json={"items": [i], "name": f"{many} {i}"}).status_code for i in range(1, 60)]
+    full = answers.index(503)
+    assert set(answers[full:]) == {503}
+    state = client.get("/api/state").json()
+    assert (state["version"], state["counts"]["given"]) == (1 + full, 1 + full)
+    session.store._database.execute("PRAGMA max_page_count = 100000")
+    label(client, 59, "right")
+    assert session.store.replayed().labels == session.store.book.labels
+
+
 def test_digits_are_pictures_of_a_few_pixels(opened, client_of):
     client = client_of(opened(digit_source()))
     source = client.get("/api/state").json()["source"]

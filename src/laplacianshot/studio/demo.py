@@ -53,4 +53,7 @@ def digit_source() -> DigitSource:
     digits = load_digits()
     n = len(digits.labels)
     ids = tuple(f"digit-{i:04d}" for i in range(n))
-    return DigitSource(Path("digits"), ids, (None,) * n, id_name="numbers of digits", pixels=digits.features)
+    # No file, and the same name wherever the command is run.
+    return DigitSource(
+        Path("/laplacianshot-demo/digits"), ids, (None,) * n, id_name="numbers of digits", pixels=digits.features
+    )

@@ -136,7 +136,7 @@ class Engine:
         with self._changed:
             self._changed.notify_all()
 
-    def close(self, timeout: float = 10) -> None:
+    def close(self, timeout: float = 5) -> None:
         """End; what is half done is dropped."""
         self._closing.set()
         self.wake()

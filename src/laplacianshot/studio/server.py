@@ -69,31 +69,46 @@ def open_session(
     if fault:
         note(fault)
     folder = project_folder(source, cache) if project is None else project
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"--project {folder}: cannot be made ({error.strerror}); choose another folder.") from error
     opened = None
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
     elif encoder is not None:
         raise StoreError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
-    with FolderLock(folder, StoreError):
+    lock = _taken(folder)
+    try:
         session = Session(source, opened, Places(folder, cache / "vectors"))
         try:
-            own = {name: label for name, label in zip(source.ids, source.given, strict=True) if label is not None}
-            if own and session.store.version == 0:
-                take_over(session, own, "source", "Labels of the source")
-            if labels is not None:
-                found = import_path(session, labels, replace=False)
-                for text in found.notes:
-                    note(text)
-                if found.kept:
-                    note(f"{found.kept:,} items of {labels} have other labels here, and keep them.")
+            _take_given(session, labels, note)
             session.start()
             yield session
         finally:
             session.close()
+    finally:
+        lock.release()
+
+
+def _taken(folder: Path) -> FolderLock:
+    """The lock of a project, whose folder is made if there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return FolderLock(folder, StoreError).acquire()
+    except OSError as error:
+        raise StoreError(f"--project {folder}: cannot be used ({error.strerror}); choose another folder.") from error
+
+
+def _take_given(session: Session, labels: Path | None, note: Callable[[str], object]) -> None:
+    """Labels that the source holds, at the first time, and those of a file."""
+    source = session.source
+    own = {name: label for name, label in zip(source.ids, source.given, strict=True) if label is not None}
+    if own and session.store.version == 0:
+        take_over(session, own, "source", "Labels of the source")
+    if labels is None:
+        return
+    found = import_path(session, labels, replace=False)
+    for text in found.notes:
+        note(text)
+    if found.kept:
+        note(f"{found.kept:,} items of {labels} have other labels here, and keep them.")
 
 
 def project_folder(source: Source, cache: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class Session:
         self.engine.close()
         self.store.close()
 
-    @property
+    @cached_property
     def tiny(self) -> bool:
         """Whether the pictures have so few pixels that these should be seen."""
         if self.source.kind != "pictures" or self.source.file(0) is not None:

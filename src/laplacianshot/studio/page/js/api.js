@@ -87,7 +87,13 @@ export const api = {
   },
 };
 
-/** Pictures are kept by the browser under the key of this run of the studio. @param {number} index @param {64 | 128 | 256 | 512} size @param {string} key */
+/**
+ * Pictures are kept by the browser under the key of this run of the studio.
+ *
+ * @param {number} index
+ * @param {64 | 128 | 256 | 512} size
+ * @param {string} key
+ */
 export const thumbnail = (index, size, key) => `/api/items/${index}/thumbnail?size=${size}&v=${key}`;
 
 /** @param {number} index @param {string} key */

@@ -17,7 +17,14 @@ export function colourOf(id) {
   return isDark() ? known.dark : known.light;
 }
 
-/** Give an element the colour of a class, as the property --class. @template {HTMLElement} T @param {T} node @param {number | null} id @returns {T} */
+/**
+ * Give an element the colour of a class, as the property --class.
+ *
+ * @template {HTMLElement} T
+ * @param {T} node
+ * @param {number | null} id
+ * @returns {T}
+ */
 export function paint(node, id) {
   node.style.setProperty("--class", colourOf(id));
   return node;

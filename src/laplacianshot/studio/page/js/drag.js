@@ -9,7 +9,12 @@ let items = [];
 
 export const dragged = () => items;
 
-/** Let an element be dragged as its item, with the whole selection if it is part of it. @param {HTMLElement} node @param {() => number} item */
+/**
+ * Let an element be dragged as its item, with the whole selection if it is part of it.
+ *
+ * @param {HTMLElement} node
+ * @param {() => number} item
+ */
 export function draggable(node, item) {
   node.draggable = true;
   node.addEventListener("dragstart", (event) => {

@@ -67,7 +67,14 @@ export class Plane {
     return [(x - this.width / 2) / scale + this.look.x, (y - this.height / 2) / scale + this.look.y];
   }
 
-  /** The item nearest to a place on the screen, -1 if none is within reach. @param {number} x @param {number} y @param {number} reach @param {(item: number) => boolean} allowed */
+  /**
+   * The item nearest to a place on the screen, -1 if none is within reach.
+   *
+   * @param {number} x
+   * @param {number} y
+   * @param {number} reach
+   * @param {(item: number) => boolean} allowed
+   */
   nearest(x, y, reach, allowed) {
     const [mx, my] = this.within(x, y);
     let best = -1;
@@ -79,7 +86,13 @@ export class Plane {
     return best;
   }
 
-  /** The nearest item in a direction, -1 if there is none. @param {number} from @param {number} dx @param {number} dy */
+  /**
+   * The nearest item in a direction, -1 if there is none.
+   *
+   * @param {number} from
+   * @param {number} dx
+   * @param {number} dy
+   */
   ahead(from, dx, dy) {
     let best = -1;
     let least = Infinity;

@@ -30,7 +30,9 @@ export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
  * @property {boolean} grouped
  */
 
-/** @typedef {{ id: number | null, items: Int32Array }} Group  id of a class, -1 for what has none; null where items are not grouped */
+/**
+ * @typedef {{ id: number | null, items: Int32Array }} Group  id of a class, -1 for what has none; null where items are not grouped
+ */
 
 /** Below this a predicted label is called unsure. */
 export const UNSURE = 0.6;

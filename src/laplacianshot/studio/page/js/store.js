@@ -9,7 +9,9 @@ import { FLAG, ORIGIN } from "./order.js";
 /** @typedef {import("./order.js").Columns} Columns */
 /** @typedef {import("./order.js").Filter} Filter */
 /** @typedef {"label" | "gallery" | "map" | "classes"} View */
-/** @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme" | "undone" | "desk"} Topic */
+/**
+ * @typedef {"state" | "columns" | "places" | "queue" | "texts" | "selection" | "focus" | "filter" | "view" | "connection" | "theme" | "undone" | "desk"} Topic
+ */
 
 /** @type {Filter} */
 export const EVERYTHING = Object.freeze({
@@ -122,14 +124,24 @@ class Store {
     return this.focus >= 0 ? [this.focus] : [];
   }
 
-  /** Show labels before the server has confirmed them. @param {number[]} items @param {(item: number) => number} label  id of a class, -1 for none */
+  /**
+   * Show labels before the server has confirmed them.
+   *
+   * @param {number[]} items
+   * @param {(item: number) => number} label  id of a class, -1 for none
+   */
   foresee(items, label) {
     for (const i of items) this.#foreseen.set(i, { id: label(i), until: Infinity });
     this.#overlay();
     this.changed("columns");
   }
 
-  /** Labels that were foreseen hold until the server shows this version; null if they were refused. @param {number[]} items @param {number | null} version */
+  /**
+   * Labels that were foreseen hold until the server shows this version; null if they were refused.
+   *
+   * @param {number[]} items
+   * @param {number | null} version
+   */
   settleForeseen(items, version) {
     for (const i of items) {
       const mine = this.#foreseen.get(i);

@@ -38,7 +38,12 @@ const KEYS = [
   ["+ \u2212 0", "zoom the map, show all of it"],
 ];
 
-/** @param {Parameters<typeof icon>[0]} sign @param {string} text @param {(event: MouseEvent) => void} act @param {Record<string, unknown>} [more] */
+/**
+ * @param {Parameters<typeof icon>[0]} sign
+ * @param {string} text
+ * @param {(event: MouseEvent) => void} act
+ * @param {Record<string, unknown>} [more]
+ */
 const tool = (sign, text, act, more = {}) =>
   el("button", { class: "bare", type: "button", title: text, "aria-label": text, onclick: act, ...more }, icon(sign));
 

@@ -37,6 +37,7 @@ function showFigures() {
     [counts.given, "given"],
     [counts.predicted, "predicted"],
     [counts.unlabelled + counts.waiting, "without a label"],
+    [counts.failed, "unreadable"],
   ];
   figures.replaceChildren(
     estimate(accuracy),

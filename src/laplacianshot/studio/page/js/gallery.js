@@ -186,7 +186,7 @@ function refreshTiles() {
     tile.classList.toggle("cursor", store.focus === i);
     const known = store.texts.get(i);
     if (known && !tile.title) {
-      tile.title = known.id;
+      tile.title = known.reason ? `${known.id}: ${known.reason}` : known.id;
       if (!pictures) tile.querySelector(".sentence")?.replaceChildren(known.text ?? known.id);
     }
   }

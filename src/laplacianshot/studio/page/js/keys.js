@@ -14,6 +14,11 @@ import { openKeys } from "./tools.js";
 
 export function buildKeys() {
   document.addEventListener("keydown", pressed);
+  // A button that was pressed by a pointer gives the keys back: space and arrows are for the items.
+  document.addEventListener("click", (event) => {
+    const button = /** @type {Element} */ (event.target).closest("#label-view button, #views button, .map-bar button");
+    if (event.detail > 0 && button instanceof HTMLElement) button.blur();
+  });
 }
 
 /** @param {EventTarget | null} target */

@@ -115,7 +115,9 @@ class Store {
   look(view) {
     if (view === this.view) return;
     this.view = view;
-    this.changed("view");
+    // What the keys would act on is always in sight: each view has to point anew.
+    this.focus = -1;
+    this.changed("view", "focus");
   }
 
   /** What keys and buttons act on: the selection, or else the item under the cursor. @returns {number[]} */

@@ -25,6 +25,7 @@ from sklearn.datasets import load_digits, load_sample_images
 from studio.browsing import chromium, opened, settled, until
 from studio.serving import Studio, studio
 
+DIGITS = load_digits().target
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 WINDOW, SMALL = (1440, 900), (1280, 800)
 FILM = (960, 600)
@@ -93,20 +94,20 @@ def label(page: Page, truth: Truth, n: int, after: Callable[[], None] = lambda: 
 
 
 def keep(page: Page, path: Path) -> None:
-    """A picture of the page in at most 256 colours, which text and flat panels can do with."""
     page.mouse.move(0, 0)
     page.wait_for_timeout(6500)  # until messages are gone
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    shot.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
-    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+    # Photographs need a format that may lose something; text and flat panels do not.
+    shot.save(path, **({"quality": 88, "method": 6} if path.suffix == ".webp" else {"optimize": True}))
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
-def picture_both(browser: Browser, server: Studio, prepare: Callable[[Page], None], output: Path, name: str) -> None:
+def picture_both(browser: Browser, server: Studio, prepare: Callable[[Page], None], where: str) -> None:
     for shade in ("light", "dark"):
         page = opened(browser, server, WINDOW, dark=shade == "dark")
         settled(page)
         prepare(page)
-        keep(page, output / f"{name}-{shade}.png")
+        keep(page, Path(where.format(shade)))
         page.context.close()
 
 
@@ -138,36 +139,52 @@ def animate(browser: Browser, server: Studio, truth: Truth, path: Path) -> None:
     page.context.close()
 
 
+def digit(name: str) -> str:
+    return WORDS[int(DIGITS[int(name.removeprefix("digit-"))])]
+
+
+def picture_digits(browser: Browser, folder: Path, output: Path) -> None:
+    with studio(["--demo"], folder / "digits") as server:
+        page = opened(browser, server, WINDOW)
+        settled(page)
+        label(page, digit, 24)
+        page.context.close()
+        picture_both(browser, server, lambda page: None, f"{output}/studio-{{}}.png")
+
+
+def animate_digits(browser: Browser, folder: Path, output: Path) -> None:
+    with studio(["--demo"], folder / "animation") as server:
+        animate(browser, server, digit, output / "studio.webp")
+
+
+def picture_folder(browser: Browser, folder: Path, output: Path) -> None:
+    pictures = folder / "photographs"
+    pictures.mkdir()
+    shown = cut_pictures(pictures)
+    with studio([str(pictures)], folder / "pictures") as server:
+        page = opened(browser, server, WINDOW)
+        settled(page)
+        label(page, shown.__getitem__, 12)
+        page.context.close()
+
+        def gallery(page: Page) -> None:
+            page.get_by_role("tab", name="Gallery").click()
+
+        picture_both(browser, server, gallery, f"{output}/studio-folder-{{}}.webp")
+
+
+PARTS = {"digits": picture_digits, "animation": animate_digits, "folder": picture_folder}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("docs/assets"))
-    output = parser.parse_args().output
-    digits = load_digits().target
-
-    def digit(name: str) -> str:
-        return WORDS[int(digits[int(name.removeprefix("digit-"))])]
-
+    parser.add_argument("--only", choices=PARTS, help="One of the parts alone.")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made, chromium() as browser:
-        folder = Path(made)
-        with studio(["--demo"], folder / "digits") as server:
-            page = opened(browser, server, WINDOW)
-            settled(page)
-            label(page, digit, 24)
-            page.context.close()
-            picture_both(browser, server, lambda page: None, output, "studio")
-        with studio(["--demo"], folder / "animation") as server:
-            animate(browser, server, digit, output / "studio.webp")
-        pictures = folder / "photographs"
-        pictures.mkdir()
-        shown = cut_pictures(pictures)
-        with studio([str(pictures)], folder / "pictures") as server:
-            page = opened(browser, server, WINDOW)
-            settled(page)
-            label(page, shown.__getitem__, 12)
-            page.context.close()
-            picture_both(
-                browser, server, lambda page: page.get_by_role("tab", name="Gallery").click(), output, "studio-folder"
-            )
+        for name, make in PARTS.items():
+            if options.only in (None, name):
+                make(browser, Path(made), options.output)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,8 @@ def label_shards(
         What was given cannot be labelled; the message says why and what to do.
     """
     from laplacianshot.scale.plan import GraphChoice
-    from laplacianshot.scale.ray.fit import RayOptions, ray_fit
+    from laplacianshot.scale.ray.fit import ray_fit
+    from laplacianshot.scale.ray.options import RayOptions
 
     rows, names = _given(labels)
     classes, codes = np.unique(names, return_inverse=True)

@@ -7,10 +7,10 @@ import pytest
 
 from laplacianshot.inference.descent import Prior, Sums, descend
 from laplacianshot.scale.plan import GraphChoice
-from laplacianshot.scale.ray.fit import RayOptions
 from laplacianshot.scale.ray.folder import RunFolder
 from laplacianshot.scale.ray.graph import build_graph, join_edges, split_edges
 from laplacianshot.scale.ray.job import Job
+from laplacianshot.scale.ray.options import RayOptions
 from laplacianshot.scale.ray.search import find_neighbors
 from laplacianshot.scale.ray.shard_rounds import Order, Report, ShardRounds, Start
 from laplacianshot.scale.ray.shards import open_shards
@@ -86,6 +86,11 @@ class RoundsHere:
     def finish(self):
         for shard in self._shards:
             shard.finish()
+
+
+@pytest.fixture
+def here():
+    return Here()
 
 
 @pytest.fixture

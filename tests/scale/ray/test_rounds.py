@@ -12,9 +12,10 @@ from laplacianshot.inference._threads import Workers
 from laplacianshot.inference.descent import Prior, descend
 from laplacianshot.inference.neighbors import nearest_neighbors
 from laplacianshot.scale.graph import node_graph
-from laplacianshot.scale.ray.fit import RayOptions
 from laplacianshot.scale.ray.graph import load_graph
 from laplacianshot.scale.ray.neighbors import neighbor_lists
+from laplacianshot.scale.ray.options import RayOptions
+from laplacianshot.scale.ray.order import ordered_job
 from laplacianshot.scale.ray.result import RayFit, shard_codes
 from laplacianshot.scale.ray.shards import Shard
 from laplacianshot.scale.rounds import DenseRounds, Queries, TopRounds
@@ -125,6 +126,47 @@ def test_a_shard_may_have_nothing_but_labels(job, linked, solved):
     np.testing.assert_allclose(descent.objective, one_machine(parted, 5.0, None)[0].objective, rtol=1e-5)
 
 
+class TestOrder:
+    @pytest.fixture
+    def ordered(self, job, here):
+        return ordered_job(here, job(4), 0)
+
+    def test_every_row_is_in_one_shard_as_it_was(self, job, ordered):
+        rows = np.concatenate([ordered.originals(number) for number in range(len(ordered.shards))])
+        np.testing.assert_array_equal(np.sort(rows), np.arange(600))
+        given = job(4)
+        everything = np.concatenate([shard.read() for shard in given.shards])
+        np.testing.assert_array_equal(np.concatenate([shard.read() for shard in ordered.shards]), everything[rows])
+        # Labels came along.
+        labels = dict(zip(given.support.tolist(), given.labels.tolist(), strict=True))
+        assert {
+            int(rows[new]): int(label) for new, label in zip(ordered.support, ordered.labels, strict=True)
+        } == labels
+
+    def test_fewer_rows_are_needed_by_other_shards(self, job, ordered, linked):
+        linked(ordered)
+        near = sum(load_graph(ordered, number).n_halo for number in range(4))
+        given = replace(job(4), folder=ordered.folder.below("given"))
+        linked(given)
+        assert near < 0.8 * sum(load_graph(given, number).n_halo for number in range(4))
+
+    def test_labels_come_out_in_the_order_of_the_rows(self, job, ordered, linked, solved):
+        linked(ordered)
+        descent = solved(ordered)
+        fit = RayFit(ordered, *_of(descent))
+        given = replace(job(4), folder=ordered.folder.below("given"))
+        linked(given)
+        wanted, labels = one_machine(given, 5.0, None)
+        np.testing.assert_allclose(descent.objective, wanted.objective, rtol=1e-5)
+        np.testing.assert_array_equal(fit.codes(), labels)
+        np.testing.assert_array_equal(fit.distributions().argmax(axis=1), labels)
+        np.testing.assert_array_equal(fit.neighbors(), lists(given))
+
+
+def _of(descent):
+    return descent.prototypes, descent.objective, True, 1.0, 5.0, descent.class_bias, 5, None, 0.0, ()
+
+
 def one_each(path, bounds):
     """Shards of a file between these rows."""
     return tuple(Shard(path, a, b, a, 64) for a, b in pairwise(bounds))
@@ -135,7 +177,7 @@ def test_the_result_puts_the_shards_together(job, linked, solved, entries):
     parted = job(3)
     linked(parted)
     descent = solved(parted, entries=entries)
-    fit = RayFit(parted, descent.prototypes, descent.objective, True, 1.0, 5.0, descent.class_bias, 5, None, 0.0, ())
+    fit = RayFit(parted, *_of(descent))
     found = fit.distributions()
     dense = found if entries is None else found.toarray()
     np.testing.assert_allclose(dense.sum(axis=1), 1, atol=1e-5)

@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "ClusterError": "laplacianshot.scale.ray.cluster",
         "RayEngine": "laplacianshot.scale.ray.engine",
-        "RayOptions": "laplacianshot.scale.ray.fit",
+        "RayOptions": "laplacianshot.scale.ray.options",
         "RayFit": "laplacianshot.scale.ray.result",
         "RunFolder": "laplacianshot.scale.ray.folder",
         "Shard": "laplacianshot.scale.ray.shards",

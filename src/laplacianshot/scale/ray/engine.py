@@ -16,8 +16,9 @@ from laplacianshot.inference.choices import Choices
 from laplacianshot.inference.solve import Fitted
 from laplacianshot.scale.graph import node_graph
 from laplacianshot.scale.plan import GraphChoice, LargePlan
-from laplacianshot.scale.ray.fit import RayOptions, ray_fit
+from laplacianshot.scale.ray.fit import ray_fit
 from laplacianshot.scale.ray.folder import RunFolder
+from laplacianshot.scale.ray.options import RayOptions
 from laplacianshot.scale.rounded import Rounded
 from laplacianshot.scale.rows import Rows
 from laplacianshot.scale.solve import LargeTask, Watch, fitted_of

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,15 @@ from numpy.typing import ArrayLike
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.center import center_between, first_seen, given_center
 from laplacianshot.inference.descent import Prior, descend
-from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
-from laplacianshot.inference.transforms import Transform
 from laplacianshot.scale.neighbors import GraphReport
-from laplacianshot.scale.plan import GraphChoice, LargePlan, large_plan, looked_queries
-from laplacianshot.scale.ray.cluster import Cluster, Needs, connected
+from laplacianshot.scale.plan import large_plan, looked_queries
+from laplacianshot.scale.ray.checks import checked_labels, needs
+from laplacianshot.scale.ray.cluster import Cluster, connected
 from laplacianshot.scale.ray.folder import RunFolder
 from laplacianshot.scale.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
 from laplacianshot.scale.ray.job import Job
+from laplacianshot.scale.ray.options import RayOptions
+from laplacianshot.scale.ray.order import ordered_job
 from laplacianshot.scale.ray.result import RayFit, write_shard
 from laplacianshot.scale.ray.rounds import RayRounds
 from laplacianshot.scale.ray.search import find_neighbors, formed, take_rows
@@ -33,46 +34,6 @@ from laplacianshot.scale.ray.timeline import trace_events
 from laplacianshot.scale.solve import Watch, first_look, mean_spread
 
 _SOLUTION = "solution.npz"
-
-
-@dataclass(frozen=True)
-class RayOptions:
-    """How a set is labelled; names as in :class:`~laplacianshot.LaplacianShot`.
-
-    Attributes
-    ----------
-    transform : {"cl2", "l2", "none"}
-    base_mean : array of shape (D,), optional
-    balanced : bool
-    lam, n_neighbors, max_iter : optional
-    tol : float
-    graph : {"auto", "exact", "cells"}
-    target_recall : float
-    random_state : int
-    """
-
-    transform: Transform = "cl2"
-    base_mean: ArrayLike | None = None
-    balanced: bool = False
-    lam: float | None = None
-    n_neighbors: int | None = None
-    max_iter: int | None = None
-    tol: float = TOLERANCE
-    choice: GraphChoice = field(default_factory=GraphChoice)
-
-    def settings(self) -> dict[str, Any]:
-        """What a result depends on, as plain values."""
-        plain = {
-            name: getattr(self, name) for name in ("transform", "balanced", "lam", "n_neighbors", "max_iter", "tol")
-        }
-        mean = None if self.base_mean is None else np.asarray(self.base_mean, dtype=np.float64).tolist()
-        return {**plain, "base_mean": mean, "graph": asdict(self.choice)}
-
-    def constants(self, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
-        """Those of the default recipe for a task of this size."""
-        constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=self.balanced)
-        chosen = constants.with_choices(lam=self.lam, n_neighbors=self.n_neighbors, max_rounds=self.max_iter)
-        return replace(chosen, n_neighbors=min(chosen.n_neighbors, n_support + n_query - 1))
 
 
 def ray_fit(
@@ -125,7 +86,7 @@ def ray_fit(
     with connected(address) as cluster:
         given = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
         cut: Any = source if given else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
-        run = _Run(cluster, options, cut, *_checked_labels(codes, cut), RunFolder.of(folder), watch)
+        run = _Run(cluster, options, cut, *checked_labels(codes, cut), RunFolder.of(folder), watch)
         try:
             return run.fit(None if output is None else RunFolder.of(output), classes)
         finally:
@@ -161,6 +122,10 @@ class _Run:
         self._cluster.check(needs(self._job, self._constants.n_neighbors, self._plan))
         with self._stage("Reading") as progress:
             self._read(progress)
+        given = self._job
+        if self._options.is_ordered(given.n, len(given.shards)):
+            with self._stage("Order") as progress:
+                self._job = ordered_job(self._cluster, given, self._options.choice.seed, progress=progress)
         shared = self._cluster.share(self._job)
         with self._stage("Neighbours") as progress:
             k = self._constants.n_neighbors
@@ -168,7 +133,7 @@ class _Run:
         with self._stage("Graph") as progress:
             self._link(shared, progress)
         with self._stage("Updates") as progress:
-            result = self._update(shared, graph, progress)
+            result = self._update(given, shared, graph, progress)
         if output is not None:
             with self._stage("Labels") as progress:
                 calls = [(shared, number, output, classes) for number in self._numbers]
@@ -228,11 +193,13 @@ class _Run:
         calls = [(shared, number) for number in self._numbers if not is_built(job, number)]
         cluster.map("Graph", build_graph, calls, progress=progress)
 
-    def _update(self, shared: Any, graph: GraphReport, progress: Callable[[int, int], object] | None) -> RayFit:
+    def _update(
+        self, given: Job, shared: Any, graph: GraphReport, progress: Callable[[int, int], object] | None
+    ) -> RayFit:
         """Rounds until F no longer changes, unless the solution is there."""
         job, constants = self._job, self._constants
         if not job.folder.has(_SOLUTION):
-            self._solve(shared, progress)
+            self._solve(given, shared, progress)
         kept = job.folder.arrays(_SOLUTION)
         return RayFit(
             job,
@@ -249,7 +216,7 @@ class _Run:
             int(kept["recoveries"]),
         )
 
-    def _solve(self, shared: Any, progress: Callable[[int, int], object] | None) -> None:
+    def _solve(self, given: Job, shared: Any, progress: Callable[[int, int], object] | None) -> None:
         job, constants, cluster = self._job, self._constants, self._cluster
         support = formed(cluster, "Updates", job, shared, job.support)
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
@@ -258,8 +225,9 @@ class _Run:
         prototypes = prior.means.astype(np.float32)
         parts = cluster.map("Updates", query_moments, [(shared, number) for number in self._numbers])
         spread = mean_spread(np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts), self._n_query)
-        looked_at = job.query_rows(looked_queries(range(self._n_query), job.n_classes))
-        rows = formed(cluster, "Updates", job, shared, looked_at)
+        # Of the rows as they were given, so that the temperature does not depend on their order.
+        looked_at = given.query_rows(looked_queries(range(self._n_query), job.n_classes))
+        rows = formed(cluster, "Updates", given, cluster.share(given), looked_at)
         tau, entries = first_look(rows, prototypes, spread, constants, self._plan)
         rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.support_edge, entries))
         try:
@@ -280,41 +248,3 @@ class _Run:
             "recoveries": np.array(rounds.recoveries),
         }
         job.folder.put_arrays(_SOLUTION, solution)
-
-
-def needs(job: Job, k: int, plan: LargePlan) -> Needs:
-    """What a run takes at least, over all nodes: edges, assignments, and what travels in one stage."""
-    n, n_query, count = job.n, job.n - len(job.support), len(job.shards)
-    away = 1 - 1 / count
-    entries = job.n_classes if plan.dense else min(job.n_classes, plan.most_entries)
-    memory = 16.0 * n * k + 12.0 * n_query * entries
-    return Needs(memory, away * max(12.0 * n * k, 4.0 * n_query * min(entries, 8)))
-
-
-def _checked_labels(codes: Any, shards: tuple[Shard, ...]) -> tuple[Ints, Ints]:
-    """Rows that have a label, ascending, and their classes; ValueError where they do not fit the rows."""
-    n = shards[-1].first + len(shards[-1])
-    if isinstance(codes, tuple):
-        rows, labels = (np.asarray(part) for part in codes)
-        if rows.shape != labels.shape or rows.ndim != 1:
-            raise ValueError(f"codes are {rows.shape} rows and {labels.shape} classes; give a class for each row.")
-        order = np.argsort(rows, kind="stable")
-        rows, labels = rows[order], labels[order]
-        if len(np.unique(rows)) < len(rows) or (len(rows) and not (rows[0] >= 0 and rows[-1] < n)):
-            raise ValueError(f"codes: rows must be different numbers from 0 to {n - 1}.")
-    else:
-        every = np.asarray(codes)
-        if every.shape != (n,):
-            raise ValueError(f"codes have shape {every.shape} and the shards hold {n} rows; give a class for each.")
-        rows = np.flatnonzero(every >= 0)
-        labels = every[rows]
-    classes = np.unique(labels)
-    if len(classes) < 2:
-        raise ValueError("codes have labels of fewer than two classes; label at least one row of a second class.")
-    if classes[0] != 0 or classes[-1] != len(classes) - 1:
-        raise ValueError(
-            f"codes must be 0 to C - 1, each at least once; {len(classes)} classes go up to {classes[-1]}."
-        )
-    if n - len(rows) < 2:
-        raise ValueError("fewer than two rows have no label; there is nothing to do on a cluster.")
-    return rows.astype(np.int64), labels.astype(np.int64)

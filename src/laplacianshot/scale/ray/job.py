@@ -16,7 +16,7 @@ from laplacianshot.scale.rows import Rows
 
 # Transformed shards that a worker keeps at hand: its own and the one it looks into.
 _KEPT = 2
-_rows: dict[tuple[str, int], Rows] = {}
+_rows: dict[tuple[str, Shard], Rows] = {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,6 +37,8 @@ class Job:
     center : array of shape (D,), for ``cl2``
     shift : array of shape (D,), optional
         Mean of the transformed rows, which is taken from them where they are not of length one.
+    ordered : bool
+        Whether rows were put where their neighbours are (:mod:`laplacianshot.scale.ray.order`).
     """
 
     folder: RunFolder
@@ -47,6 +49,7 @@ class Job:
     transform: Transform = "cl2"
     center: Floats | None = None
     shift: Floats | None = None
+    ordered: bool = False
 
     @property
     def n(self) -> int:
@@ -60,7 +63,7 @@ class Job:
 
     def rows(self, number: int) -> Rows:
         """Transformed rows of a shard, near zero."""
-        key = (self.folder.url, number)
+        key = (self.folder.url, self.shards[number])
         if key not in _rows:
             while len(_rows) >= _KEPT:
                 del _rows[next(iter(_rows))]
@@ -69,6 +72,14 @@ class Job:
                 formed = replace(formed, origin=formed.origin + self.shift)
             _rows[key] = formed
         return _rows[key]
+
+    def originals(self, number: int) -> Ints:
+        """What number each row of a shard had before the rows were put in order."""
+        shard = self.shards[number]
+        if not self.ordered:
+            return np.arange(shard.first, shard.first + len(shard))
+        rows: Ints = self.folder.arrays(originals_name(shard.path))["rows"]
+        return rows
 
     def given(self, number: int) -> tuple[Ints, Ints]:
         """Positions in a shard of its labelled rows, and their classes."""
@@ -105,3 +116,8 @@ class Job:
         """Where the ascending ``rows`` of the whole set lie in each shard."""
         bounds = np.searchsorted(rows, self.firsts)
         return [slice(a, b) for a, b in pairwise(bounds.tolist())]
+
+
+def originals_name(path: str) -> str:
+    """The file that says where the rows of an ordered shard were."""
+    return path.rsplit("/", 1)[-1].replace("ordered", "rows").replace(".npy", ".npz")

@@ -67,16 +67,32 @@ class RayFit:
 
     def codes(self) -> Ints:
         """A class for every row, (n,): given ones keep theirs."""
-        return np.concatenate([shard_codes(self.job, number)[0] for number in range(len(self.job.shards))])
+        found: Ints = self._as_given([shard_codes(self.job, number)[0] for number in self._numbers])
+        return found
 
     def distributions(self) -> Any:
         """How much each class claims each row, (n, C), certainty for labelled rows; sparse where it was kept so."""
-        parts = [_distributions(self.job, number) for number in range(len(self.job.shards))]
-        return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
+        return self._as_given([_distributions(self.job, number) for number in self._numbers])
 
     def neighbors(self) -> Ints:
         """Directed neighbour lists (n, k)."""
-        return np.concatenate([neighbor_lists(self.job, number) for number in range(len(self.job.shards))])
+        lists: Ints = self._as_given([neighbor_lists(self.job, number) for number in self._numbers])
+        if self.job.ordered:
+            originals = self._originals()
+            lists = np.where(lists < 0, -1, originals[lists]).astype(lists.dtype)
+        return lists
+
+    @property
+    def _numbers(self) -> range:
+        return range(len(self.job.shards))
+
+    def _originals(self) -> Ints:
+        return np.concatenate([self.job.originals(number) for number in self._numbers])
+
+    def _as_given(self, parts: list[Any]) -> Any:
+        """What shards have for their rows, in the order in which the rows were given."""
+        together = sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
+        return together[np.argsort(self._originals(), kind="stable")] if self.job.ordered else together
 
 
 def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
@@ -100,7 +116,7 @@ def write_shard(job: Job, number: int, folder: RunFolder, classes: Labels | None
     origins = np.full(len(codes), "predicted")
     origins[job.given(number)[0]] = "given"
     columns = {
-        "row": np.arange(len(codes)) + job.shards[number].first,
+        "row": job.originals(number),
         "label": codes if classes is None else np.asarray(classes)[codes],
         "share": sure,
         "origin": origins,

@@ -45,13 +45,13 @@ def test_filters_keep_what_they_name(demo, visit):
     page = visit.open(demo.address)
     kept = run(
         page,
-        {"order.js": "arrange, sureItems, tally"},
+        {"order.js": "arrange, tally"},
         """const plain = { ...everything, grouped: false, sort: "source" };
            const keep = (part) =>
              arrange(columns, { ...plain, ...part }, order, new Map()).flatMap(({ items }) => [...items]);
            return {
              given: keep({ pick: "given" }), unlabelled: keep({ pick: "unlabelled" }), one: keep({ only: 5 }),
-             sure: keep({ low: 0.9 }), accepted: sureItems(columns, 0.9), unsure: tally(columns).unsure,
+             sure: keep({ low: 0.9 }), unsure: tally(columns).unsure,
              both: keep({ pick: "predicted", low: 0.9 }),
            };""",
     )
@@ -63,7 +63,7 @@ def test_filters_keep_what_they_name(demo, visit):
     assert kept["unlabelled"] == items[~labelled].tolist()
     assert kept["one"] == items[labelled & (1 + (items * 31) % 20 == 5)].tolist()
     assert kept["sure"] == items[labelled & (confidence >= np.float64(0.9))].tolist()
-    assert kept["both"] == kept["accepted"] == items[labelled & ~given & (confidence >= np.float64(0.9))].tolist()
+    assert kept["both"] == items[labelled & ~given & (confidence >= np.float64(0.9))].tolist()
     assert kept["unsure"] == np.count_nonzero(labelled & ~given & (confidence < np.float64(0.6)))
 
 

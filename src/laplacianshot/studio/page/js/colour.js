@@ -6,10 +6,9 @@ import { store } from "./store.js";
 const GREY = { light: "#9aa3ad", dark: "#6d7885" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-export function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : system.matches;
-}
+const { dataset } = document.documentElement;
+
+export const isDark = () => dataset.theme === "dark";
 
 /** @param {number | null} id */
 export function colourOf(id) {
@@ -32,19 +31,25 @@ export function paint(node, id) {
 
 /** @typedef {"system" | "light" | "dark"} Theme */
 
-/** @returns {Theme} */
-export const theme = () => /** @type {Theme} */ (document.documentElement.dataset.theme ?? "system");
+/** What was chosen. @returns {Theme} */
+export const theme = () => /** @type {Theme} */ (dataset.choice ?? "system");
 
 /** @param {Theme} chosen */
 export function setTheme(chosen) {
-  if (chosen === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = chosen;
+  dataset.choice = chosen;
   try {
     localStorage.setItem("studio-theme", chosen);
   } catch {
     // Then it holds for this page only.
   }
+  follow();
+}
+
+/** Show what was chosen, or else what the system has. */
+function follow() {
+  const chosen = theme();
+  dataset.theme = chosen === "system" ? (system.matches ? "dark" : "light") : chosen;
   store.changed("theme");
 }
 
-system.addEventListener("change", () => store.changed("theme"));
+system.addEventListener("change", follow);

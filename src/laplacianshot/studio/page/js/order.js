@@ -35,7 +35,7 @@ export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
  */
 
 /** Below this a predicted label is called unsure. */
-export const UNSURE = 0.6;
+const UNSURE = 0.6;
 
 /** @param {Columns} columns @param {Filter} filter @param {number} i */
 function passes(columns, filter, i) {
@@ -103,22 +103,6 @@ function ranking(columns, filter, strangest) {
   }
   if (filter.sort === "strange") for (const [i, place] of strangest) rank[i] = place - 1e9;
   return rank;
-}
-
-/**
- * Predicted items that are at least so sure.
- *
- * @param {Columns} columns
- * @param {number} least
- * @param {number | null} [only]  id of one class
- */
-export function sureItems(columns, least, only = null) {
-  const found = [];
-  for (let i = 0; i < columns.n; i++) {
-    if (columns.origins[i] !== ORIGIN.predicted || columns.confidence[i] < least) continue;
-    if (only === null || columns.classes[i] === only) found.push(i);
-  }
-  return found;
 }
 
 /**

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from laplacianshot.studio import actions, exporting, schemas
 from laplacianshot.studio.changes import ActionError
 from laplacianshot.studio.describe import action_info, state_of
-from laplacianshot.studio.schemas import Problem
+from laplacianshot.studio.schemas import Digits, Problem
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.store import Action
 
@@ -18,7 +18,7 @@ _MOST = 2**31 - 1
 # Seconds that a request waits at most for work in the background.
 PATIENCE = 30.0
 
-ClassPath = Annotated[int, Path(ge=1, le=_MOST)]
+ClassPath = Annotated[int, Path(ge=1, le=_MOST), Digits]
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     404: {"model": Problem, "description": "Not there"},
     409: {"model": Problem, "description": "Not as things are"},
@@ -92,7 +92,8 @@ def action_routes(session: Session) -> APIRouter:
 
     @router.get("/history")
     def history(
-        offset: Annotated[int, Query(ge=0, le=_MOST)] = 0, limit: Annotated[int, Query(ge=1, le=500)] = 100
+        offset: Annotated[int, Query(ge=0, le=_MOST), Digits] = 0,
+        limit: Annotated[int, Query(ge=1, le=500), Digits] = 100,
     ) -> schemas.History:
         """What was done, the newest first."""
         found = session.store.history(offset, limit)

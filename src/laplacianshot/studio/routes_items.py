@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from laplacianshot.studio import schemas, view
 from laplacianshot.studio.changes import ActionError
 from laplacianshot.studio.describe import detail_of, items_of
-from laplacianshot.studio.schemas import Problem
+from laplacianshot.studio.schemas import Digits, Problem
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import LARGEST, SIZES, SmallPicture
 
 _MOST = 2**31 - 1
 _LONGEST_SEARCH = 200
 
-Index = Annotated[int, Path(ge=0, le=_MOST)]
+Index = Annotated[int, Path(ge=0, le=_MOST), Digits]
 _NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "Not there"}}
 _PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/webp": {}, "image/png": {}, "image/jpeg": {}}, "description": "A picture"},
@@ -36,7 +36,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 
 def query_of(
     classes: Annotated[
-        list[Annotated[int, Field(ge=-1, le=_MOST)]] | None, Query(alias="class", max_length=1000)
+        list[Annotated[int, Field(ge=-1, le=_MOST), Digits]] | None, Query(alias="class", max_length=1000)
     ] = None,
     origin: Annotated[list[schemas.OriginName] | None, Query(max_length=5)] = None,
     min_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
@@ -67,9 +67,9 @@ def item_routes(session: Session) -> APIRouter:
     @router.get("/items", responses=_NOT_FOUND)
     def items(
         query: Asked,
-        offset: Annotated[int, Query(ge=0, le=_MOST)] = 0,
-        limit: Annotated[int, Query(ge=1, le=500)] = 100,
-        index: Annotated[list[Annotated[int, Field(ge=0, le=_MOST)]] | None, Query(max_length=500)] = None,
+        offset: Annotated[int, Query(ge=0, le=_MOST), Digits] = 0,
+        limit: Annotated[int, Query(ge=1, le=500), Digits] = 100,
+        index: Annotated[list[Annotated[int, Field(ge=0, le=_MOST), Digits]] | None, Query(max_length=500)] = None,
     ) -> schemas.ItemPage:
         """A page of the items that a query asks for; or the items of these indices, as they are named."""
         now = session.view()
@@ -114,7 +114,9 @@ def item_routes(session: Session) -> APIRouter:
 
     @router.get("/items/{index}/thumbnail", responses=_PICTURE, response_class=Response)
     def thumbnail(
-        request: Request, index: Index, size: Annotated[int, Query(json_schema_extra={"enum": list(SIZES)})] = 128
+        request: Request,
+        index: Index,
+        size: Annotated[int, Query(json_schema_extra={"enum": list(SIZES)}), Digits] = 128,
     ) -> Response:
         """The picture of an item, small; never enlarged."""
         if size not in SIZES:

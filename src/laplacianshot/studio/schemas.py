@@ -26,6 +26,15 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _digits(value: Any) -> Any:
+    """Words of an address: 7 is a whole number there, and 7.0 or 1e3 is none."""
+    if isinstance(value, str) and not value.removeprefix("-").isdecimal():
+        raise ValueError("give a whole number.")
+    return value
+
+
+# A whole number of a path or query; constraints stand before it.
+Digits = BeforeValidator(_digits)
 Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
 ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
 Steps = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]

@@ -45,7 +45,7 @@ def heads(part: str) -> str:
 
 
 def line(part: str, row: dict[str, Any]) -> str:
-    """A row of a table. Seconds are those that passed; ratios are of processor time, which others disturb less."""
+    """A row of a table."""
     cells = _LINES[part](row)
     return f"| {' | '.join(cells)} |"
 
@@ -86,7 +86,7 @@ def slope(rows: Sequence[dict[str, Any]], key: str) -> float:
 
 def _growth(row: dict[str, Any]) -> list[str]:
     search, updates = (row["stages"].get(name) for name in ("Neighbours", "Updates"))
-    ratio = None if search is None else row["cpu_seconds"] / row["cpu_stages"]["Neighbours"]
+    ratio = None if search is None else row["seconds"] / search
     return [
         f"{row['n']:,}",
         f"{row['n_classes']:,}",
@@ -96,7 +96,7 @@ def _growth(row: dict[str, Any]) -> list[str]:
         f"{row['seconds']:.1f}",
         "" if ratio is None else f"{ratio:.2f}",
         f"{row['exact_seconds']:,.1f}",
-        f"{row['exact_cpu_seconds'] / row['cpu_seconds']:.1f}",
+        f"{row['exact_seconds'] / row['seconds']:.1f}",
         f"{100 * row['accuracy']:.2f}",
         f"{100 * row['dropped_mass']:.2f}",
         f"{row['peak_gb']:.2f}",

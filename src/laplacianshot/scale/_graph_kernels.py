@@ -20,24 +20,25 @@ def rename_rows(lists: Ints, number: Ints, start: int, stop: int) -> None:
 
 
 @kernel
-def count_incoming(lists: Ints, incoming: Ints) -> None:
-    """How many lists hold each node, (n,)."""
+def count_incoming(lists: Ints, incoming: Ints, start: int, stop: int) -> None:
+    """How many lists hold each of the nodes ``start..stop``, into (n,)."""
     for i in range(lists.shape[0]):
         for e in range(lists.shape[1]):
-            if lists[i, e] >= 0:
+            if start <= lists[i, e] < stop:
                 incoming[lists[i, e]] += 1
 
 
 @kernel
-def turn_lists(lists: Ints, place: Ints, first: Ints, sources: Ints) -> None:
-    """The nodes whose lists hold each node, ascending: those of node j in ``sources[first_j : first_{j+1}]``.
+def turn_lists(lists: Ints, place: Ints, first: Ints, sources: Ints, start: int, stop: int) -> None:
+    """The nodes whose lists hold each of the nodes ``start..stop``, ascending.
 
-    The list of node i is ``lists[place_i]``. ``first`` (n + 1,) is used up: it ends one node further.
+    Those of node j come into ``sources[first_j : first_{j+1}]``. The list of node i is ``lists[place_i]``. ``first``
+    (n + 1,) is used up: it ends one node further.
     """
     for i in range(place.shape[0]):
         row = lists[place[i]]
         for e in range(row.shape[0]):
-            if row[e] >= 0:
+            if start <= row[e] < stop:
                 sources[first[row[e]]] = i
                 first[row[e]] += 1
 
@@ -133,12 +134,14 @@ def reorder_rows(
 
 
 @kernel
-def turn_with_squares(lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats) -> None:
+def turn_with_squares(
+    lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int
+) -> None:
     """As :func:`turn_lists`, the list of node i being ``lists[i]``, with the squared distances of its entries."""
     for i in range(lists.shape[0]):
         for e in range(lists.shape[1]):
             j = lists[i, e]
-            if j >= 0:
+            if start <= j < stop:
                 sources[first[j]] = i
                 turned[first[j]] = squares[i, e]
                 first[j] += 1

@@ -24,13 +24,15 @@ def complete(found: Neighbors) -> None:
     """
     lists, squares = found.indices, found.distances
     n, k = lists.shape
-    incoming = np.zeros(n, dtype=np.int64)
-    count_incoming(lists, incoming)
-    first = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(incoming, out=first[1:])
-    sources, turned = np.empty(first[-1], dtype=lists.dtype), np.empty(first[-1], dtype=squares.dtype)
-    turn_with_squares(lists, squares, first.copy(), sources, turned)
     with Workers(n * k * 4) as workers:
+        # Each thread reads all lists and writes of some nodes.
+        incoming = np.zeros(n, dtype=np.int64)
+        workers.run(lambda _, start, stop: count_incoming(lists, incoming, start, stop), workers.share(n))
+        first = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(incoming, out=first[1:])
+        sources, turned = np.empty(first[-1], dtype=lists.dtype), np.empty(first[-1], dtype=squares.dtype)
+        used = (lists, squares, first.copy(), sources, turned)
+        workers.run(lambda _, start, stop: turn_with_squares(*used, start, stop), workers.share(n))
         workers.run(
             lambda _, start, stop: take_sources(lists, squares, first, sources, turned, start, stop),
             row_blocks(n, _BLOCK_ROWS),

@@ -83,13 +83,15 @@ def node_graph(order: Ints, lists: Ints, is_query: NDArray[np.bool_]) -> NodeGra
     with Workers(n * k) as workers:
         workers.run(lambda _, start, stop: rename_rows(lists, number, start, stop), blocks)
         incoming = np.zeros(n, dtype=np.int64)
-        count_incoming(lists, incoming)
+        workers.run(lambda _, start, stop: count_incoming(lists, incoming, start, stop), workers.share(n))
         degrees = ((lists >= 0).sum(axis=1)[place] + incoming) / 2
         scale = np.divide(1.0, np.sqrt(degrees), out=np.zeros(n), where=degrees > 0).astype(np.float32)
         first = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(incoming, out=first[1:])
         sources = np.empty(first[-1], dtype=lists.dtype)
-        turn_lists(lists, place, first.copy(), sources)
+        used = first.copy()
+        # Each thread reads all lists and writes of some nodes.
+        workers.run(lambda _, start, stop: turn_lists(lists, place, used, sources, start, stop), workers.share(n))
         counts = np.zeros(n, dtype=np.int64)
         union = (lists, place, first, sources)
         workers.run(lambda _, start, stop: count_union(*union, counts, start, stop), blocks)

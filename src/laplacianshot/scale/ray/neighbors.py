@@ -158,11 +158,14 @@ def _padded(found: Neighbors, k: int) -> Neighbors:
 
 def _nearest_of(one: Neighbors, other: Neighbors, k: int) -> Neighbors:
     """The k nearest of both, by distance, then by row."""
-    indices, distances = np.empty_like(one.indices), np.empty(one.distances.shape)
-    for start, stop in row_blocks(len(indices), _MERGED_ROWS):
-        ids = np.concatenate([one.indices[start:stop], other.indices[start:stop]], axis=1)
-        gaps = np.concatenate([one.distances[start:stop], other.distances[start:stop]], axis=1)
+    # Where rows lie in order, most find nothing nearer in most other shards.
+    changed = np.flatnonzero(other.distances[:, 0] <= one.distances[:, -1])
+    indices, distances = one.indices.copy(), one.distances.astype(np.float64)
+    for start, stop in row_blocks(len(changed), _MERGED_ROWS):
+        some = changed[start:stop]
+        ids = np.concatenate([one.indices[some], other.indices[some]], axis=1)
+        gaps = np.concatenate([one.distances[some], other.distances[some]], axis=1)
         order = np.lexsort((ids, gaps), axis=1)[:, :k]
-        indices[start:stop] = np.take_along_axis(ids, order, axis=1)
-        distances[start:stop] = np.take_along_axis(gaps, order, axis=1)
+        indices[some] = np.take_along_axis(ids, order, axis=1)
+        distances[some] = np.take_along_axis(gaps, order, axis=1)
     return Neighbors(indices, distances)

@@ -54,15 +54,24 @@ export function labelAs(items, id) {
 }
 
 /** Label with a class that is made if it is not there. @param {number[]} items @param {string} name */
-export function labelAsNew(items, name) {
-  const known = store.classes.find((one) => one.name === name.trim().normalize("NFC"));
+export async function labelAsNew(items, name) {
+  const known = classNamed(store.classes, name);
   if (known) return labelAs(items, known.id);
   if (!items.length) return addClass(name);
-  return perform(
+  const done = await perform(
     () => api.label(items, { name }),
     () => `${several(items.length)} labelled ${quoted(name)}, a new class.`,
   );
+  const made = done && classNamed(done.state.classes, name);
+  if (made) {
+    store.foresee(items, () => made.id);
+    store.settleForeseen(items, done.state.version);
+  }
+  return done;
 }
+
+/** @param {import("./types.js").ClassInfo[]} classes @param {string} name */
+const classNamed = (classes, name) => classes.find((one) => one.name === name.trim().normalize("NFC"));
 
 /** @param {number[]} items */
 export function clearLabels(items) {

@@ -12,6 +12,8 @@ let current = -1;
 const trail = [];
 /** @type {Set<number>}  items that were passed over */
 const skipped = new Set();
+/** @type {Set<number>}  items whose labels are on their way */
+const busy = new Set();
 let stopgap = false; // on the desk for want of a queue
 let returning = false; // a label was undone, and its item may come back
 
@@ -36,7 +38,7 @@ export function buildDesk() {
 export function line() {
   const open = (/** @type {number} */ i) =>
     store.columns.origins[i] !== ORIGIN.given && store.columns.origins[i] !== ORIGIN.failed;
-  const queue = store.queue.filter(open);
+  const queue = store.queue.filter((i) => open(i) && !busy.has(i));
   const fresh = queue.filter((i) => !skipped.has(i));
   return fresh.length ? fresh : queue;
 }
@@ -61,7 +63,8 @@ function fallback() {
   let best = -1;
   let least = Infinity;
   for (let i = 0; i < columns.n; i++) {
-    if (columns.origins[i] === ORIGIN.given || columns.origins[i] === ORIGIN.failed || skipped.has(i)) continue;
+    if (columns.origins[i] === ORIGIN.given || columns.origins[i] === ORIGIN.failed || skipped.has(i) || busy.has(i))
+      continue;
     // Multiples of the golden ratio never come near one another: sources are often sorted.
     const sure = Number.isNaN(columns.confidence[i]) ? 2 + ((i * 0.6180339887) % 1) : columns.confidence[i];
     if (sure < least) [best, least] = [i, sure];
@@ -90,8 +93,23 @@ function go(item) {
   if (item >= 0 && store.view === "label") say(`Next: ${nameOf(item)}: ${about(item)}`);
 }
 
-/** Go on after an item was labelled, if it is still the one on the desk. @param {number} labelled */
-export function advance(labelled) {
+/**
+ * Go on while an item is being labelled; it comes back if that fails.
+ *
+ * @param {number} item
+ * @param {Promise<unknown>} work
+ */
+export async function goOn(item, work) {
+  busy.add(item);
+  advance(item);
+  const done = await work;
+  busy.delete(item);
+  if (!done) take(item);
+  return done;
+}
+
+/** @param {number} labelled */
+function advance(labelled) {
   if (labelled !== current) return;
   returning = false;
   trail.push(labelled);
@@ -103,18 +121,14 @@ export function advance(labelled) {
 /** Label the item on the desk. @param {number} id */
 export function decide(id) {
   if (current < 0) return;
-  const labelled = current;
-  labelAs([labelled], id);
-  advance(labelled);
+  goOn(current, labelAs([current], id));
 }
 
 /** Accept what the graph says of it. */
 export function confirm() {
   if (current < 0) return;
   if (store.columns.origins[current] !== ORIGIN.predicted) return skip();
-  const labelled = current;
-  accept([labelled]);
-  advance(labelled);
+  goOn(current, accept([current]));
 }
 
 export function skip() {

@@ -4,14 +4,14 @@
 import { labelAs, labelAsNew } from "./actions.js";
 import { api, picture } from "./api.js";
 import { paint } from "./colour.js";
-import { advance, canGoBack, confirm, decide, line, onDesk, previous, skip, take } from "./desk.js";
+import { canGoBack, confirm, decide, goOn, line, onDesk, previous, skip, take } from "./desk.js";
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
 import { ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
 import { want } from "./sync.js";
-import { face, image, nameOf, preload } from "./tiles.js";
+import { enlarge, face, image, nameOf, preload } from "./tiles.js";
 
 /** Buttons for so many classes; the others are found by typing. */
 const BUTTONS = 30;
@@ -65,10 +65,8 @@ export function buildLabelView() {
     const name = input.value.trim();
     const labelled = onDesk();
     if (!name || labelled < 0) return input.focus();
-    if (await labelAsNew([labelled], name)) {
-      input.value = "";
-      advance(labelled);
-    }
+    input.value = "";
+    if (!(await goOn(labelled, labelAsNew([labelled], name)))) input.value = name;
   });
   draggable(stage, onDesk);
   store.on(["state", "columns", "queue", "theme", "texts", "desk", "view"], show);
@@ -78,11 +76,10 @@ export function buildLabelView() {
 export function typeClass() {
   const labelled = onDesk();
   if (labelled < 0) return;
-  const done = () => advance(labelled);
   pickClass(choices, {
     label: "Label as",
-    pick: (id) => (labelAs([labelled], id), done()),
-    make: (name) => labelAsNew([labelled], name).then((good) => good && done()),
+    pick: (id) => goOn(labelled, labelAs([labelled], id)),
+    make: (name) => goOn(labelled, labelAsNew([labelled], name)),
   });
 }
 
@@ -170,6 +167,7 @@ function showStage(current) {
       () => large.replaceWith(el("p", { class: "quiet" }, known?.reason ?? "This picture cannot be shown.")),
       { once: true },
     );
+    large.addEventListener("load", () => enlarge(large, stage));
     stage.replaceChildren(large);
   } else
     stage.replaceChildren(

@@ -7,6 +7,9 @@ import { el, icon, percent, words } from "./dom.js";
 import { FLAG, ORIGIN } from "./order.js";
 import { store } from "./store.js";
 
+/** Small pictures are enlarged at most so many times. */
+const LARGEST = 4;
+
 /** What a person would say of the label of an item. @param {number} i */
 export function about(i) {
   const { columns } = store;
@@ -110,4 +113,16 @@ export function preload(item, key) {
   if (preloaded.has(address)) return;
   preloaded.add(address);
   new Image().src = address;
+}
+
+/**
+ * Small pictures are shown larger than they are, as far as there is room.
+ *
+ * @param {HTMLImageElement} shown
+ * @param {HTMLElement} frame
+ */
+export function enlarge(shown, frame) {
+  const room = Math.min(frame.clientWidth / shown.naturalWidth, frame.clientHeight / shown.naturalHeight);
+  const factor = Math.min(LARGEST, 0.9 * room);
+  if (factor > 1) shown.style.width = `${factor * shown.naturalWidth}px`;
 }

@@ -36,7 +36,7 @@ PIECE = 72
 Truth = Callable[[str], str]
 
 
-def cut_pictures(folder: Path, each: int = 45, seed: int = 0) -> dict[str, str]:
+def cut_pictures(folder: Path, each: int = 27, seed: int = 0) -> dict[str, str]:
     """Pieces of scikit-learn's two photographs as files; gives what each shows."""
     rng = np.random.default_rng(seed)
     china, flower = load_sample_images().images
@@ -49,13 +49,14 @@ def cut_pictures(folder: Path, each: int = 45, seed: int = 0) -> dict[str, str]:
         "leaves": (flower, 0, 330, 480, 560),
     }
     truth = {}
+    numbers = iter(rng.choice(10**6, each * len(regions), replace=False))
     for name, (photograph, top, bottom, left, right) in regions.items():
         for _ in range(each):
             y, x = int(rng.integers(top, bottom)), int(rng.integers(left, right))
             piece = photograph[y : y + PIECE, x : x + PIECE]
             piece = piece[:, ::-1] if rng.random() < 0.5 else piece
             bright = np.clip(piece * rng.uniform(0.8, 1.15), 0, 255).astype(np.uint8)
-            truth[f"IMG_{int(rng.integers(10**6)):06d}.jpg"] = name
+            truth[f"IMG_{next(numbers):06d}.jpg"] = name
             Image.fromarray(bright).save(folder / next(reversed(truth)), quality=92)
     return truth
 
@@ -169,6 +170,7 @@ def picture_folder(browser: Browser, folder: Path, output: Path) -> None:
 
         def gallery(page: Page) -> None:
             page.get_by_role("tab", name="Gallery").click()
+            page.get_by_label("Size of the items").fill("64")
 
         picture_both(browser, server, gallery, f"{output}/studio-folder-{{}}.webp")
 

@@ -4,18 +4,18 @@ Vectors are rows of a seed set mixed within classes (scale_vectors.py), in a mem
 (scale_measures.py) runs in a process of its own, whose peak of resident memory is that of the whole process, mapped
 pages of the file included.
 
-    python benchmarks/scale.py growth --output docs/assets/scale
-    python benchmarks/scale.py graph --output docs/assets/scale
-    python benchmarks/scale.py accuracy --output docs/assets/scale
-    python benchmarks/scale.py peers --output docs/assets/scale
+    python benchmarks/scale.py growth --output docs/assets/scale --page docs/results/scale.md
+    python benchmarks/scale.py graph --output docs/assets/scale --page docs/results/scale.md
+    python benchmarks/scale.py accuracy --output docs/assets/scale --page docs/results/scale.md
+    python benchmarks/scale.py peers --output docs/assets/scale --page docs/results/scale.md
 
 *growth* fits ``LaplacianShot()`` at every size and compares with the exact search of 2,048 rows, extrapolated to all.
 *graph* compares ways to find the neighbours, each with parameters chosen for the same recall. *accuracy* compares with
 the exact graph. *peers* runs scikit-learn's ``LabelSpreading(kernel="knn")`` and Laplace learning of graphlearning (if
 it is installed) with as many neighbours, up to the first size at which each fails or exceeds the limit, in turn with
-our fit. Each prints a table and writes it, with all that was measured, to OUTPUT-PART.txt and OUTPUT-PART.json; with
---again the tables are made again from what is there. Vectors go to --folder, 2 GB for a million rows, and are made anew
-only where they are missing.
+our fit. Each prints a table and writes what was measured to OUTPUT-PART.json; --page makes the page of results from
+scale_page.md and all parts that are there. Vectors go to --folder, 2 GB for a million rows, and are made anew only
+where they are missing.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["exact", "cells", "ivf", "pq", "hnsw"])
     parser.add_argument("--limit", type=float, default=900, help="most seconds of an index or a peer")
     parser.add_argument("--folder", type=Path, help="where vectors are kept (default: a temporary folder)")
-    parser.add_argument("--output", type=Path, help="write OUTPUT-PART.json, OUTPUT-PART.txt and OUTPUT.png (growth)")
-    parser.add_argument("--again", action="store_true", help="make the table again from OUTPUT-PART.json")
+    parser.add_argument("--output", type=Path, help="write OUTPUT-PART.json, and OUTPUT.png (growth)")
+    parser.add_argument("--page", type=Path, help="write the page of results, of all parts that OUTPUT has")
+    parser.add_argument("--again", action="store_true", help="make table and page again from OUTPUT-PART.json")
     options = parser.parse_args()
     options.sizes = options.sizes or (list(SIZES) if options.part in ("growth", "peers") else [100_000])
     found = Path(f"{options.output}-{options.part}.json")
@@ -135,10 +136,15 @@ def main() -> None:
     if options.output:
         found.parent.mkdir(parents=True, exist_ok=True)
         found.write_text(json.dumps({"vectors": options.vectors, "rows": rows}, indent=1) + "\n")
-        found.with_suffix(".txt").write_text(scale_tables.table(options.part, rows))
         if options.part == "growth":
             scale_tables.draw(rows, Path(f"{options.output}.png"))
         print(f"wrote {found}")
+    if options.output and options.page:
+        paths = {part: Path(f"{options.output}-{part}.json") for part in PARTS}
+        measured_parts = {part: json.loads(path.read_text())["rows"] for part, path in paths.items() if path.exists()}
+        template = Path(__file__).with_name("scale_page.md").read_text()
+        options.page.write_text(scale_tables.page(template, measured_parts))
+        print(f"wrote {options.page}")
 
 
 def run(options: argparse.Namespace) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,19 @@ def line(part: str, row: dict[str, Any]) -> str:
 def table(part: str, rows: Sequence[dict[str, Any]]) -> str:
     """All of it, with what follows from it below."""
     return "\n".join([heads(part), *(line(part, row) for row in rows), "", *conclusions(part, rows)]).rstrip() + "\n"
+
+
+def page(template: str, found: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+    """The page of results, from a template with ``{part}`` in its sections; parts not measured are left out."""
+    first, *sections = template.split("\n## ")
+    kept = [first]
+    for section in sections:
+        wanted = [part for part in _HEADS if f"{{{part}}}" in section]
+        if all(part in found for part in wanted):
+            for part in wanted:
+                section = section.replace(f"{{{part}}}", table(part, found[part]).rstrip())
+            kept.append(section)
+    return "\n## ".join(kept).rstrip() + "\n"
 
 
 def conclusions(part: str, rows: Sequence[dict[str, Any]]) -> list[str]:

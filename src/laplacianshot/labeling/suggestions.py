@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
 
@@ -36,12 +37,20 @@ FLOOR_SLOPE = 3.0
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
 # Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
 _MOST_PAIRS = 40_000_000
+# Rows whose edges are looked at together.
+_BLOCK_ROWS = 16384
 # Covered items keep this share of their need, so that those covered once stand behind those covered twice.
 _LEAST_LEFT = 1e-6
 
 
 def suggest(
-    rows: Floats | None, probabilities: Floats, codes: Ints, n_suggestions: int, *, affinity: sp.csr_array | None = None
+    rows: Floats | None,
+    probabilities: Floats,
+    codes: Ints,
+    n_suggestions: int,
+    *,
+    affinity: sp.csr_array | None = None,
+    kernel: sp.csr_array | None = None,
 ) -> Ints:
     """Unlabelled items that a person should label next, the most useful first.
 
@@ -57,6 +66,8 @@ def suggest(
         How many; at most as many as there are unlabelled items.
     affinity : csr_array of shape (n, n), optional
         Symmetric, normalised: ``model.affinity_``. Nearest neighbours are sought if it is not given.
+    kernel : csr_array of shape (n, n), optional
+        :func:`cover_kernel` of the affinity, for whoever keeps it.
 
     Returns
     -------
@@ -70,8 +81,9 @@ def suggest(
     unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
     floor = _floor(codes[~free])
     need = np.where(free, floor + (1 - floor) * unsure, 0)
-    graph = _graph(rows, wanted) if affinity is None else affinity
-    return _cover(_kernel(graph), need, free, wanted)
+    if kernel is None:
+        kernel = cover_kernel(_graph(rows, wanted) if affinity is None else affinity)
+    return _cover(kernel, need, free, wanted)
 
 
 def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
@@ -96,7 +108,7 @@ def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_a
     if wanted <= 0:
         return np.zeros(0, dtype=np.int64)
     graph = _graph(rows, wanted) if affinity is None else affinity
-    return _cover(_kernel(graph), np.ones(n), np.ones(n, dtype=bool), wanted)
+    return _cover(cover_kernel(graph), np.ones(n), np.ones(n, dtype=bool), wanted)
 
 
 def _floor(labels: Ints) -> float:
@@ -119,9 +131,9 @@ def neighbors_to_cover(n: int, n_suggestions: int) -> int:
     return min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)
 
 
-def _kernel(affinity: sp.csr_array) -> sp.csr_array:
-    """K (n, n), symmetric, with ones on the diagonal."""
-    W = _thinned(affinity.astype(np.float32))
+def cover_kernel(affinity: sp.csr_array) -> sp.csr_array:
+    """K (n, n) of an affinity, symmetric, with ones on the diagonal."""
+    W = _thinned(affinity.astype(np.float32, copy=False))
     kernel = sp.csr_array(W @ W + W)
     typical = float(np.median(W.data)) if W.nnz else 1.0
     kernel.data = np.minimum(kernel.data * np.float32(REACH / (typical or 1.0)), np.float32(1))
@@ -134,9 +146,16 @@ def _thinned(W: sp.csr_array) -> sp.csr_array:
     share = (_MOST_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
     if share >= 1:
         return W
-    edges = sp.triu(W, k=1, format="coo")
-    kept = np.random.default_rng(0).random(edges.nnz) < share
-    half = sp.csr_array((edges.data[kept], (edges.row[kept], edges.col[kept])), shape=W.shape)
+    rng = np.random.default_rng(0)
+    parts = []
+    for start, stop in row_blocks(W.shape[0], _BLOCK_ROWS):
+        held = slice(W.indptr[start], W.indptr[stop])
+        rows = np.repeat(np.arange(start, stop), np.diff(W.indptr[start : stop + 1]))
+        above = np.flatnonzero(W.indices[held] > rows)
+        kept = above[rng.random(len(above)) < share]
+        parts.append((W.data[held][kept], rows[kept], W.indices[held][kept]))
+    weights, heads, tails = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    half = sp.csr_array((weights, (heads, tails)), shape=W.shape)
     return sp.csr_array(half + half.T)
 
 

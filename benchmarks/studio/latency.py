@@ -6,7 +6,8 @@
 A label of an item the graph is unsure of is given, and the clock stops when the page would be told that every item has
 its new prediction. Two paces: the next label as soon as the last one is reflected, and one after a rest, when the whole
 answer is often being made at the same time. Also printed: how many labels the quick answer gives otherwise than the
-whole one that follows it.
+whole one that follows it, and the processor time of the server: at the first pace that of the quick answers, at the
+second with the whole answers between them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import httpx
 import numpy as np
+import psutil
 from studio.serving import States, Studio, made_up, percentiles, studio
 
 LIMITS = {10_000: 0.150, 100_000: 1.5}
@@ -56,11 +58,13 @@ def measure(server: Studio, truth: Any, arguments: argparse.Namespace) -> None:
         print(f"{arguments.items:,} x {arguments.dim}, {arguments.classes} classes: ready after ", end="")
         print(f"{time.perf_counter() - start:.0f} s; {accuracy(client, truth):.3f} of the labels are right")
         for pace, rest in (("at once", 0.0), (f"every {arguments.rest:g} s", arguments.rest)):
+            worked = processor_seconds(server)
             seconds = [one_label(client, states, truth, rng, rest) for _ in range(arguments.labels)]
+            worked = (processor_seconds(server) - worked) / arguments.labels
             limit = LIMITS.get(arguments.items)
             verdict = "" if limit is None else f"   limit {limit * 1e3:.0f} ms: {np.percentile(seconds, 95) < limit}"
-            print(f"next label {pace:12s} {percentiles(seconds)}{verdict}", flush=True)
-        quick = labels_of(client)
+            print(f"next label {pace:12s} {percentiles(seconds)}{verdict}")
+            print(f"{'':23s} {worked * 1e3:.0f} ms of processor time a label", flush=True)
         one_label(client, states, truth, rng, 0.0)
         quick = labels_of(client)
         settle(states, arguments.items)
@@ -80,6 +84,12 @@ def one_label(client: httpx.Client, states: States, truth: Any, rng: np.random.G
     if not states.wait(lambda state: state["predicted"] >= version, 60):
         raise RuntimeError("the label was not reflected within a minute.")
     return time.perf_counter() - start
+
+
+def processor_seconds(server: Studio) -> float:
+    """What the server has used so far, on all cores: a busy machine disturbs it least."""
+    used = psutil.Process(server.process.pid).cpu_times()
+    return float(used.user + used.system)
 
 
 def settle(states: States, total: int) -> None:

@@ -139,7 +139,7 @@ def label_vectors(
     wanted = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     final = found.copy()
     final[out] = -1
-    ranks = _ranks(wanted, len(X))
+    ranks = ranks_of(wanted, len(X))
     return VectorLabels(final, out, probabilities, confidence, ranks, disputes, strange, model, calibration.shift)
 
 
@@ -162,14 +162,14 @@ def _first_look(
         rejected=np.zeros(0, dtype=np.int64),
         probabilities=np.zeros((n, n_classes), np.float32),
         confidence=np.zeros(n),
-        suggestions=_ranks(wanted, n),
+        suggestions=ranks_of(wanted, n),
         disputes=nothing.copy(),
         strangeness=np.zeros(n),
         model=None,
     )
 
 
-def _ranks(order: Ints, n: int) -> Ints:
+def ranks_of(order: Ints, n: int) -> Ints:
     """1 for the first of ``order``, 2 for the second, 0 for rows that are not in it."""
     ranks = np.zeros(n, dtype=np.int64)
     ranks[order] = np.arange(1, len(order) + 1)

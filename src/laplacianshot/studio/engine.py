@@ -29,7 +29,7 @@ from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
 # The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
 _REST = 0.4
-_MOST_WAITING = 12
+_MOST_WAITING = 25
 # The centre is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
 # whose neighbours take long to find.
 _CENTER_SHIFT = 0.1

@@ -25,7 +25,7 @@ from laplacianshot.inference.transforms import working_dtype
 from laplacianshot.labeling._evidence import Margins, TaskEvidence
 from laplacianshot.labeling._sharing import shared_out
 from laplacianshot.labeling.confidence import log_odds
-from laplacianshot.labeling.core import LabelOptions, label_vectors
+from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.rejection import rejected
 from laplacianshot.labeling.suggestions import suggest
 from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
@@ -117,9 +117,10 @@ def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
     if len(class_ids) < 2:
         return _first_look(warm, codes, queue)
     graph = warm.class_graph(len(class_ids))
-    options = LabelOptions(base_mean=warm.center, graph=graph, suggest=queue)
+    options = LabelOptions(base_mean=warm.center, graph=graph)
     found = label_vectors(warm.vectors, codes, len(class_ids), options)
     assert found.model is not None
+    wanted = suggest(None, found.probabilities, codes, queue, kernel=warm.cover_kernel(len(class_ids)))
     strange = np.zeros(len(warm), dtype=bool)
     strange[rejected(found.strangeness, codes, STRANGE_SHARE)] = True
     return Found(
@@ -131,7 +132,7 @@ def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
         found.disputes,
         found.strangeness,
         strange,
-        found.suggestions,
+        ranks_of(wanted, len(warm)),
         Fit(found.model.label_distributions_, codes >= 0, found.model._rule.tau, found.shift),
     )
 
@@ -272,8 +273,6 @@ def _first_look(warm: Warm, codes: Ints, queue: int) -> Found:
     """Only what to label next, as nothing can be predicted yet."""
     m = len(warm)
     wanted = suggest(None, np.zeros((m, 1)), codes, queue, affinity=normalize(warm.graph(FEW_NEIGHBORS)))
-    ranks = np.zeros(m, dtype=np.int64)
-    ranks[wanted] = np.arange(1, len(wanted) + 1)
     nothing = np.full(m, -1)
     return Found(
         warm,
@@ -284,5 +283,5 @@ def _first_look(warm: Warm, codes: Ints, queue: int) -> Found:
         disputes=nothing,
         strangeness=np.full(m, np.nan),
         strange=np.zeros(m, dtype=bool),
-        suggestions=ranks,
+        suggestions=ranks_of(wanted, m),
     )

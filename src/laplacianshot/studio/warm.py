@@ -19,6 +19,7 @@ from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.labeling.suggestions import cover_kernel
 from laplacianshot.scale import scaled_neighbors
 
 # Neighbours sought, at most: of more than 20,000 items with very few classes the recipe would take more.
@@ -51,8 +52,10 @@ class Warm:
     rows: Floats
     neighbors: Neighbors
     _graphs: dict[int, sp.csr_array] = field(default_factory=dict)
-    _normalized: tuple[sp.csr_array, sp.csr_array] | None = None
+    _made: dict[str, tuple[sp.csr_array, sp.csr_array]] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
+    # Who wants one of them does not wait for the other.
+    _locks: dict[str, Any] = field(default_factory=lambda: {"normalized": Lock(), "cover": Lock()})
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -74,11 +77,18 @@ class Warm:
 
     def normalized_graph(self, n_classes: int) -> sp.csr_array:
         """The same as the descent takes it: ``D^-1/2 W D^-1/2``."""
-        graph = self.class_graph(n_classes)
-        with self._lock:
-            if self._normalized is None or self._normalized[0] is not graph:
-                self._normalized = (graph, normalize(graph))
-            return self._normalized[1]
+        return self._kept("normalized", self.class_graph(n_classes), normalize)
+
+    def cover_kernel(self, n_classes: int) -> sp.csr_array:
+        """What each item covers of the others, by which the queue is chosen."""
+        return self._kept("cover", self.normalized_graph(n_classes), cover_kernel)
+
+    def _kept(self, what: str, graph: sp.csr_array, make: Callable[[sp.csr_array], sp.csr_array]) -> sp.csr_array:
+        """What is made of a graph, made once for the graph of the present classes."""
+        with self._locks[what]:
+            if what not in self._made or self._made[what][0] is not graph:
+                self._made[what] = (graph, make(graph))
+            return self._made[what][1]
 
 
 def neighbors_wanted(n: int, n_classes: int) -> int:

@@ -15,6 +15,7 @@ from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.on_ray import one_line
 from laplacianshot.labeling.sources.tables import read_table
 from laplacianshot.labeling.sources.values import id_of, label_of
+from laplacianshot.labeling.sources.vectors import is_store
 
 if TYPE_CHECKING:
     from laplacianshot.scale.ray.result import RayFit
@@ -90,7 +91,9 @@ def is_sharded(source: str) -> bool:
     if "*" in source or re.match(r"[a-z0-9]+:/", source):
         return True
     folder = Path(source)
-    return folder.is_dir() and any(file.suffix.lower() in _ENDINGS for file in folder.iterdir())
+    if not folder.is_dir() or is_store(folder):
+        return False
+    return any(file.suffix.lower() in _ENDINGS for file in folder.iterdir())
 
 
 def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[str]]:

@@ -1,6 +1,6 @@
 """The engine on a cluster of three nodes that is started here; nodes, workers and drivers are killed for real.
 
-All tests that need the cluster are in this file: it is started once, by whichever process runs them.
+All tests that need the cluster are in this file, so that it is started once by whichever process runs them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.datasets import load_digits
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.cli.app import run
 from laplacianshot.scale.ray.fit import ray_fit
+from laplacianshot.scale.ray.options import RayOptions
 
 # Before ray is imported: addresses of this machine alone, and nobody is told.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -95,16 +97,19 @@ def bounded():
 @pytest.fixture(scope="module")
 def nodes():
     import ray
+    from filelock import FileLock
 
-    cluster = None
-    try:
-        cluster = ThreeNodes()
-        ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
-        yield cluster
-    finally:
-        ray.shutdown()
-        if cluster is not None:
-            cluster.shutdown()
+    # One cluster at a time on this machine, where several processes share the tests of this file.
+    with FileLock(Path(tempfile.gettempdir()) / "laplacianshot-ray-tests.lock", timeout=600):
+        cluster = None
+        try:
+            cluster = ThreeNodes()
+            ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+            yield cluster
+        finally:
+            ray.shutdown()
+            if cluster is not None:
+                cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +195,19 @@ def test_nodes_lost_in_every_stage_and_killed_workers_change_no_label(nodes, tas
             killed.append(process.pid)
             process.send_signal(signal.SIGKILL)
 
-    names = ("Reading", "Neighbours", "Graph", "Updates", "Labels")
+    names = ("Reading", "Order", "Neighbours", "Graph", "Updates", "Labels")
     # In the updates after the first saved round, and once more a little later.
     actions = {name: [(11 if name == "Updates" else 1, nodes.lose_one)] for name in names}
     actions["Updates"].append((15, kill))
     before = nodes.lost
     fit = ray_fit(
-        path, y, folder=str(tmp_path / "run"), shards=4, watch=Stages(**actions), output=str(tmp_path / "out")
+        path,
+        y,
+        folder=str(tmp_path / "run"),
+        options=RayOptions(order=True),
+        shards=4,
+        watch=Stages(**actions),
+        output=str(tmp_path / "out"),
     )
     assert nodes.lost - before == len(names)
     assert killed
@@ -250,6 +261,17 @@ def test_accuracies_over_workers_are_those_of_this_machine(nodes, task):
     there = evaluate(digits, methods, shot=1, tasks=300, engine="ray")
     for one, other in zip(here, there, strict=True):
         np.testing.assert_array_equal(one.accuracies, other.accuracies)
+
+
+def test_evaluate_prints_the_same_figures(nodes, task, tmp_path, capsys):
+    _, pixels, _, local = task
+    np.savez(tmp_path / "digits.npz", features=pixels, labels=local.transduction_)
+    words = ["evaluate", str(tmp_path / "digits.npz"), "--methods", "simpleshot-cl2", "--tasks", "50", "--json"]
+    printed = []
+    for engine in ([], ["--engine", "ray", "--address", nodes.address]):
+        assert run([*words, *engine]) == 0
+        printed.append(json.loads(capsys.readouterr().out)["results"][0]["verdict"])
+    assert printed[0] == printed[1]
 
 
 def mean_colours(path):

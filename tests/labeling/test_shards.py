@@ -1,0 +1,34 @@
+"""What is read before shards are labelled; tests/scale/ray/test_cluster.py labels some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.shards import is_sharded, label_shards
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/set", "gs://bucket/rows.npy", "set/part-*.npy"])
+def test_urls_and_patterns_name_shards(name):
+    assert is_sharded(name)
+
+
+def test_a_folder_of_arrays_holds_shards_and_no_other_does(tmp_path):
+    assert not is_sharded(str(tmp_path))
+    (tmp_path / "photo.png").write_bytes(b"")
+    assert not is_sharded(str(tmp_path))
+    np.save(tmp_path / "part.npy", np.eye(2))
+    assert is_sharded(str(tmp_path))
+    assert not is_sharded(str(tmp_path / "part.npy"))
+
+
+def test_ids_must_be_row_numbers(tmp_path):
+    (tmp_path / "labels.csv").write_text("id,label\n0,a\nphoto.png,b\n")
+    with pytest.raises(LabelingError, match=r"ids of shards are row numbers from 0, and 'photo.png' are not"):
+        label_shards(tmp_path, tmp_path / "labels.csv", tmp_path / "out")
+
+
+def test_a_file_of_labels_must_be_there(tmp_path):
+    with pytest.raises(LabelingError, match="there is no such file of labels"):
+        label_shards(tmp_path, tmp_path / "labels.csv", tmp_path / "out")

@@ -39,18 +39,22 @@ function showFigures() {
     [counts.unlabelled + counts.waiting, "without a label"],
     [counts.failed, "unreadable"],
   ];
+  const expected = accuracy?.expected;
+  const sure = typeof expected === "number" && figure(percent(expected), "sure");
   figures.replaceChildren(
     estimate(accuracy),
     bar,
     el(
       "dl",
       {},
-      ...pairs
-        .filter(([n], place) => n || place < 2)
-        .map(([n, what]) => el("div", {}, el("dt", {}, String(what)), el("dd", {}, count(Number(n))))),
+      ...pairs.filter(([n], place) => n || place < 2).map(([n, what]) => figure(count(Number(n)), String(what))),
+      sure,
     ),
   );
 }
+
+/** @param {string} value @param {string} what */
+const figure = (value, what) => el("div", {}, el("dt", {}, what), el("dd", {}, value));
 
 /** @param {import("./types.js").Accuracy | null} accuracy */
 function estimate(accuracy) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,7 @@ def ray_encode(
             progress(done, n)
         if calls:
             data.DataContext.get_current().enable_progress_bars = False
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
             dataset = data.from_items(calls, override_num_blocks=len(calls)).map_batches(
                 EncodeShards,
                 batch_size=1,

@@ -11,12 +11,12 @@ from laplacianshot.studio.accuracy import FEWEST, HeldBack, held_back_parts, hol
 from laplacianshot.studio.warm import warm_up
 
 
-@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 10))
-def test_each_label_is_held_back_once_and_each_class_keeps_one(codes, seed):
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 10), st.integers(2, 10))
+def test_each_label_is_held_back_once_and_each_class_keeps_one(codes, seed, n_parts):
     codes = np.array(codes)
     asked = np.random.default_rng(seed).random(len(codes)) < 0.8
     asked &= codes >= 0
-    parts = list(held_back_parts(codes, asked))
+    parts = list(held_back_parts(codes, asked, n_parts))
     held = np.concatenate([np.zeros(0, int), *parts])
     counts = np.bincount(codes[codes >= 0], minlength=4)
     assert sorted(held.tolist()) == np.flatnonzero(asked & (counts[codes] >= 2)).tolist()

@@ -1,6 +1,6 @@
 """How often the graph is right, from given labels that are held back.
 
-The labels are dealt into five parts, those of each class in turn. Each part is held back once, the set is labelled from
+The labels are dealt into ten parts (five of large sets), those of each class in turn. Each part is held back once, the set is labelled from
 the others, and the share of held-back labels that come out as they were given is the estimate. A class keeps at least
 one label; labels that only accepted a prediction are never asked, as they would agree with themselves.
 """
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.estimator import LaplacianShot
 
-FOLDS = 5
+PARTS, FEWER_PARTS = 10, 5
+# A set of more items is large.
+_LARGE = 20_000
 # Fewer answers say next to nothing.
 FEWEST = 5
 # Standard errors of a 95% interval.
@@ -52,7 +54,7 @@ class HeldBack:
         return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
 
 
-def held_back_parts(codes: Ints, asked: NDArray[np.bool_]) -> Iterator[Ints]:
+def held_back_parts(codes: Ints, asked: NDArray[np.bool_], n_parts: int = PARTS) -> Iterator[Ints]:
     """Positions of the labels to hold back, a part at a time; each class keeps a label at each time.
 
     Parameters
@@ -61,15 +63,17 @@ def held_back_parts(codes: Ints, asked: NDArray[np.bool_]) -> Iterator[Ints]:
         Class of each labelled item in ``0..C-1``, -1 for the others.
     asked : bool array of shape (n,)
         Labels that may be held back.
+    n_parts : int
+        Two or more.
     """
-    parts: list[list[int]] = [[] for _ in range(FOLDS)]
+    parts: list[list[int]] = [[] for _ in range(n_parts)]
     dealt = 0
     for code in range(int(codes.max(initial=-1)) + 1):
         members = np.flatnonzero((codes == code) & asked)
         if np.count_nonzero(codes == code) < 2:
             continue
         for member in members:
-            parts[dealt % FOLDS].append(int(member))
+            parts[dealt % n_parts].append(int(member))
             dealt += 1
     for part in parts:
         if part:
@@ -90,7 +94,7 @@ def hold_back(
     ``codes`` and ``asked`` as for :func:`held_back_parts`; centre and graph are those of the labelling itself.
     """
     right = checked = 0
-    for part in held_back_parts(codes, asked):
+    for part in held_back_parts(codes, asked, FEWER_PARTS if len(X) > _LARGE else PARTS):
         if stopped():
             return None
         fewer = codes.copy()

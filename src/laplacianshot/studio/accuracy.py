@@ -1,8 +1,9 @@
 """How often the graph is right, from given labels that are held back.
 
-The labels are dealt into ten parts (five of large sets), those of each class in turn. Each part is held back once, the set is labelled from
-the others, and the share of held-back labels that come out as they were given is the estimate. A class keeps at least
-one label; labels that only accepted a prediction are never asked, as they would agree with themselves.
+The labels are dealt into ten parts (five of large sets), those of each class in turn. Each part is held back once, the
+set is labelled from the others, and the share of held-back labels that come out as they were given is the estimate. A
+class keeps at least one label; labels that only accepted a prediction are never asked, as they would agree with
+themselves.
 """
 
 from __future__ import annotations

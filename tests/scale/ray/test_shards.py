@@ -5,6 +5,8 @@ import pytest
 
 from laplacianshot.scale.ray.shards import open_shards
 
+fsspec = pytest.importorskip("fsspec", reason="needs the extra ray")
+
 
 @pytest.fixture
 def rows():
@@ -34,7 +36,6 @@ class TestNpy:
         np.testing.assert_array_equal(read(open_shards(f"{tmp_path}/part-*.npy")), rows)
 
     def test_a_file_system_that_is_not_this_machine_s_is_read_by_bytes(self, rows):
-        fsspec = pytest.importorskip("fsspec", reason="needs the extra ray")
         fs = fsspec.filesystem("memory")
         with fs.open("/set/rows.npy", "wb") as file:
             np.save(file, rows)

@@ -150,3 +150,12 @@ def settle(logits: Floats, cost: Floats, assignment: Floats) -> Any:
         logits[c] -= log_total
         inner += assignment[c] * (logits[c] + cost[c])
     return inner, inverse
+
+
+@kernel
+def support_edges(indices: Ints, first: int, last: int, n_query: int) -> int:
+    """Where the edges to the support begin: they are the last of a row."""
+    split = last
+    while split > first and indices[split - 1] >= n_query:
+        split -= 1
+    return split

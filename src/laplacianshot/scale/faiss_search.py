@@ -6,6 +6,7 @@ Both are slower here than :mod:`~laplacianshot.scale.cells`, which knows that al
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,6 +56,16 @@ def search_faiss(
             indices[start:stop] = ids[kept].reshape(-1, k)
             distances[start:stop] = squares[kept].reshape(-1, k)
     return Neighbors(indices, distances), {name: effort, "seed": seed}
+
+
+def has_faiss(method: str) -> bool:
+    """Whether faiss is there; where it is not, a warning says what to install and what is done instead."""
+    try:
+        require("faiss", "scale")
+    except ModuleNotFoundError as error:
+        warnings.warn(f"graph {method!r}: {error}. Neighbours are sought exactly instead.", stacklevel=3)
+        return False
+    return True
 
 
 def _least(enough: Callable[[int], bool], first: int, most: int) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
@@ -20,6 +18,7 @@ from laplacianshot.scale.budget import MemoryPlan, parse_bytes
 from laplacianshot.scale.cells import MOST_KEPT, QUERY_ROWS, CellIndex
 from laplacianshot.scale.completion import complete
 from laplacianshot.scale.exact import nearest_rows
+from laplacianshot.scale.faiss_search import has_faiss, search_faiss
 from laplacianshot.scale.kmeans import SAMPLE_ROWS, train_centroids
 from laplacianshot.scale.progress import Progress, Shares
 from laplacianshot.scale.recall import ExactSample, choose_probes
@@ -175,7 +174,7 @@ def search_neighbors(
     searched = (rows if reduced is None else reduced).centered()
     if method == "auto":
         method = "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
-    if k <= 0 or (method in FAISS and not _has_faiss(method)):
+    if k <= 0 or (method in FAISS and not has_faiss(method)):
         method = "exact"
     memory_plan(method, n, searched.shape[1], k, distances=distances).check(
         memory, advice="a smaller n_neighbors or reduce=d needs less"
@@ -264,22 +263,10 @@ def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
 
 
 def _by_faiss(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
-    # Here, as faiss is an extra.
-    from laplacianshot.scale.faiss_search import search_faiss
-
     sample = ExactSample.search(rows, _sampled(len(rows), wish.seed, 0), k)
     found, parameters = search_faiss(wish.method, searched, k, sample, wish.target_recall, wish.seed)
     report = GraphReport(np.nan, wish.method, parameters)
     return OrderedNeighbors(np.arange(len(rows)), found.indices, found.distances, report)
-
-
-def _has_faiss(method: str) -> bool:
-    try:
-        require("faiss", "scale")
-    except ModuleNotFoundError as error:
-        warnings.warn(f"graph {method!r}: {error}. Neighbours are sought exactly instead.", stacklevel=3)
-        return False
-    return True
 
 
 def _sampled(n: int, seed: int, number: int) -> Ints:

@@ -18,13 +18,8 @@ import numpy as np
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.descent import Sums, log_share
-from laplacianshot.scale._round_kernels import (
-    add_few_features,
-    add_top_features,
-    dense_rows,
-    first_top_rows,
-    top_rows,
-)
+from laplacianshot.scale._round_kernels import add_few_features, dense_rows
+from laplacianshot.scale._top_kernels import add_top_features, first_top_rows, top_rows
 from laplacianshot.scale.graph import NodeGraph
 from laplacianshot.scale.rows import Rows
 

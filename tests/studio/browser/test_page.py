@@ -149,7 +149,7 @@ def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     # Arrows go on, space selects, shift selects a range, a key labels it.
     page.locator("#sort").select_option("source")
     page.locator("#grouped").uncheck()
-    page.locator("#gallery").evaluate("node => { node.scrollTop = 0; node.focus() }")
+    page.locator("#gallery").evaluate("node => { node.scrollTop = 0 }")
     page.locator("#item-0").click()
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowRight")
@@ -157,7 +157,7 @@ def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
     page.locator("#selection", has_text="3 selected").wait_for()
-    assert page.locator("#gallery").get_attribute("aria-activedescendant") == "item-3"
+    assert page.locator("#items").get_attribute("aria-activedescendant") == "item-3"
     page.keyboard.press("1")
     page.locator("#selection").wait_for(state="hidden")
     page.locator("#item-3.given").wait_for()

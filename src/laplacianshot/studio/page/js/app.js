@@ -23,6 +23,9 @@ function showView() {
   document.body.dataset.view = store.view;
   byId("label-view").hidden = store.view !== "label";
   byId("gallery-view").hidden = store.view !== "gallery";
+  // What fills the window is the main part of the page.
+  byId("map-view").setAttribute("role", store.view === "map" ? "main" : "region");
+  byId("side").setAttribute("role", store.view === "classes" ? "main" : "complementary");
   for (const tab of tabs) {
     const on = tab.dataset.view === store.view;
     tab.setAttribute("aria-selected", String(on));

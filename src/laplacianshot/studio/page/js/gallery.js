@@ -24,19 +24,10 @@ const heads = new Map();
 let anchor = -1; // from here a range goes on
 let stale = true;
 
-const sheet = el("div", { class: "sheet", role: "presentation" });
-const box = el(
-  "div",
-  {
-    class: "gallery",
-    id: "gallery",
-    role: "listbox",
-    tabIndex: 0,
-    "aria-multiselectable": "true",
-    "aria-label": "Items",
-  },
-  sheet,
-);
+// Headings stand beside the list of items, not in it: a list box holds nothing but what can be chosen.
+const list = el("div", { class: "items", id: "items", role: "listbox", tabIndex: 0, "aria-multiselectable": "true" });
+const sheet = el("div", { class: "sheet" }, list);
+const box = el("div", { class: "gallery", id: "gallery" }, sheet);
 
 /** @param {HTMLElement} filters */
 export function buildGallery(filters) {
@@ -51,7 +42,7 @@ export function buildGallery(filters) {
     const item = itemAt(event);
     if (item >= 0) lookCloser(item);
   });
-  box.addEventListener("focus", () => {
+  list.addEventListener("focus", () => {
     if (grid.rank(store.focus) < 0 && grid.total) point(grid.at(firstSeen()));
   });
   new ResizeObserver(() => layOut(false)).observe(box);
@@ -96,7 +87,7 @@ function layOut(moving) {
   sheet.style.setProperty("--cell-height", `${grid.cellHeight}px`);
   keepPlace(old);
   box.querySelector(".nothing")?.remove();
-  box.setAttribute("aria-label", counted(grid.total, "item"));
+  list.setAttribute("aria-label", counted(grid.total, "item"));
   box.append(...[showSummary(grid.total)].filter((node) => node !== null));
   for (const head of heads.values()) head.remove();
   heads.clear();
@@ -126,7 +117,7 @@ function draw() {
       if (!heads.has(block.id)) {
         const head = heading(block);
         heads.set(block.id, head);
-        fresh.append(head);
+        sheet.append(head);
       }
     }
     for (let k = start; k < end; k++) {
@@ -154,7 +145,7 @@ function draw() {
     head.remove();
     heads.delete(id);
   }
-  sheet.append(fresh);
+  list.append(fresh);
   want(seen);
   refreshTiles();
 }
@@ -190,8 +181,8 @@ function refreshTiles() {
       if (!pictures) tile.querySelector(".sentence")?.replaceChildren(known.text ?? known.id);
     }
   }
-  if (tiles.has(store.focus)) box.setAttribute("aria-activedescendant", `item-${store.focus}`);
-  else box.removeAttribute("aria-activedescendant");
+  if (tiles.has(store.focus)) list.setAttribute("aria-activedescendant", `item-${store.focus}`);
+  else list.removeAttribute("aria-activedescendant");
 }
 
 /** The item under the pointer, -1 for none. @param {MouseEvent} event */
@@ -204,7 +195,7 @@ function itemAt(event) {
 function clicked(event) {
   const i = itemAt(event);
   if (i < 0) return;
-  box.focus({ preventScroll: true });
+  list.focus({ preventScroll: true });
   if (event.shiftKey && grid.rank(anchor) >= 0) return store.select(range(anchor, i), i);
   anchor = i;
   const chosen = new Set(store.selection);
@@ -265,7 +256,7 @@ export function galleryKey(event) {
       if (grid.rank(anchor) < 0) anchor = store.focus;
       store.select(range(anchor, target));
     } else anchor = target;
-    box.focus({ preventScroll: true });
+    list.focus({ preventScroll: true });
     point(target);
     return true;
   }

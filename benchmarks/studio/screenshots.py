@@ -97,6 +97,7 @@ def label(page: Page, truth: Truth, n: int, after: Callable[[], None] = lambda: 
 def keep(page: Page, path: Path) -> None:
     page.mouse.move(0, 0)
     page.wait_for_timeout(6500)  # until messages are gone
+    until(page, "() => [...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     # Photographs need a format that may lose something; text and flat panels do not.
     shot.save(path, **({"quality": 88, "method": 6} if path.suffix == ".webp" else {"optimize": True}))

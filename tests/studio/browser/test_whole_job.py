@@ -108,7 +108,10 @@ def test_five_pictures_labelled_by_keys_label_the_rest_and_all_is_found_again(st
     digits = load_digits().target
     here = studio("--demo")
     page = visit.open(here.address)
-    rows = the_job(Person(page), lambda name: WORDS[digits[int(name.removeprefix("digit-"))]], len(digits), 0.75)
+    person = Person(page)
+    # Pictures of eight pixels are shown large enough to be read.
+    person.wait("() => document.querySelector('.stage img')?.clientHeight > 150")
+    rows = the_job(person, lambda name: WORDS[digits[int(name.removeprefix("digit-"))]], len(digits), 0.75)
     page.reload()
     found_again(Person(page), rows)
     # The studio is killed without a word, and started again.

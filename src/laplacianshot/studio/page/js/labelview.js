@@ -167,7 +167,8 @@ function showStage(current) {
       () => large.replaceWith(el("p", { class: "quiet" }, known?.reason ?? "This picture cannot be shown.")),
       { once: true },
     );
-    large.addEventListener("load", () => enlarge(large, stage));
+    // Tiny ones fill the frame by themselves.
+    if (!source.tiny) large.addEventListener("load", () => enlarge(large, stage));
     stage.replaceChildren(large);
   } else
     stage.replaceChildren(

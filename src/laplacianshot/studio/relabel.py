@@ -34,9 +34,8 @@ from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 QUEUE = 30
 # Share of the unlabelled items that are shown as fitting no class: those that fit least.
 STRANGE_SHARE = 0.02
-# Rounds of the quick answer, and of that for many items.
-ROUNDS, FEWER_ROUNDS = 4, 3
-MANY_ITEMS = 30_000
+# Rounds of the quick answer.
+ROUNDS = 3
 
 _LEAST_ASSIGNMENT = 1e-30
 
@@ -222,7 +221,7 @@ def _descended(
     clamped[np.arange(len(support)), labels] = constants.support_edge
     with Workers((W.nnz + 10 * len(warm)) * n_classes) as workers:
         rounds = _ClampedRounds(workers, warm.rows, W, tau, assignments, support, clamped)
-        for _ in range(FEWER_ROUNDS if len(warm) > MANY_ITEMS else ROUNDS):
+        for _ in range(ROUNDS):
             prototypes = prior.posterior_means(rounds.class_features, n_query * rounds.share)
             rounds.step(prototypes.astype(warm.rows.dtype), constants.lam, balance_pull(rounds.share, constants))
             rounds.accept()

@@ -14,7 +14,7 @@ from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
 from laplacianshot.inference.recipes import LARGE_ROWS, TARGET_RECALL
-from laplacianshot.scale.budget import MemoryPlan, parse_bytes
+from laplacianshot.scale.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.scale.cells import MOST_KEPT, QUERY_ROWS, CellIndex
 from laplacianshot.scale.completion import complete
 from laplacianshot.scale.exact import nearest_rows
@@ -205,12 +205,14 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
     rows = 4.0 * n * width
     parts = {"neighbours": n * k * (8.0 if distances else 4.0)}
     if method == "cells":
-        n_cells = _n_cells(n)
-        parts["neighbours"] = n * k * 16.0
-        parts["cells"] = 2 * 4 * n * MOST_KEPT + 20 * n
-        parts["sample"] = 3.0 * 4 * width * min(n, SAMPLE_ROWS * n_cells)
-        parts["blocks"] = threads * QUERY_ROWS * (4.0 * width + 8 * k + 40 * MOST_KEPT)
-    elif method == "exact" and n <= LARGE_ROWS:
+        train = {"sample": 3.0 * 4 * width * min(n, SAMPLE_ROWS * _n_cells(n))}
+        search = {
+            "neighbours": 8.0 * n * k,
+            "cells": 2 * 4.0 * n * MOST_KEPT + 20 * n,
+            "blocks": threads * QUERY_ROWS * (4.0 * width + 8 * k + 40 * MOST_KEPT),
+        }
+        return larger(*map(MemoryPlan, (train, search, {"neighbours": 16.0 * n * k, "cells": 20.0 * n})))
+    if method == "exact" and n <= LARGE_ROWS:
         parts["neighbours"] = n * (k + 6) * 8.0 + n * k * 12.0
         parts["rows"] = 2 * rows
         parts["blocks"] = 40e6
@@ -256,6 +258,7 @@ def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
         return _exact(rows, searched, k, wish)
     index, probes = CellIndex.build(searched, centroids, n_probes, progress=tell(0.25, 0.4))
     found = index.neighbors(k, probes, progress=tell(0.4, 1.0))
+    del probes
     complete(found)
     distances = found.distances if wish.distances else np.empty((n, 0), np.float32)
     report = GraphReport(np.nan, "cells", {"cells": len(centroids), "probes": n_probes, "seed": wish.seed})

@@ -30,6 +30,8 @@ from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 # The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
 _REST = 0.4
 _MOST_WAITING = 25
+# Accuracy is asked for after a rest so many times as long: it takes several answers.
+_LONGER = 4
 # The centre is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
 # whose neighbours take long to find.
 _CENTER_SHIFT = 0.1
@@ -227,6 +229,8 @@ class Engine:
                 self._wait(_REST / 4 if progress.settled != version else 1.0)
             elif progress.whole != version:
                 self._answer(self._warm)
+            elif time.monotonic() - self._acted < _LONGER * _REST:
+                self._wait(_REST / 4)
             else:
                 self._check(self._warm)
 

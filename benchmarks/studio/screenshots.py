@@ -123,7 +123,8 @@ def animate(browser: Browser, server: Studio, truth: Truth, path: Path) -> None:
         frames.extend(Image.open(io.BytesIO(page.screenshot())).convert("RGB") for _ in range(n))
 
     film(4)
-    label(page, truth, 12, after=lambda: film(7))
+    label(page, truth, 12, after=lambda: film(5))
+    label(page, truth, 14, after=lambda: film(2))
     film(3)
     page.get_by_role("tab", name="Gallery").click()
     page.wait_for_timeout(500)

@@ -23,6 +23,17 @@ def test_without_a_label_one_item_of_each_cluster_comes_first(clusters):
     assert sorted(truth[first]) == list(range(6))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_variations_of_a_few_items_do_not_hide_the_other_topics(seed):
+    """Groups of four near-copies are cliques of their three nearest neighbours: all alike, whatever their topic."""
+    rng = np.random.default_rng(seed)
+    topic = np.repeat(np.arange(3), 5)
+    originals = 2 * rng.standard_normal((3, 32))[topic] + rng.standard_normal((15, 32))
+    rows = np.repeat(originals, 4, axis=0) + 0.05 * rng.standard_normal((60, 32))
+    first = suggest_first(transform_features(rows, "cl2", base_mean(rows)), 5)
+    assert set(np.repeat(topic, 4)[first]) == {0, 1, 2}
+
+
 def test_the_largest_cluster_comes_first():
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], [15, 60, 25])

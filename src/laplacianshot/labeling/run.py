@@ -296,8 +296,8 @@ class _Task:
         notes = list(found.notes)
         if source.kind == "pictures" and any(label is not None for label in source.given):
             notes.append(
-                "Folders were taken for classes; if they are none, say so with folders_are_labels=False "
-                "(--folders-are-paths)."
+                "Folders were taken for classes; if they are only paths, say --folders-are-paths "
+                "(folders_are_labels=False in Python)."
             )
         if lost:
             notes.append(f"No item of {listed(lost)} can be read: nothing is labelled so.")

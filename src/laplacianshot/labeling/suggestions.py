@@ -34,7 +34,7 @@ REACH = 0.3
 FIRST_FLOOR, LAST_FLOOR = 0.5, 0.02
 FLOOR_SLOPE = 3.0
 # Neighbours of an item at least and at most, where the caller has no graph.
-_LEAST_NEIGHBORS, _MOST_NEIGHBORS = 3, 15
+_LEAST_NEIGHBORS, _MOST_NEIGHBORS = 6, 15
 # Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
 _MOST_PAIRS = 40_000_000
 # Rows whose edges are looked at together.

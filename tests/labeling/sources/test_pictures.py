@@ -173,6 +173,19 @@ def test_class_folders_beside_loose_pictures_are_labels(tmp_path):
     assert given(tmp_path) == {"0.png": None, "cat/1.png": "cat", "cat/tabby/2.png": "cat", "dog/3.png": "dog"}
 
 
+@pytest.mark.parametrize("names", [("2024", "2025"), ("2024-11-16", "20241117"), ("1999_12", "2000.01")])
+def test_folders_of_dates_are_no_classes_unless_it_is_said(tmp_path, names):
+    first, second = (f"{name}/1.png" for name in names)
+    pictures(tmp_path, "0.png", first, second)
+    assert set(given(tmp_path).values()) == {None}
+    assert given(tmp_path, folders_are_labels=True)[first] == names[0]
+
+
+def test_numbers_that_are_no_dates_are_classes(tmp_path):
+    pictures(tmp_path, "a.png", "0/1.png", "7/2.png", "2024/3.png")
+    assert given(tmp_path) == {"a.png": None, "0/1.png": "0", "7/2.png": "7", "2024/3.png": "2024"}
+
+
 @pytest.mark.parametrize("name", ["unlabeled", "unlabelled", "_unlabeled", "Unlabelled"])
 @pytest.mark.parametrize("labels_file", [False, True])
 def test_class_folders_beside_a_folder_of_unlabelled_pictures_are_labels(tmp_path, name, labels_file):

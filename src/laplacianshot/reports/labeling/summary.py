@@ -29,7 +29,7 @@ class LabelSummary:
         tables = [self._classes()] if found.classes else []
         if len(found.suggested):
             tables.append(self._suggestions())
-        notes = [*self._disputed(), *self._skipped(), *found.notes]
+        notes = [*found.notes, *self._disputed(), *self._skipped()]
         if notes:
             tables.append(Table("Notes", (), (), tuple(notes)))
         return tables
@@ -66,10 +66,17 @@ class LabelSummary:
         for place, item in enumerate(found.suggested[:_NAMED], 1):
             label = found.classes[found.codes[item]] if found.codes[item] >= 0 else ""
             sure = f"{100 * found.confidence[item]:.0f}%" if found.classes else ""
-            rows.append(row(f"{place}. {_line(found.ids[item])}", _line(label), sure))
+            rows.append(row(f"{place}. {self._shown(item)}", _line(label), sure))
         more = len(found.suggested) - _NAMED
         notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()
         return Table("What to label next", ("Item", "Now", "How sure"), tuple(rows), notes, words=(1,))
+
+    def _shown(self, item: int) -> str:
+        """What a person knows an item by: its id and, of a text, how it begins."""
+        found = self.result
+        if found.source is None or found.source.kind != "texts" or found.rows is None:
+            return _line(found.ids[item])
+        return f"{_line(found.ids[item])}: {_line(str(found.source.preview(int(found.rows[item]))))}"
 
     def _disputed(self) -> list[str]:
         found = self.result
@@ -79,7 +86,7 @@ class LabelSummary:
         lines = [f"Given labels that the neighbours dispute: {len(disputed):,}"]
         for item in disputed[:_NAMED]:
             given, other = found.classes[found.codes[item]], found.classes[found.disputes[item]]
-            lines.append(f"  {_line(found.ids[item])}: given {_line(given)}, they say {_line(other)}")
+            lines.append(f"  {self._shown(item)}: given {_line(given)}, they say {_line(other)}")
         return lines
 
     def _skipped(self) -> list[str]:

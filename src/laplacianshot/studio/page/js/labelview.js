@@ -136,6 +136,8 @@ function empty() {
   const { counts, embedding } = /** @type {import("./types.js").State} */ (store.state);
   if (counts.waiting && !embedding.finished)
     return el("p", { class: "quiet" }, "The first items are being read. They appear here in a moment.");
+  if (counts.predicted || counts.unlabelled)
+    return el("p", { class: "quiet" }, "What to label next is being chosen.");
   return el(
     "div",
     { class: "done" },

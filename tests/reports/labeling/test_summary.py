@@ -1,0 +1,25 @@
+from dataclasses import replace
+
+from laplacianshot.reports.labeling.summary import LabelSummary
+from tests.reports.labeling import made_up
+
+TEXTS = tuple(f"sentence {n} on\nbirds" for n in range(60))
+
+
+def suggestions(result):
+    (table,) = (table for table in LabelSummary(result).tables() if table.title == "What to label next")
+    return [row.cells[0].text for row in table.rows]
+
+
+def test_texts_to_label_next_can_be_read_and_others_have_their_id(tmp_path):
+    first = int(made_up.of_texts(tmp_path, texts=TEXTS).suggested[0])
+    assert f"1. {first}: sentence {first} on\\nbirds" in suggestions(made_up.of_texts(tmp_path, texts=TEXTS))[0]
+    assert f"1. {first}" in suggestions(made_up.result())[0]
+    assert "sentence" not in suggestions(made_up.result())[0]
+
+
+def test_what_the_user_should_know_comes_before_lists_of_items():
+    result = replace(made_up.result(), notes=("Folders were taken for classes.",))
+    notes = LabelSummary(result).tables()[-1].notes
+    assert notes[0] == "Folders were taken for classes."
+    assert notes[1].startswith("Given labels that the neighbours dispute: 2")

@@ -38,20 +38,37 @@ def test_an_error_reaches_the_reader_at_its_place_and_ends_the_threads(threads):
     assert list(results) == []
 
 
-def test_the_garbage_collector_can_drop_one_whatever_locks_are_held():
-    """A generator with the same ``finally`` deadlocks here, and did: the collector may run while a thread starts."""
-    results = MadeAhead(lambda n: n, range(20), 2, 3, "made-ahead")
+def ahead(parts):
+    return MadeAhead(lambda n: n, parts, 2, 3, "made-ahead")
+
+
+def generated(parts):
+    """What it must not be: a generator that joins its threads at the end."""
+    pool = pools.ThreadPoolExecutor(2, thread_name_prefix="made-ahead")
+    try:
+        yield from (pool.submit(lambda n: n, part).result() for part in parts)
+    finally:
+        pool.shutdown()
+
+
+@pytest.mark.skipif(
+    not hasattr(threading, "_shutdown_locks_lock"), reason="this Python joins threads without that lock"
+)
+@pytest.mark.parametrize(("make", "waits"), [(ahead, False), (generated, True)])
+def test_the_garbage_collector_can_drop_one_while_a_thread_is_starting(make, waits):
+    """A starting thread holds the lock that joining takes, and the collector may run in it: nobody would release it."""
+    results = make(range(20))
     next(results)
     cycle = [results]
     cycle.append(cycle)
     workers = named_threads()
     assert workers
     del results, cycle
-    with pools._global_shutdown_lock:
+    with threading._shutdown_locks_lock:
         collector = threading.Thread(target=gc.collect, daemon=True)
         collector.start()
-        collector.join(60)
-        assert not collector.is_alive()
-    for worker in workers:
-        worker.join(60)
+        collector.join(1 if waits else 60)
+        assert collector.is_alive() == waits
+    for thread in (collector, *workers):
+        thread.join(60)
     assert not named_threads()

@@ -9,6 +9,7 @@ Both classes are :class:`~laplacianshot.inference.descent.Rounds`. ``Y`` is over
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,7 @@ class Queries:
     square_sum: float
 
 
-class BlockRounds:
+class BlockRounds(ABC):
     """Visits to blocks of queries: form their rows, take a step, add them up by class. Subclasses hold assignments."""
 
     def __init__(self, workers: Workers, queries: Queries, n_classes: int) -> None:
@@ -140,17 +141,21 @@ class BlockRounds:
         self._workers.run(visit, self._blocks)
         self.dropped.append(float(self._sums[:, 2].sum()) / max(1, len(self._queries.rows)))
 
+    @abstractmethod
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        raise NotImplementedError
+        """The Y step of these rows from their products with the prototypes."""
 
+    @abstractmethod
     def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
-        raise NotImplementedError
+        """Assignments of these rows from their first logits."""
 
+    @abstractmethod
     def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        raise NotImplementedError
+        """Add these rows, by the class they are assigned to, to the sums."""
 
+    @abstractmethod
     def _swap(self) -> None:
-        raise NotImplementedError
+        """Make the updated assignments the current ones."""
 
 
 class DenseRounds(BlockRounds):

@@ -28,7 +28,7 @@ async function perform(work, told, { undoable = true, foreseen = [] } = {}) {
   try {
     const done = await work();
     store.settleForeseen(foreseen, done.state.version);
-    learn(done.state);
+    await learn(done.state);
     const text = told(done);
     if (text) toast(text, undoable ? { button: "Undo", act: () => undo() } : {});
     return done;

@@ -4,6 +4,7 @@
 import { redo, undo } from "./actions.js";
 import { api } from "./api.js";
 import { el, icon, words } from "./dom.js";
+import { handFree } from "./hand.js";
 import { store } from "./store.js";
 
 /** @typedef {import("./types.js").Action} Action */
@@ -34,6 +35,7 @@ export function openHistory() {
 
 async function show() {
   const reply = await api.history().catch(() => null);
+  await handFree();
   if (!reply) return;
   const done = reply.actions.filter((action) => action.kind !== "undo" && action.kind !== "redo");
   // Undone ones lie on top, in the order in which they would be done again.

@@ -7,6 +7,7 @@ import { paint } from "./colour.js";
 import { canGoBack, confirm, decide, goOn, line, onDesk, previous, skip, take } from "./desk.js";
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
+import { handFree } from "./hand.js";
 import { ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
@@ -288,6 +289,7 @@ async function ask(item) {
   if (!chancesOf.startsWith(`${item} `)) chances = new Map();
   chancesOf = wanted;
   const detail = await api.item(item).catch(() => null);
+  await handFree();
   if (!detail || item !== onDesk()) return;
   // Lists hold the beginning of a text; the desk shows the whole.
   const reading = stage.querySelector(".reading");

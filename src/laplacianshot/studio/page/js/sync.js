@@ -2,6 +2,7 @@
 /** Keeps the store in step with the server: each event names a revision, and what is older is fetched again. */
 
 import { api, listen } from "./api.js";
+import { handFree } from "./hand.js";
 import { store, unpack } from "./store.js";
 
 /** @typedef {import("./types.js").State} State */
@@ -47,6 +48,7 @@ export const refresh = oneAtATime(async () => {
     store.state?.counts.strange ? api.indices("only=strange&sort=-strangeness") : { indices: [] },
     store.state?.counts.disputed ? api.items("only=disputed&limit=500") : { items: [] },
   ]);
+  await handFree();
   columnsOf = revision;
   store.queue = queue.items.map((item) => item.index);
   store.strangest = new Map(strange.indices.map((item, rank) => [item, rank]));
@@ -58,7 +60,9 @@ export const refresh = oneAtATime(async () => {
 
 const refreshPlaces = oneAtATime(async () => {
   const revision = store.state?.map.revision ?? -1;
-  store.places = await api.map();
+  const places = await api.map();
+  await handFree();
+  store.places = places;
   placesOf = revision;
   store.changed("places");
 });
@@ -67,7 +71,8 @@ const refreshPlaces = oneAtATime(async () => {
 let trusting = true;
 
 /** @param {State} state */
-export function learn(state) {
+export async function learn(state) {
+  await handFree();
   const old = store.state;
   const older =
     old && (state.version < old.version || (state.version === old.version && state.revision < old.revision));
@@ -123,7 +128,9 @@ async function fetchTexts() {
   batch.forEach((i) => asked.add(i));
   try {
     const query = new URLSearchParams([...batch.map((i) => ["index", String(i)]), ["limit", String(BATCH)]]);
-    for (const item of (await api.items(query.toString())).items) keep(item);
+    const { items } = await api.items(query.toString());
+    await handFree();
+    items.forEach(keep);
     store.changed("texts");
   } catch {
     // Asked again when they are next shown.

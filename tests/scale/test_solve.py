@@ -77,6 +77,20 @@ def many_classes(n_classes=60, per_class=30, seed=0):
     return X, truth, np.where(np.arange(len(truth)) % per_class < 2, truth, -1)
 
 
+@pytest.mark.parametrize("least", [-1, np.inf], ids=["asked", "not asked"])
+def test_neighbours_of_one_class_are_read_by_it_alone(monkeypatch, least):
+    monkeypatch.setattr("laplacianshot.scale.rounds._WORTH_ASKING", least)
+    rng = np.random.default_rng(0)
+    X, _, y = many_classes(n_classes=12, per_class=80)
+    X[::5] = rng.standard_normal(X[::5].shape)  # some that stay in doubt
+    large, small = solved(X, y, lam=40.0, tol=1e-7)
+    certain = large.distributions[y < 0].max(axis=1) == 1
+    assert 0.2 < certain.mean() < 0.9
+    np.testing.assert_allclose(large.distributions, small.label_distributions_, atol=1e-4)
+    np.testing.assert_allclose(large.objective, small.objective_, rtol=1e-5)
+    np.testing.assert_allclose(large.prototypes, small.prototypes_, atol=1e-5)
+
+
 def test_the_largest_entries_stand_for_all_of_them():
     X, _, y = many_classes()
     top, small = solved(X, y, dense=False)

@@ -20,9 +20,6 @@ from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._kernel_parts import gather_rows, settle, support_edges
 from laplacianshot.inference._types import Floats, Ints
 
-# Entries that a sum of assignments, in float32, does not notice.
-_NEGLIGIBLE = np.float32(2.0**-30)
-
 
 @kernel
 def dense_rows(
@@ -40,20 +37,19 @@ def dense_rows(
     share_cost: Floats,
     log_assignments: Floats,
     current: Floats,
-    few: Floats,
-    counts: Ints,
+    certain: Ints,
+    mixed: bool,
     updated: Floats,
-    new_few: Floats,
-    new_counts: Ints,
+    new_certain: Ints,
     sums: Floats,
     start: int,
     stop: int,
 ) -> None:
     """The Y step for queries ``start..stop`` with all C entries of each; ``log_assignments`` is updated in place.
 
-    ``few`` (N, 2 r) holds value and class of the entries of a row that are not negligible, ``counts`` (N,) how many
-    there are, -1 where they are more than r: of most neighbours one entry is read, not C. ``sums`` is (3,). Every
-    scalar has the type of the arrays.
+    ``certain`` (N,) is the class of a row that has all of its mass there, to the last digit, and C for other rows.
+    Where many are, ``mixed``, one entry of each of those is read, not C. ``sums`` is (3,). Every scalar has the type of
+    the arrays.
     """
     n_query, n_classes = current.shape
     field = np.empty(n_classes, dtype=products.dtype)
@@ -61,34 +57,30 @@ def dense_rows(
     widest = 0
     for q in range(start, stop):
         widest = max(widest, indptr[q + 1] - indptr[q])
-    broad = np.empty(widest, dtype=indices.dtype)
-    broad_weights = np.empty(widest, dtype=weights.dtype)
+    others = np.empty(widest + 1, dtype=indices.dtype)
+    other_weights = np.empty(widest + 1, dtype=weights.dtype)
+    sides = np.zeros((4, n_classes + 1), dtype=products.dtype)
     zero: Any = products.dtype.type(0)
     pairwise = 0.0
     smooth = 0.0
     for q in range(start, stop):
         first, last = indptr[q], indptr[q + 1]
         split = support_edges(indices, first, last, n_query)
-        n_broad = 0
-        for e in range(first, split):
-            if counts[indices[e]] < 0:
-                broad[n_broad] = indices[e]
-                broad_weights[n_broad] = weights[e]
-                n_broad += 1
-        gather_rows(current, broad[:n_broad], broad_weights[:n_broad], field)
-        # Most neighbours are of the row's own class: what they give it waits in a register, not in memory.
-        own: Any = np.int64(few[q, 1]) if counts[q] > 0 else np.int64(0)
-        own_field = zero
-        for e in range(first, split):
-            entries = few[indices[e]]
-            weight = weights[e]
-            for j in range(counts[indices[e]]):
-                k = np.int64(entries[2 * j + 1])
-                if k == own:
-                    own_field += weight * entries[2 * j]
-                else:
-                    field[k] += weight * entries[2 * j]
-        field[own] += own_field
+        if mixed:
+            n_others = 0
+            # No branch: where an edge leads cannot be foreseen. Sums of four edges in turn do not wait for one another.
+            for e in range(first, split):
+                p = indices[e]
+                others[n_others] = p
+                other_weights[n_others] = weights[e]
+                n_others += int(certain[p] == n_classes)
+                sides[e & 3, certain[p]] += weights[e]
+            gather_rows(current, others[:n_others], other_weights[:n_others], field)
+            for c in range(n_classes):
+                field[c] += (sides[0, c] + sides[1, c]) + (sides[2, c] + sides[3, c])
+            sides[:] = 0
+        else:
+            gather_rows(current, indices[first:split], weights[first:split], field)
         row = current[q]
         target = updated[q]
         logs = log_assignments[q]
@@ -102,53 +94,36 @@ def dense_rows(
             cost[support_labels[indices[e] - n_query]] -= lam * support_edge * weights[e]
         for c in range(n_classes):
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
-        inner, _ = settle(logs, cost, target)
+        inner, top = settle(logs, cost, target)
         smooth += inner
-        new_counts[q] = keep_few(target, new_few[q])
+        new_certain[q] = only_class(target) if top == 1 else n_classes
     sums[0] += pairwise
     sums[1] += smooth
 
 
 @kernel
-def keep_few(assignment: Floats, entries: Floats) -> int:
-    """Value and class of the entries (C,) that are not negligible, into (2 r,): how many, -1 if more than r."""
-    room = entries.shape[0] // 2
-    largest_at = 0
-    count = 0
-    for c in range(assignment.shape[0]):
-        if assignment[c] > _NEGLIGIBLE:
-            if count == room:
-                return -1
-            entries[2 * count] = assignment[c]
-            entries[2 * count + 1] = c
-            if assignment[c] > entries[2 * largest_at]:
-                largest_at = count
-            count += 1
-    # The largest first.
-    for side in range(2):
-        entries[side], entries[2 * largest_at + side] = entries[2 * largest_at + side], entries[side]
-    return count
+def only_class(assignment: Floats) -> int:
+    """The class of the entry (C,) that is one."""
+    c = 0
+    while assignment[c] < 1:
+        c += 1
+    return c
 
 
 @kernel
-def add_few_features(
-    few: Floats, counts: Ints, rows: Floats, features: Floats, share: Floats, start: int, stop: int
-) -> int:
-    """Add ``y_qc x_q`` to features (C, D) and ``y_qc`` to share (C,), over queries of few entries: how many there are.
+def add_certain(certain: Ints, rows: Floats, features: Floats, share: Floats) -> int:
+    """Add x_q to features (C, D) and one to share (C,), at the class of each certain row: how many there are.
 
-    Of the queries ``start..stop``, whose rows are (m, D).
+    ``certain`` (m,) is of the rows (m, D), C for those that are not.
     """
     done = 0
-    for q in range(start, stop):
-        if counts[q] < 0:
+    for i in range(rows.shape[0]):
+        if certain[i] == features.shape[0]:
             continue
         done += 1
-        x = rows[q - start]
-        for j in range(counts[q]):
-            y = few[q, 2 * j]
-            c = np.int64(few[q, 2 * j + 1])
-            share[c] += y
-            target = features[c]
-            for d in range(x.shape[0]):
-                target[d] += y * x[d]
+        share[certain[i]] += 1
+        target = features[certain[i]]
+        x = rows[i]
+        for d in range(x.shape[0]):
+            target[d] += x[d]
     return done

@@ -13,7 +13,7 @@ from laplacianshot.inference.center import Rows
 from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.scale.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.scale.neighbors import Method, memory_plan
-from laplacianshot.scale.rounds import FEW, MOST_BLOCKS, VISIT_ROWS
+from laplacianshot.scale.rounds import MOST_BLOCKS, VISIT_ROWS
 
 # Entries kept of a row: as many as lose at most this much of the first assignments, which are the broadest.
 LOST_AT_FIRST = 0.01
@@ -171,7 +171,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     edges = {"graph": 16.0 * n * k, **always}
     build = {"neighbours": 8.0 * n * k, **edges}
     rounds = {
-        "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 16.0 * FEW * n_query,
+        "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 8.0 * n_query,
         "sums": 4.0 * MOST_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
         **edges,
     }

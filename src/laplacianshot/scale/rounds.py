@@ -19,7 +19,7 @@ import numpy as np
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.descent import Sums, log_share
-from laplacianshot.scale._round_kernels import add_few_features, dense_rows
+from laplacianshot.scale._round_kernels import add_certain, dense_rows
 from laplacianshot.scale._top_kernels import add_top_features, first_top_rows, top_rows
 from laplacianshot.scale.graph import NodeGraph
 from laplacianshot.scale.rows import Rows
@@ -28,10 +28,8 @@ from laplacianshot.scale.rows import Rows
 VISIT_ROWS = 1536
 MOST_BLOCKS = 32
 _BLOCK_ROWS = 1024
-# Entries of a row that are kept apart from the others, at most, and classes for each: to read them alone is worth it
-# where there are many others.
-FEW = 8
-_CLASSES_FOR_ONE = 64
+# Entries of a neighbour that must be saved on average for it to be worth asking whether it has only one.
+_WORTH_ASKING = 40
 
 _single = np.float32
 
@@ -166,50 +164,49 @@ class DenseRounds(BlockRounds):
         n, n_classes = len(queries.rows), len(prototypes)
         self.current, self._updated = (np.zeros((n + halo, n_classes), np.float32) for _ in range(2))
         self._logs = np.empty((n, n_classes), np.float32)
-        # Rows of few entries, most of them after some rounds, are read and added up by those alone.
-        room = min(FEW, max(1, n_classes // _CLASSES_FOR_ONE))
-        self._few, self._new_few = (np.zeros((n + halo, 2 * room), np.float32) for _ in range(2))
-        self._counts, self._new_counts = (np.full(n + halo, -1, np.int8) for _ in range(2))
+        # Classes of rows that have all of their mass there, most rows after a while; C for others.
+        self._certain, self._new_certain = (np.full(n + halo, n_classes, np.int32) for _ in range(2))
         self._start(prototypes)
 
     def assignments(self) -> Floats:
         """The current ones, (N, C); nothing else can be done afterwards."""
-        del self._updated, self._logs, self._few, self._new_few
+        del self._updated, self._logs
         return self.current[: len(self._queries.rows)]
 
+    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        certain = np.count_nonzero(self._certain < self._n_classes)
+        self._mixed = certain * self._n_classes > _WORTH_ASKING * len(self._certain)
+        return super().step(prototypes, lam, pull)
+
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other parts need of these rows: counts, the few entries of those that have few, all of the others.
+        """What other parts need of these rows: the classes of those that are certain, C for others, and all of these.
 
         They are the current ones, or those of the last step before it is accepted.
         """
-        if accepted:
-            kept, few, counts = self.current, self._few, self._counts[rows]
-        else:
-            kept, few, counts = self._updated, self._new_few, self._new_counts[rows]
-        return counts.astype(np.int8), few[rows][_used(counts, few.shape[1])], kept[rows[counts < 0]]
+        kept, certain = (self.current, self._certain) if accepted else (self._updated, self._new_certain)
+        return certain[rows], kept[rows[certain[rows] == self._n_classes]]
 
-    def receive(self, first: int, counts: Ints, few: Floats, broad: Floats) -> None:
+    def receive(self, first: int, certain: Ints, others: Floats) -> None:
         """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
         at = len(self._queries.rows) + first
-        here = slice(at, at + len(counts))
-        self._counts[here] = counts
-        self._few[here][_used(counts, self._few.shape[1])] = few
-        self.current[here][counts < 0] = broad
+        here = slice(at, at + len(certain))
+        self._certain[here] = certain
+        self.current[here] = np.eye(self._n_classes + 1, self._n_classes, dtype=np.float32)[certain]
+        self.current[here][certain == self._n_classes] = others
 
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, when the last one has been accepted."""
         n = len(self._queries.rows)
-        return {"current": self.current[:n], "logs": self._logs, "few": self._few[:n], "counts": self._counts[:n]}
+        return {"current": self.current[:n], "certain": self._certain[:n], "logs": self._logs}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """What :meth:`state` gave."""
         n = len(self._queries.rows)
-        self.current[:n], self._logs[:] = state["current"], state["logs"]
-        self._few[:n], self._counts[:n] = state["few"], state["counts"]
+        self.current[:n], self._certain[:n], self._logs[:] = state["current"], state["certain"], state["logs"]
 
     def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        now, new = (self._few, self._counts), (self._new_few, self._new_counts)
-        state = (self._logs, self.current, *now, self._updated, *new)
+        state = (self._logs, self.current, self._certain, self._mixed, self._updated, self._new_certain)
         everything = (products, *arguments, *state, sums, start, stop)
         dense_rows(*everything)
 
@@ -221,17 +218,16 @@ class DenseRounds(BlockRounds):
         np.subtract(logits, np.log(totals), out=self._logs[start:stop])
 
     def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        assignments, counts = self._updated[start:stop], self._new_counts
-        if add_few_features(self._new_few, counts, rows, features, share, start, stop):
-            broad = np.flatnonzero(counts[start:stop] < 0)
-            assignments, rows = assignments[broad], rows[broad]
+        assignments, certain = self._updated[start:stop], self._new_certain[start:stop]
+        if add_certain(certain, rows, features, share):
+            others = np.flatnonzero(certain == self._n_classes)
+            assignments, rows = assignments[others], rows[others]
         features += assignments.T @ rows
         share += np.ones(len(rows), np.float32) @ assignments
 
     def _swap(self) -> None:
         self.current, self._updated = self._updated, self.current
-        self._few, self._new_few = self._new_few, self._few
-        self._counts, self._new_counts = self._new_counts, self._counts
+        self._certain, self._new_certain = self._new_certain, self._certain
 
 
 @dataclass(frozen=True, repr=False)
@@ -307,11 +303,6 @@ class TopRounds(BlockRounds):
 
     def _swap(self) -> None:
         self._current, self._updated = self._updated, self._current
-
-
-def _used(counts: Ints, width: int) -> Any:
-    """Which of the few entries (m, 2 r) of rows with ``counts`` (m,) of them hold anything."""
-    return np.arange(width) < 2 * counts[:, None]
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

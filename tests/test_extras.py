@@ -57,6 +57,7 @@ def test_a_package_that_is_missing_names_itself_and_the_extra(module):
     with pytest.raises(ModuleNotFoundError, match=r'needs no_such_package, .*"laplacianshot\[train\]"') as caught:
         require(module, "train")
     assert "\n" not in str(caught.value)
+    assert 'in a clone: pip install -c constraints.txt ".[train]"' in str(caught.value)
 
 
 def test_a_package_that_lacks_something_of_its_own_says_so_itself(tmp_path, monkeypatch):

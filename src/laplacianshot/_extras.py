@@ -23,7 +23,7 @@ def require(module: str, extra: str) -> ModuleType:
     Raises
     ------
     ModuleNotFoundError
-        The package is not installed. The message, of one line, holds the command that installs it.
+        The package is not installed. The message, of one line, holds the commands that install it.
     """
     package = module.partition(".")[0]
     try:
@@ -32,5 +32,19 @@ def require(module: str, extra: str) -> ModuleType:
         # A package that is there but lacks something of its own is another fault, and says so itself.
         if error.name is None or error.name.partition(".")[0] != package:
             raise
-        message = f'this needs {package}, which is not installed; install with: pip install "laplacianshot[{extra}]"'
+        message = f"this needs {package}, which is not installed; {how_to_install(extra)}"
         raise ModuleNotFoundError(message, name=error.name) from None
+
+
+def how_to_install(extra: str) -> str:
+    """What to type for an extra, from an index of packages and in a clone.
+
+    Examples
+    --------
+    >>> print(how_to_install("cli"))
+    install the extra cli: pip install "laplacianshot[cli]", or in a clone: pip install -c constraints.txt ".[cli]"
+    """
+    return (
+        f'install the extra {extra}: pip install "laplacianshot[{extra}]", '
+        f'or in a clone: pip install -c constraints.txt ".[{extra}]"'
+    )

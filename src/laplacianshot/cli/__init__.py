@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from laplacianshot._extras import how_to_install
+
 # Packages of the extra "cli".
 _NEEDED = ("typer", "rich", "matplotlib")
 
@@ -17,10 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script; leaves with the command's exit code."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        print(
-            f'error: the command needs {", ".join(missing)}; install with: pip install "laplacianshot[cli]"',
-            file=sys.stderr,
-        )
+        print(f"error: the command needs {', '.join(missing)}; {how_to_install('cli')}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     from laplacianshot.cli.app import run
 

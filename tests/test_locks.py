@@ -13,7 +13,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from laplacianshot._locks import FolderLock
-with FolderLock(Path(sys.argv[1])):
+with FolderLock(Path(sys.argv[1]), holder="the studio"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -30,8 +30,14 @@ def holder(tmp_path):
 
 
 def test_a_second_process_is_refused_and_told_of_the_first(tmp_path, holder):
-    with pytest.raises(FolderInUse, match=f"process {holder.pid} on .* is writing there"), FolderLock(tmp_path):
+    told = rf"the studio \(process {holder.pid} on .*\) is writing there; wait for its end or choose another folder\.$"
+    with pytest.raises(FolderInUse, match=told), FolderLock(tmp_path):
         pass
+
+
+def test_whoever_comes_second_says_what_to_do(tmp_path, holder):
+    with pytest.raises(FolderInUse, match=r"writing there; look elsewhere\.$"):
+        FolderLock(tmp_path, advice="look elsewhere").acquire()
 
 
 def test_a_killed_process_leaves_its_folder_to_the_next(tmp_path, holder):
@@ -46,7 +52,7 @@ def test_a_process_is_refused_its_own_folder_too(tmp_path):
     (tmp_path / "here").mkdir()
     with (
         FolderLock(tmp_path / "here"),
-        pytest.raises(FolderInUse, match="this process"),
+        pytest.raises(FolderInUse, match="another run of this process is writing there"),
         FolderLock(tmp_path / "here" / ".." / "here"),
     ):
         pass

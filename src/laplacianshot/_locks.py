@@ -35,25 +35,39 @@ class FolderLock:
         An existing folder.
     error : type of exception
         What is raised where the folder is held already.
+    holder : str, optional
+        What the folder is held by, such as ``the studio``, for whoever comes second.
+    advice : str
+        What to do where it is held already.
     """
 
-    def __init__(self, folder: Path, error: type[Exception] = FolderInUse) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        error: type[Exception] = FolderInUse,
+        *,
+        holder: str = "",
+        advice: str = "wait for its end or choose another folder",
+    ) -> None:
         self._folder = folder.resolve()
         self._error = error
+        self._holder = holder
+        self._advice = advice
         self._handle = -1
 
     def acquire(self) -> Self:
         """Take the lock, or raise."""
         if self._folder in _mine:
-            raise self._error(f"{self._folder}: another run of this process is writing there; choose another folder.")
+            raise self._refusal(f"{self._holder or 'another run'} of this process")
         self._handle = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
         if not take_lock(self._handle):
             holder = os.read(self._handle, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(self._handle)
             self._handle = -1
-            raise self._error(f"{self._folder}: {holder} is writing there; wait for its end or choose another folder.")
+            raise self._refusal(holder)
         os.ftruncate(self._handle, 0)
-        os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        process = f"process {os.getpid()} on {socket.gethostname()}"
+        os.write(self._handle, f"{self._holder} ({process})\n".encode() if self._holder else f"{process}\n".encode())
         _mine.add(self._folder)
         return self
 
@@ -66,6 +80,9 @@ class FolderLock:
         # The file stays: another process may have opened it already, and would lock what no longer has a name.
         os.close(self._handle)
         self._handle = -1
+
+    def _refusal(self, holder: str) -> Exception:
+        return self._error(f"{self._folder}: {holder} is writing there; {self._advice}.")
 
     def __enter__(self) -> Self:
         return self.acquire()

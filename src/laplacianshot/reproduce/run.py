@@ -137,7 +137,7 @@ def reproduce(
         told.note(f"left out: {fault}")
     check_tasks(experiment, pictures if target is None else target)
     output.mkdir(parents=True, exist_ok=True)
-    with FolderLock(output, OutputInUse):
+    with FolderLock(output, OutputInUse, holder="a reproduction"):
         _claim(output, experiment)
         return _Chain(experiment, pictures, target, output, told, command).run(steps)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from laplacianshot._torch_threads import torch_threads
 from laplacianshot.embedding.extraction import extract
 from laplacianshot.embedding.store import FeatureStore, arrays_hash
-from laplacianshot.inference._threads import available_threads
 from laplacianshot.reproduce.steps import digest
 from laplacianshot.training import Checkpoint, TrainConfig, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
@@ -54,7 +53,7 @@ def extract_features(
     """Put the vectors of all pictures into a store, from wherever it stands; the hash of the store."""
     device = world_of_environment().device(config.device)
     network = Checkpoint.read(trained / BEST).network().to(device)
-    with _threads(config.threads):
+    with torch_threads(config.threads):
         found = extract(
             network,
             pictures,
@@ -70,16 +69,3 @@ def store_hash(store: FeatureStore) -> str:
     """SHA-256 of the vectors of a store and of what is beside them."""
     names = ("features", "labels", "split", "class_names", "names")
     return arrays_hash({name: np.asarray(getattr(store, name)) for name in names})
-
-
-@contextmanager
-def _threads(wanted: int) -> Iterator[None]:
-    """So many threads for torch."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted or available_threads())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 # Seconds that open requests get when the server ends.
 _LAST_SECONDS = 3
 
+# What to do with a project that is open already.
+_IF_OPEN = "go on in its page, or end it with Ctrl-C, or name another folder for other labels with --project DIR"
+
 
 class PortError(ValueError):
     """An address that cannot be listened on, in one line."""
@@ -91,7 +94,7 @@ def _taken(folder: Path) -> FolderLock:
     """The lock of a project, whose folder is made if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return FolderLock(folder, StoreError).acquire()
+        return FolderLock(folder, StoreError, holder="the studio", advice=_IF_OPEN).acquire()
     except OSError as error:
         raise StoreError(f"--project {folder}: cannot be used ({error.strerror}); choose another folder.") from error
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import torch
 
 from laplacianshot._files import put_file, remove_partial
 from laplacianshot._locks import FolderLock
-from laplacianshot.inference._threads import available_threads
+from laplacianshot._torch_threads import torch_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.epochs import Epochs
@@ -77,11 +77,11 @@ def train(
     with ExitStack() as held:
         stop = held.enter_context(StopRequest())
         if world.is_main:
-            held.enter_context(FolderLock(output, OutputInUse))
+            held.enter_context(FolderLock(output, OutputInUse, holder="a training run"))
             remove_partial(output)
         found = _earlier(output, plan, resume)
         held.enter_context(joined(world, device))
-        held.enter_context(_threads(config.threads))
+        held.enter_context(torch_threads(config.threads))
         # What torch draws elsewhere in this process is not disturbed.
         held.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
         torch.manual_seed(config.seed)
@@ -126,14 +126,3 @@ def _earlier(output: Path, plan: Plan, resume: bool) -> Checkpoint | None:
     if found.data_key != plan.data_key:
         raise CheckpointError(f"{output}: holds a run on other pictures; choose another folder.")
     return found
-
-
-@contextmanager
-def _threads(wanted: int) -> Iterator[None]:
-    """So many threads for torch."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted or available_threads())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot._extras import require
+from laplacianshot._torch_threads import torch_threads
 from laplacianshot.embedding.encoders.contract import EncoderError, Kind
 from laplacianshot.embedding.encoders.sessions import encoder_key
 from laplacianshot.embedding.store.key import arrays_hash
@@ -60,13 +61,8 @@ class TorchEncoder:
     def encode(self, prepared: Sequence[Any]) -> Floats:
         """Vectors (B, D)."""
         torch = require("torch", "label")
-        before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-        try:
-            with torch.inference_mode():
-                vectors = self.forward(list(prepared))
-        finally:
-            torch.set_num_threads(before)
+        with torch_threads(self.threads), torch.inference_mode():
+            vectors = self.forward(list(prepared))
         return np.asarray(vectors.float().cpu().numpy())
 
 

@@ -188,7 +188,7 @@ def test_convergence_counts_updates_and_rises():
     )
     assert column(table, "Mean updates") == ["9.0", "9.0"]
     assert column(table, "Most") == ["10", "10"]
-    assert column(table, "Settled, %") == ["75.0", "75.0"]
+    assert column(table, "Settled") == ["75.0%", "75.0%"]
     assert column(table, "Tasks with a rise") == ["0", "3"]
 
 

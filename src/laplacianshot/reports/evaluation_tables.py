@@ -13,7 +13,7 @@ from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations,
 from laplacianshot.episodes.statistics import PairedDifference
 from laplacianshot.reports.published import Figure, load_published
 from laplacianshot.reports.table import Cell, Table, Tone, row
-from laplacianshot.reports.text import counted, milliseconds, percent
+from laplacianshot.reports.text import counted, milliseconds, percent, percentage
 
 DEFAULT = "laplacianshot"
 # Our recipes by the name of their method.
@@ -193,12 +193,12 @@ def convergence_table(traces: Sequence[Convergence]) -> Table:
                 f"{n:,}",
                 f"{trace.iterations.mean():.1f}",
                 str(int(trace.iterations.max())),
-                f"{100 * trace.converged.mean():.1f}",
+                percentage(trace.converged.mean(), 1),
                 Cell(f"{rises:,}", "bad" if rises else "good"),
                 bold=trace.method == DEFAULT,
             )
         )
-    head = ("Method", "Setting", "Tasks", "Mean updates", "Most", "Settled, %", "Tasks with a rise")
+    head = ("Method", "Setting", "Tasks", "Mean updates", "Most", "Settled", "Tasks with a rise")
     return Table("Convergence", head, tuple(rows), words=(1,))
 
 

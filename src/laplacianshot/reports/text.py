@@ -21,6 +21,24 @@ def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> s
     return f"{mean} ± {100 * interval.ci95:.{digits}f}" if math.isfinite(interval.ci95) else mean
 
 
+def percentage(share: float, digits: int = 0) -> str:
+    """A share in percent; only all of something is 100%, and only nothing is 0%.
+
+    Examples
+    --------
+    >>> percentage(0.5), percentage(0.999), percentage(1.0), percentage(0.001)
+    ('50%', '>99%', '100%', '<1%')
+    >>> percentage(0.9985, 1), percentage(0.9999, 1), percentage(0.0001, 1), percentage(0.0, 1)
+    ('99.9%', '>99.9%', '<0.1%', '0.0%')
+    """
+    shown, step = f"{100 * share:.{digits}f}", 10.0**-digits
+    if share < 1 and float(shown) >= 100:
+        return f">{100 - step:.{digits}f}%"
+    if share > 0 and float(shown) <= 0:
+        return f"<{step:.{digits}f}%"
+    return f"{shown}%"
+
+
 def points(difference: MeanInterval, *, digits: int = 1) -> str:
     """The size of a difference in words: ``2.0 ± 0.1 points``."""
     size = MeanInterval(abs(difference.mean), difference.ci95, difference.n)

@@ -58,7 +58,7 @@ def accept_sure(session: Session, min_confidence: float, class_id: int | None) -
         classes = () if class_id is None else (class_id,)
         query = Query(classes=classes, origins=("predicted",), min_confidence=min_confidence)
         rows = session.catalogue.select(session.view(), query)
-        return _accept(session, rows, f", at least {min_confidence:.0%} sure")
+        return _accept(session, rows, f", at least {100 * min_confidence:g}% sure")
 
 
 def _accept(session: Session, rows: Ints, how: str) -> Action:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def test_the_data_hold_what_the_result_holds():
     assert data["disputes"] == [[0, 1], [1, 2]]
     assert data["texts"] == list(found.ids)
     assert len(data["light"]) == len(data["dark"]) == 4
+
+
+def test_only_what_is_certain_is_drawn_as_certain():
+    found = replace(result(), confidence=np.resize([0.0, 1e-5, 0.5, 0.994, 0.99999, 1.0], 60))
+    data = map_data(found, np.zeros((60, 2)), None, None)
+    assert unpacked(data["sure"], "u1").tolist()[:6] == [0, 1, 100, 199, 199, 200]
 
 
 def test_no_name_ends_the_data_or_begins_an_element():

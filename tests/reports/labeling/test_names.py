@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacianshot.reports.labeling.names import isolated, line, passage
+from laplacianshot.reports.labeling.names import isolated, line, passage, short_path
 
 # Halves of characters too: file names can hold them.
 ANY = st.text(st.characters(), max_size=300) | st.text("ab\n\ud800\x00 ", max_size=300)
@@ -27,11 +27,34 @@ def test_a_passage_is_the_beginning_of_a_text(text, most):
     assert len(shown) <= most
     assert "\n" not in shown
     shown.encode("utf-8")
-    assert " ".join(text.split())[: most - 1].startswith(shown.rstrip("…")) or not text.isprintable()
+    if text.isprintable():
+        whole = " ".join(text.split())
+        assert shown == whole or (shown.endswith("…") and whole.startswith(shown[:-1]))
 
 
 def test_the_middle_of_a_long_name_is_left_out():
     assert line("photographs/of/birds/heron_0001.jpg", 20) == "photographs…0001.jpg"
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"),
+    [
+        (40, "photographs/of/birds/heron_0001.jpg"),
+        (34, "photographs/…/birds/heron_0001.jpg"),
+        (30, "photographs/…/heron_0001.jpg"),
+        (20, "photographs…0001.jpg"),
+    ],
+)
+def test_of_a_long_path_the_folders_in_the_middle_are_left_out_first(most, shown):
+    assert short_path("photographs/of/birds/heron_0001.jpg", most) == shown
+
+
+@given(ANY, st.integers(1, 100))
+def test_a_path_is_one_printable_line_of_bounded_length(text, most):
+    shown = short_path(text, most)
+    assert len(shown) <= most
+    assert not any(ord(c) < 32 or ord(c) == 127 for c in shown)
+    shown.encode("utf-8")
 
 
 @pytest.mark.parametrize("length", [10_000, 1_000_000])

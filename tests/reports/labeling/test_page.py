@@ -138,6 +138,14 @@ def test_a_disputed_label_is_shown_with_what_the_neighbours_say(page, pictures):
     assert said == {(classes[pictures.codes[i]], classes[pictures.disputes[i]], ids[i]) for i in (0, 1)}
 
 
+def test_what_is_nearly_certain_is_not_shown_as_certain():
+    found = result()
+    confidence = np.where(np.asarray(found.origins) == "predicted", 0.9999, found.confidence)
+    page = label_page(replace(found, confidence=confidence))
+    assert re.search(r"\b100(\.0)?%", page.split("</style>")[1]) is None
+    assert page.count("&gt;99.9%") >= 2 + len(found.classes)
+
+
 def test_skipped_items_are_named_with_the_reason(page):
     shown = section(page, "skipped")
     assert "broken &lt;b&gt;.png" in shown
@@ -161,6 +169,20 @@ def test_a_file_name_that_is_no_text_can_be_shown(tmp_path):
     found = of_pictures(tmp_path, 60)
     odd = ("\udcff\udcfe.png", *found.ids[1:])
     label_page(replace(found, ids=odd)).encode("utf-8")
+
+
+def test_files_of_one_name_in_several_folders_can_be_told_apart(tmp_path):
+    found = of_pictures(tmp_path, 60)
+    deep = "a folder with a long name/another one/and one more"
+    ids = tuple(f"{deep}/{i}/and the last of them/IMG_0001.jpg" if i % 2 else f"{i}/IMG_0001.jpg" for i in range(60))
+    shown = section(label_page(replace(found, ids=ids)), "least-sure")
+    cards = re.findall(
+        r'<li class="item" title="([^"]+)">.*?<p class="quiet path"><bdi>([^<]+)</bdi>', shown, re.DOTALL
+    )
+    assert len(cards) == 24
+    assert len({path for _, path in cards}) == 24
+    assert {title for title, _ in cards} <= set(ids)
+    assert all(path == title for title, path in cards if len(title) < 20)
 
 
 def test_sentences_are_shown_as_text(tmp_path):

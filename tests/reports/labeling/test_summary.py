@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import numpy as np
+
 from laplacianshot.reports.labeling.summary import LabelSummary
 from tests.reports.labeling import made_up
 
@@ -16,6 +18,14 @@ def test_texts_to_label_next_can_be_read_and_others_have_their_id(tmp_path):
     assert f"1. {first}: sentence {first} on\\nbirds" in suggestions(made_up.of_texts(tmp_path, texts=TEXTS))[0]
     assert f"1. {first}" in suggestions(made_up.result())[0]
     assert "sentence" not in suggestions(made_up.result())[0]
+
+
+def test_what_is_nearly_certain_is_not_told_as_certain():
+    found = made_up.result()
+    confidence = np.where(np.asarray(found.origins) == "predicted", 0.9999, found.confidence)
+    classes, following = LabelSummary(replace(found, confidence=confidence)).tables()[:2]
+    assert {row.cells[-1].text for row in classes.rows} == {">99.9%"}
+    assert {row.cells[-1].text for row in following.rows} == {">99%"}
 
 
 def test_what_the_user_should_know_comes_before_lists_of_items():

@@ -9,6 +9,7 @@ import numpy as np
 from laplacianshot.inference._types import Floats
 from laplacianshot.reports.style import BLUE, INK, QUIET, bare
 from laplacianshot.reports.svg import WIDTH, new_figure
+from laplacianshot.reports.text import percentage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,12 +24,12 @@ def confidence_figure(confidence: Floats) -> Figure:
     bare(axes)
     counts, edges = np.histogram(np.clip(confidence, 0, 1), bins=_BINS, range=(0, 1))
     axes.bar(100 * edges[:-1], counts, width=100 / _BINS * 0.86, align="edge", color=BLUE)
-    mean = 100 * float(confidence.mean())
-    axes.axvline(mean, color=INK, lw=1.2, ls=(0, (4, 3)))
-    left = mean > 50
+    mean = float(confidence.mean())
+    axes.axvline(100 * mean, color=INK, lw=1.2, ls=(0, (4, 3)))
+    left = mean > 0.5
     axes.annotate(
-        f"mean {mean:.1f}%",
-        (mean, 1),
+        f"mean {percentage(mean, 1)}",
+        (100 * mean, 1),
         xycoords=("data", "axes fraction"),
         xytext=(-5 if left else 5, -2),
         textcoords="offset points",

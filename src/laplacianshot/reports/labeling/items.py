@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, REJECTED, LabelResult
 from laplacianshot.reports.labeling.map_part import dot
-from laplacianshot.reports.labeling.names import isolated, line, passage
+from laplacianshot.reports.labeling.names import isolated, line, passage, short_path
 from laplacianshot.reports.labeling.thumbnails import Thumbnail
+from laplacianshot.reports.text import percentage
 
 # A class of a lower probability is not named beside a better one.
 _POSSIBLE = 0.005
+# Characters of a path that is not shortened.
+_WHOLE = 300
 
 
 @dataclass(frozen=True)
@@ -64,16 +69,17 @@ class Shown:
         if result.origins[item] == REJECTED and result.classes:
             probabilities = result.probabilities_of(item)
             best = int(np.argmax(probabilities))
-            return self.says(best, percent(float(probabilities[best])), other=True)
+            return self.says(best, percentage(float(probabilities[best])), other=True)
         if code < 0:
             return ""
-        sure = "" if result.origins[item] == GIVEN else percent(float(result.confidence[item]))
+        sure = "" if result.origins[item] == GIVEN else percentage(float(result.confidence[item]))
         return self.says(code, sure)
 
     def sure(self, item: int) -> str:
         """How sure the label is, where the label itself is plain."""
-        given = self.result.origins[item] == GIVEN
-        return "" if given else f'<p class="says"><b>{percent(float(self.result.confidence[item]))}</b></p>'
+        if self.result.origins[item] == GIVEN:
+            return ""
+        return f'<p class="says"><b>{escape(percentage(float(self.result.confidence[item])))}</b></p>'
 
     def best_classes(self, item: int, most: int = 2) -> str:
         """The most probable classes, without those that are out of the question."""
@@ -81,7 +87,7 @@ class Shown:
         best = np.argsort(-probabilities, kind="stable")[:most]
         best = best[(probabilities[best] >= _POSSIBLE) | (np.arange(len(best)) == 0)]
         return "".join(
-            self.says(int(code), percent(float(probabilities[code])), other=place > 0)
+            self.says(int(code), percentage(float(probabilities[code])), other=place > 0)
             for place, code in enumerate(best)
         )
 
@@ -90,14 +96,14 @@ class Shown:
         given, other = int(self.result.codes[item]), int(self.result.disputes[item])
         probabilities = self.result.probabilities_of(item)
         return (
-            f'<p class="quiet part">given</p>{self.says(given, percent(float(probabilities[given])), other=True)}'
-            f'<p class="quiet part">neighbours say</p>{self.says(other, percent(float(probabilities[other])))}'
+            f'<p class="quiet part">given</p>{self.says(given, percentage(float(probabilities[given])), other=True)}'
+            f'<p class="quiet part">neighbours say</p>{self.says(other, percentage(float(probabilities[other])))}'
         )
 
     def says(self, code: int, sure: str = "", *, other: bool = False) -> str:
         """A class by its colour and name."""
         name = line(self.result.classes[code])
-        number = f"<b>{sure}</b>" if sure else ""
+        number = f"<b>{escape(sure)}</b>" if sure else ""
         return (
             f'<p class="says{" other" if other else ""}" title="{escape(name)}">{dot(code)}{isolated(name)}{number}</p>'
         )
@@ -121,25 +127,15 @@ class Shown:
         if picture is not None:
             tiny = ' class="tiny"' if picture.tiny else ""
             drawn = f'<img{tiny} src="{picture.src}" alt="" decoding="async">'
-        title = escape(line(self.result.ids[item], 300))
-        # Of a path its end says most.
-        file = line(self.result.ids[item].rpartition("/")[2])
+        whole = line(self.result.ids[item], _WHOLE)
         return (
-            f'<li class="item" title="{title}"><div class="frame">{drawn}{mark}</div>{says}'
-            f'<p class="quiet">{isolated(file)}</p></li>'
+            f'<li class="item" title="{escape(whole)}"><div class="frame">{drawn}{mark}</div>{says}'
+            f'<p class="quiet path">{isolated(self._paths.get(item, whole))}</p></li>'
         )
 
-
-def percent(share: float) -> str:
-    """A probability in whole percent; only what is certain is 100%.
-
-    Examples
-    --------
-    >>> percent(0.5), percent(0.999), percent(1.0), percent(0.001)
-    ('50%', '>99%', '100%', '<1%')
-    """
-    if 0.995 <= share < 1:
-        return ">99%"
-    if 0 < share < 0.005:
-        return "<1%"
-    return f"{100 * share:.0f}%"
+    @cached_property
+    def _paths(self) -> dict[int, str]:
+        """Paths of the pictures, short unless two of them would look the same."""
+        short = {item: short_path(self.result.ids[item]) for item in self.pictures}
+        alike = Counter(short.values())
+        return {item: path if alike[path] == 1 else line(self.result.ids[item], _WHOLE) for item, path in short.items()}

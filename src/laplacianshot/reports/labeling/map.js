@@ -161,7 +161,8 @@
 
   function about(i) {
     const name = codes[i] < 0 ? "" : named(codes[i]);
-    const percent = `${Math.round(sure[i] / 2)}%`;
+    // Of 200 steps; only the last is 100%, and only none is 0%.
+    const percent = sure[i] === 199 ? ">99%" : sure[i] === 1 ? "<1%" : `${Math.round(sure[i] / 2)}%`;
     const parts = [];
     if (origins[i] === REJECTED) parts.push("rejected: fits the classes least");
     else if (!name) parts.push("no label");

@@ -70,7 +70,7 @@ def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, s
     data: dict[str, Any] = {
         "places": _bytes(grid, "<u2"),
         "codes": _bytes(result.codes, "<i4"),
-        "sure": _bytes(np.round(200 * np.nan_to_num(np.clip(result.confidence, 0, 1))), "u1"),
+        "sure": _bytes(_steps(np.nan_to_num(result.confidence)), "u1"),
         "origins": _bytes([_ORIGINS.get(origin, 3) for origin in result.origins], "u1"),
         "disputes": [[int(item), int(result.disputes[item])] for item in np.flatnonzero(result.disputes >= 0)[:5000]],
         "suggested": result.suggested[:5000].tolist(),
@@ -158,6 +158,12 @@ def _class_list(result: LabelResult, classes: Sequence[ClassItems]) -> str:
     names = sorted((line(result.classes[shown.code], 60), shown.code) for shown in classes[:_CHOICES])
     entries = "".join(f'<option value="{code}">{escape(name)}</option>' for name, code in names)
     return f'<label>Show <select id="map-class"><option value="">all classes</option>{entries}</select></label>'
+
+
+def _steps(shares: Floats) -> Floats:
+    """Shares in 200 steps; only what is 1 has all of them, and only what is 0 none."""
+    steps: Floats = np.clip(np.round(200 * shares), 1.0 * (shares > 0), 200.0 - (shares < 1))
+    return steps
 
 
 def _bytes(values: Any, dtype: DTypeLike) -> str:

@@ -28,6 +28,23 @@ def line(text: str, most: int = 80) -> str:
     return f"{shown[: most - 1 - tail]}…{shown[len(shown) - tail :]}"
 
 
+def short_path(path: str, most: int = 48) -> str:
+    """A path on one line: of a long one folders after the first are left out, and if need be more of its middle.
+
+    Examples
+    --------
+    >>> short_path("2024/05/birds of the lake/heron/IMG_0012.jpg", 30)
+    '2024/…/heron/IMG_0012.jpg'
+    """
+    shown = path.translate(_PICTURES)
+    first, *rest = shown.split("/")
+    for left_out in range(1, len(rest)):
+        if len(shown) <= most:
+            break
+        shown = "/".join([first, "…", *rest[left_out:]])
+    return line(shown, most)
+
+
 def passage(text: str, most: int = 280) -> str:
     r"""The beginning of a text, white space as single spaces.
 

@@ -24,7 +24,7 @@ from laplacianshot.reports.labeling.names import isolated, line
 from laplacianshot.reports.labeling.tables import classes_table, run_tables, skipped_table, tiles
 from laplacianshot.reports.labeling.thumbnails import inline_picture, read_pictures, sheet_of
 from laplacianshot.reports.svg import inline_svg, svg_text
-from laplacianshot.reports.text import counted
+from laplacianshot.reports.text import counted, percentage
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -134,7 +134,7 @@ def _class_sections(shown: Shown, choice: Choice) -> list[Section]:
     for one in choice.classes[: choice.n_pictured]:
         name = f"<h3>{dot(one.code)}{isolated(line(result.classes[one.code]))}</h3>"
         counts = f"{counted(one.n_items, 'item')}, {one.n_given:,} given"
-        sure = f"; predicted ones {100 * one.sure:.1f}% sure on average" if one.n_predicted else ""
+        sure = f"; predicted ones {percentage(one.sure, 1)} sure on average" if one.n_predicted else ""
         parts = [f'<section class="class">{name}<p class="quiet">{escape(counts + sure)}</p>']
         parts.append(shown.listing(one.best, shown.sure))
         if len(one.worst):
@@ -153,9 +153,8 @@ def _closing_sections(result: LabelResult) -> list[Section]:
     sure = result.confidence[np.asarray(result.origins, dtype=object) == PREDICTED]
     drawn = []
     if len(sure):
-        caption = (
-            f"Confidence of {counted(len(sure), 'predicted label')}; about {100 * sure.mean():.1f}% should be right."
-        )
+        right = percentage(sure.mean(), 1)
+        caption = f"Confidence of {counted(len(sure), 'predicted label')}; expected to be right: {right}."
         drawn.append((inline_svg(svg_text(confidence_figure(sure)), "sure", caption), caption))
     if len(result.objective) > 1:
         end = "and settled" if result.converged else "and was stopped before it settled"

@@ -10,6 +10,7 @@ import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports.table import Table, row
+from laplacianshot.reports.text import percentage
 
 # Classes, suggestions and faults that are named; files and JSON have all.
 _NAMED_CLASSES = 25
@@ -43,10 +44,10 @@ class LabelSummary:
             mine = found.codes == code
             sure = found.confidence[mine & (origins == PREDICTED)]
             given = int(np.sum(mine & (origins == GIVEN)))
-            certain = f"{100 * sure.mean():.1f}%" if len(sure) else ""
+            certain = percentage(sure.mean(), 1) if len(sure) else ""
             rows.append(row(_line(found.classes[code]), f"{given:,}", f"{len(sure):,}", certain))
         sure = found.confidence[origins == PREDICTED]
-        total = f"{100 * sure.mean():.1f}%" if len(sure) else ""
+        total = percentage(sure.mean(), 1) if len(sure) else ""
         rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", total, bold=True))
         notes = []
         if len(order) > _NAMED_CLASSES:
@@ -65,7 +66,7 @@ class LabelSummary:
         rows = []
         for place, item in enumerate(found.suggested[:_NAMED], 1):
             label = found.classes[found.codes[item]] if found.codes[item] >= 0 else ""
-            sure = f"{100 * found.confidence[item]:.0f}%" if found.classes else ""
+            sure = percentage(found.confidence[item]) if found.classes else ""
             rows.append(row(f"{place}. {self._shown(item)}", _line(label), sure))
         more = len(found.suggested) - _NAMED
         notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()

@@ -12,6 +12,7 @@ from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResul
 from laplacianshot.reports.labeling.choice import ClassItems
 from laplacianshot.reports.labeling.names import line
 from laplacianshot.reports.table import Table, row
+from laplacianshot.reports.text import percentage
 
 # Rows of a table; of the others it says how many there are.
 _CLASSES = 2_000
@@ -25,7 +26,7 @@ def tiles(result: LabelResult) -> str:
     numbers = [("items", f"{len(result):,}"), ("classes", f"{len(result.classes):,}")]
     numbers += [(f"labels {GIVEN}", f"{counts[GIVEN]:,}"), (f"labels {PREDICTED}", f"{counts[PREDICTED]:,}")]
     if len(sure):
-        numbers.append(("of them right, we expect", f"{100 * sure.mean():.1f}%"))
+        numbers.append(("of them right, we expect", percentage(sure.mean(), 1)))
     rest = [
         ("fit no class", counts[REJECTED]),
         ("given labels disputed", int(np.sum(result.disputes >= 0))),
@@ -33,7 +34,8 @@ def tiles(result: LabelResult) -> str:
         ("skipped", len(result.skipped)),
     ]
     numbers += [(name, f"{number:,}") for name, number in rest if number]
-    return '<dl class="tiles">' + "".join(f"<div><dt>{escape(n)}</dt><dd>{v}</dd></div>" for n, v in numbers) + "</dl>"
+    inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in numbers)
+    return f'<dl class="tiles">{inside}</dl>'
 
 
 def classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:
@@ -44,12 +46,12 @@ def classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:
             f"{one.n_items:,}",
             f"{one.n_given:,}",
             f"{one.n_predicted:,}",
-            "" if math.isnan(one.sure) else f"{100 * one.sure:.1f}",
+            "" if math.isnan(one.sure) else percentage(one.sure, 1),
         )
         for one in classes[:_CLASSES]
     ]
     notes = (f"The {_CLASSES:,} largest of {len(classes):,} classes.",) if len(classes) > _CLASSES else ()
-    return Table("Classes", ("Class", "Items", "Given", "Predicted", "How sure, %"), tuple(rows), notes)
+    return Table("Classes", ("Class", "Items", "Given", "Predicted", "How sure"), tuple(rows), notes)
 
 
 def skipped_table(skipped: Sequence[Skipped]) -> Table:

@@ -102,9 +102,10 @@ export const count = (value) => value.toLocaleString("en");
 /** One item, two items. @param {number} value @param {string} one @param {string} [many] */
 export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
-/** A share as people say it; never 100 % of what is not certain. @param {number} share */
+/** A share as people say it; never 100% of what is not certain, nor 0% of what is possible. @param {number} share */
 export function percent(share) {
   if (!Number.isFinite(share)) return "";
-  if (share >= 0.995 && share < 1) return "99%";
+  if (share >= 0.995 && share < 1) return ">99%";
+  if (share > 0 && share < 0.005) return "<1%";
   return `${Math.round(share * 100)}%`;
 }

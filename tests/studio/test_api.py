@@ -122,11 +122,17 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(client, name, content, na
     assert client.get("/api/state").json()["version"] == 0
 
 
+def test_a_number_that_is_none_is_told_in_plain_words(client):
+    answer = client.get("/api/items", params={"limit": "1e3"})
+    assert (answer.status_code, answer.json()["detail"]) == (422, "limit: give a whole number.")
+
+
 def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labelled, settled):
     items = labelled.get("/api/items", params={"origin": "predicted"}).json()["items"]
     limit = float(np.median([item["confidence"] for item in items]))
     sure = labelled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
     answer = labelled.post("/api/accept", json={"min_confidence": limit}).json()
+    assert f"at least {100 * limit:g}% sure" in answer["action"]["summary"]
     assert answer["action"]["kind"] == "accept"
     assert answer["state"]["counts"]["given"] == 4 + len(sure)
     assert labelled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
@@ -233,7 +239,7 @@ def test_a_project_that_is_opened_again_goes_on(user_cache_here, client_of, two_
 
 def test_a_project_is_open_once_at_a_time(opened, two_groups):
     opened(two_groups)
-    with pytest.raises(StoreError, match="writing there"), open_session(open_source(two_groups)):
+    with pytest.raises(StoreError, match=r"the studio of .* --project DIR\.$"), open_session(open_source(two_groups)):
         pass
 
 

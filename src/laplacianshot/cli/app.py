@@ -91,7 +91,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        text = " ".join(message().split())
+        # Of a wrong choice typer's message begins with the kind of error that pydantic saw.
+        text = " ".join(message().split()).replace(": Value error, ", ": ", 1)
         # No command at all: typer has printed the help already.
         return _fail(text, BAD_INPUT) if text else BAD_INPUT
 

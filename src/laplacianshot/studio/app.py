@@ -109,7 +109,8 @@ def _add_errors(app: FastAPI) -> None:
     def _(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return _problem(422, f"{place}: {first['msg']}")
+        # Pydantic puts the kind of error before messages of ours.
+        return _problem(422, f"{place}: {first['msg'].removeprefix('Value error, ')}")
 
     @app.exception_handler(sqlite3.Error)
     def _(request: Request, error: sqlite3.Error) -> JSONResponse:

@@ -83,6 +83,16 @@ def test_from_nothing_a_few_items_are_suggested_and_the_file_can_be_given_back(p
     assert sum(row["origin"] == "given" for row in rows_of(folder / "all.csv")) == 6
 
 
+def test_predictions_that_are_given_back_do_not_count_and_the_command_says_so(place, capsys):
+    folder, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv"]) == 0
+    capsys.readouterr()
+    assert run(["label", "photos", "--labels", "all.csv", "-o", "again.csv"]) == 0
+    told = f"note: all.csv: {len(truth) - 6} of its {len(truth)} labels are predictions of ours and do not count; "
+    assert told in capsys.readouterr().err
+    assert (folder / "again.csv").read_bytes() == (folder / "all.csv").read_bytes()
+
+
 def test_json_has_every_item_and_nothing_else_is_printed(place, capsys):
     _, truth = place
     assert run(["label", "photos", "--labels", "labels.csv", "--json", "--reject", "0.1"]) == 0
@@ -92,7 +102,7 @@ def test_json_has_every_item_and_nothing_else_is_printed(place, capsys):
     assert found["classes"] == list(CLASSES)
 
 
-def test_the_page_and_the_tasks_of_label_studio_are_written(place):
+def test_the_page_and_the_tasks_of_label_studio_are_written(place, capsys):
     folder, truth = place
     arguments = ["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--report", "page"]
     assert run([*arguments, "--export", "label-studio"]) == 0
@@ -100,6 +110,33 @@ def test_the_page_and_the_tasks_of_label_studio_are_written(place):
     assert all(name in page for name in CLASSES)
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert len(json.loads((folder / "all.label-studio.json").read_text(encoding="utf-8"))) == len(truth)
+    said = capsys.readouterr().out
+    written = [Path(line.removeprefix("Written: ")) for line in said.splitlines() if line.startswith("Written: ")]
+    assert written == [
+        folder / name for name in ("all.csv", "all.label-studio.json", "all.label-studio.xml", "page/index.html")
+    ]
+    assert all(path.is_file() for path in written)
+    (hint,) = (line for line in said.splitlines() if "Label Studio" in line)
+    assert f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={folder.resolve()}, and has {folder.resolve() / 'photos'} " in hint
+
+
+def test_texts_and_vectors_need_no_files_of_label_studio(place, capsys):
+    folder, _ = place
+    np.save(folder / "v.npy", np.repeat(np.eye(2, 4), 10, axis=0))
+    write_labels(folder / "given.csv", {"0": "a", "19": "b"})
+    assert run(["label", "v.npy", "--labels", "given.csv", "--export", "label-studio"]) == 0
+    said = capsys.readouterr().out
+    assert "paste v.label-studio.xml" in said
+    assert "then import v.label-studio.json." in said
+    assert "LOCAL_FILES" not in said
+
+
+def test_a_class_that_label_studio_cannot_hold_is_one_line(place, capsys):
+    folder, _ = place
+    np.save(folder / "v.npy", np.repeat(np.eye(2, 4), 10, axis=0))
+    write_labels(folder / "given.csv", {"0": "a\x01", "19": "b"})
+    assert run(["label", "v.npy", "--labels", "given.csv", "--export", "label-studio"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: --export: classes 'a\\x01'")
 
 
 def test_pictures_are_sorted_into_folders_and_put_back(place, capsys):
@@ -143,6 +180,8 @@ def test_class_folders_beside_unlabelled_pictures_are_labels(place, capsys):
         (["photos", "--labels", "labels.csv", "--encoder", "efficientnet-lite1"], "did you mean efficientnet-lite0?"),
         (["photos", "--labels", "labels.csv", "--encoder", "minilm-l6"], "minilm-l6"),
         (["labels.csv", "--apply", "copy", "sorted"], "no folder of pictures"),
+        (["photos", "--apply", "copying", "sorted"], "'--apply': 'copying' is not one of 'copy', 'move', 'link'"),
+        (["photos", "--graph", "cell"], "'--graph': 'cell' is not one of"),
         (["--undo", "nothing.jsonl"], "nothing.jsonl"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.shards import is_sharded, label_shards
+from laplacianshot.labeling.shards import _given, is_sharded, label_shards
 
 
 @pytest.mark.parametrize("name", ["s3://bucket/set", "gs://bucket/rows.npy", "set/part-*.npy"])
@@ -27,6 +27,13 @@ def test_ids_must_be_row_numbers(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\n0,a\nphoto.png,b\n")
     with pytest.raises(LabelingError, match=r"ids of shards are row numbers from 0, and 'photo.png' are not"):
         label_shards(tmp_path, tmp_path / "labels.csv", tmp_path / "out")
+
+
+def test_predictions_of_ours_do_not_count(tmp_path):
+    (tmp_path / "labels.csv").write_text("id,label,origin\n0,a,given\n1,b,predicted\n2,b,\n")
+    with pytest.warns(UserWarning, match="1 of its 3 labels are predictions of ours"):
+        rows, labels = _given(tmp_path / "labels.csv")
+    assert (rows.tolist(), labels) == ([0, 2], ["a", "b"])
 
 
 def test_a_file_of_labels_must_be_there(tmp_path):

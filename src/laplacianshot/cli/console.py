@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,16 @@ _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 def note(text: str) -> None:
     """A word to the user beside the result."""
     print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """What the package warns of, each thing once, in the words of the command."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        note(text)
 
 
 def progress_bar() -> Progress:

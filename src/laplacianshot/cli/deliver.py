@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from laplacianshot.cli import INTERRUPTED
 from laplacianshot.cli.console import output_console, print_table
@@ -15,8 +15,14 @@ from laplacianshot.reports.files import json_text
 if TYPE_CHECKING:
     from laplacianshot.reports.table import Table
 
-# A file, and what writes it.
-Output: TypeAlias = tuple[Path, Callable[[], None]]
+
+class Output(NamedTuple):
+    """A file and what writes it; other files that this writes as well, and what to do with them all, in one line."""
+
+    path: Path
+    write: Callable[[], None]
+    beside: tuple[Path, ...] = ()
+    hint: str = ""
 
 
 class Result(Protocol):
@@ -46,8 +52,10 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
         console = output_console()
         for table in result.tables():
             print_table(console, table)
-        for path, _ in [] if failure or result.interrupted else outputs:
-            console.print(f"\nWritten: {path}", soft_wrap=True, highlight=False, markup=False)
+        for output in [] if failure or result.interrupted else outputs:
+            written = [f"\nWritten: {path}" for path in (output.path, *output.beside)]
+            for line in [*written, output.hint] if output.hint else written:
+                console.print(line, soft_wrap=True, highlight=False, markup=False)
     if failure is not None:
         raise failure
     if not result.interrupted:
@@ -57,12 +65,12 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
 
 
 def _write(outputs: Sequence[Output]) -> CommandError | None:
-    for path, write in outputs:
+    for output in outputs:
         try:
-            path.parent.mkdir(exist_ok=True)
-            write()
+            output.path.parent.mkdir(exist_ok=True)
+            output.write()
         except CommandError as error:
             return error
         except OSError as error:
-            return CommandError(f"could not write {path} ({error.strerror}).", 1)
+            return CommandError(f"could not write {output.path} ({error.strerror}).", 1)
     return None

@@ -210,7 +210,7 @@ def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | Non
 
     outputs: list[Output] = []
     if csv_path is not None:
-        outputs.append((csv_path, lambda: write_text(csv_path, csv_text(result))))
+        outputs.append(Output(csv_path, lambda: write_text(csv_path, csv_text(result))))
     if folder is not None:
-        outputs.append((folder / PAGE, lambda: write_report(result, folder)))
+        outputs.append(Output(folder / PAGE, lambda: write_report(result, folder)))
     return outputs

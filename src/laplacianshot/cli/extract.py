@@ -115,7 +115,7 @@ def extract(
     result = ExtractionReport(extraction, pictures, trained.config.network, layout, export)
     outputs: list[Output] = []
     if export_path is not None:
-        outputs.append((export_path, lambda: extraction.store.export(export_path)))
+        outputs.append(Output(export_path, lambda: extraction.store.export(export_path)))
     return deliver(result, outputs, as_json=as_json)
 
 

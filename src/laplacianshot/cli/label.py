@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import INTERRUPTED, options
-from laplacianshot.cli.console import note, progress_bar, watcher
+from laplacianshot.cli.console import note, progress_bar, warnings_as_notes, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
@@ -69,15 +66,7 @@ _ASK = "What to find"
 
 def label(
     source: options.SourceArgument = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels",
-            metavar="FILE",
-            help="CSV with columns id,label, or a Label Studio export. Without: the labels that SOURCE holds.",
-            rich_help_panel=options.INPUT,
-        ),
-    ] = None,
+    labels: options.LabelsOption = None,
     text_column: options.TextColumnOption = None,
     id_column: options.IdColumnOption = None,
     label_column: options.LabelColumnOption = None,
@@ -186,7 +175,7 @@ def label(
     try:
         if sorted_into is not None:
             finish_sorting(source, sorted_into)
-        with progress_bar() as bar, _warnings_as_notes():
+        with progress_bar() as bar, warnings_as_notes():
             result = label_source(
                 source,
                 labels,
@@ -217,13 +206,13 @@ def label(
         raise CommandError(str(error)) from error
     outputs: list[Output] = []
     if out is not None:
-        outputs.append((out, lambda: _write_rows(result, out, relabel)))
+        outputs.append(Output(out, lambda: _write_rows(result, out, relabel)))
     if tasks is not None:
-        outputs.append((tasks, lambda: _write_tasks(result, tasks)))
+        outputs.append(_tasks_of(result, tasks))
     if folder is not None:
-        outputs.append((folder / "index.html", lambda: _write_page(result, folder)))
+        outputs.append(Output(folder / "index.html", lambda: _write_page(result, folder)))
     if sorted_into is not None and apply is not None:
-        outputs.append((sorted_into / UNDO_LOG, lambda: sort_pictures(result, sorted_into, apply[0])))
+        outputs.append(Output(sorted_into / UNDO_LOG, lambda: sort_pictures(result, sorted_into, apply[0])))
     if not (outputs or as_json):
         note("nothing is written; name a file with -o OUT.csv, or a folder for a page with --report DIR.")
     return deliver(LabelSummary(result), outputs, as_json=as_json)
@@ -240,11 +229,20 @@ def _write_rows(result: LabelResult, path: Path, relabel: bool) -> None:
     write_rows(result, path, relabel=relabel)
 
 
-def _write_tasks(result: LabelResult, path: Path) -> None:
-    from laplacianshot.labeling.outputs import export_label_studio
+def _tasks_of(result: LabelResult, path: Path) -> Output:
+    from laplacianshot.labeling.errors import LabelingError
+    from laplacianshot.labeling.outputs import export_label_studio, how_to_import, interface_of
 
-    assert result.source is not None
-    export_label_studio(result, result.source, path)
+    source = result.source
+    assert source is not None
+
+    def write() -> None:
+        try:
+            export_label_studio(result, source, path)
+        except LabelingError as error:
+            raise CommandError(f"--export: {error}") from error
+
+    return Output(path, write, (interface_of(path),), how_to_import(source, path))
 
 
 def _write_page(result: LabelResult, folder: Path) -> None:
@@ -252,13 +250,3 @@ def _write_page(result: LabelResult, folder: Path) -> None:
 
     with progress_bar() as bar:
         write_label_report(result, folder, watch=watcher(bar))
-
-
-@contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """What the package warns of, in the words of the command."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        note(str(warning.message))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from laplacianshot.cli import INTERRUPTED
-from laplacianshot.cli.console import progress_bar, watcher
+from laplacianshot.cli.console import progress_bar, warnings_as_notes, watcher
 from laplacianshot.cli.errors import CommandError
 
 
@@ -46,7 +46,7 @@ def label_shards_into(
         raise CommandError("shards need --labels FILE with row numbers as ids, and -o FOLDER for labels in shards.")
     out = re.sub(r"^([a-z0-9]+):/+", r"\1://", str(output))
     try:
-        with progress_bar() as bar:
+        with progress_bar() as bar, warnings_as_notes():
             fit = label_shards(
                 source,
                 labels,

@@ -84,6 +84,15 @@ ReportOption = Annotated[
 SourceArgument = Annotated[
     Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
 ]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="CSV with columns id,label, or a Label Studio export; besides the labels that SOURCE holds.",
+        rich_help_panel=INPUT,
+    ),
+]
 TextColumnOption = Annotated[
     str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=INPUT)
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import note
+from laplacianshot.cli.console import note, warnings_as_notes
 from laplacianshot.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -38,14 +38,7 @@ _SERVER = "Server"
 def studio(
     source: options.SourceArgument = None,
     demo: Annotated[bool, typer.Option("--demo", help="Scikit-learn's digits; nothing is downloaded.")] = False,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labels to start from: CSV with columns id,label, or a Label Studio export.",
-            rich_help_panel=options.INPUT,
-        ),
-    ] = None,
+    labels: options.LabelsOption = None,
     text_column: options.TextColumnOption = None,
     id_column: options.IdColumnOption = None,
     label_column: options.LabelColumnOption = None,
@@ -100,18 +93,19 @@ def studio(
             open_browser(gate.address)
 
     try:
-        opened = (
-            digit_source()
-            if source is None
-            else open_source(
-                source,
-                text_column=text_column,
-                id_column=id_column,
-                label_column=label_column,
-                folders_are_labels=folders_are_labels,
-                labels_file=labels is not None,
+        with warnings_as_notes():
+            opened = (
+                digit_source()
+                if source is None
+                else open_source(
+                    source,
+                    text_column=text_column,
+                    id_column=id_column,
+                    label_column=label_column,
+                    folders_are_labels=folders_are_labels,
+                    labels_file=labels is not None,
+                )
             )
-        )
         with (
             listen(host, port) as listener,
             open_session(

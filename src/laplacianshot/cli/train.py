@@ -14,7 +14,7 @@ import typer
 
 from laplacianshot.cli import INTERRUPTED, options
 from laplacianshot.cli.console import note, output_console, print_table
-from laplacianshot.cli.deliver import deliver
+from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.extract import OnError
 from laplacianshot.cli.files import check_report_folder
@@ -122,7 +122,8 @@ def _run(
     following = ["laplacianshot", "extract", str(folder), "--data", str(data), "-o", str(folder / "features")]
     report = TrainingReport(config, result, skipped, curves, shlex.join(following))
     best = None if result.best_validation is None else result.best_epoch
-    code = deliver(report, [(curves, lambda: save_training_figure(result.history, best, curves))], as_json=as_json)
+    drawn = Output(curves, lambda: save_training_figure(result.history, best, curves))
+    code = deliver(report, [drawn], as_json=as_json)
     if not as_json:
         print(f"Trained: {result.best}\n\nNext: {report.next_command}")
     return code

@@ -12,7 +12,7 @@ from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
 from laplacianshot.labeling._label_studio import is_export, read_choices
 from laplacianshot.labeling._matching import SKIPPED, Entry, Ids
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED
+from laplacianshot.labeling.sources.columns import given_labels
 from laplacianshot.labeling.sources.decoding import read_text
 from laplacianshot.labeling.sources.source import Source
 from laplacianshot.labeling.sources.tables import ENDINGS, Table, read_table, table_of_records
@@ -111,27 +111,15 @@ def _read(path: Path) -> Table:
 def _of_table(table: Table, source: Source) -> Iterator[Entry]:
     """The labels of a table, with the items that its ids mean."""
     ids, labels = _column(table, source, "id"), _column(table, source, "label")
-    origins = table.values(origin) if (origin := table.find("origin")) else [GIVEN] * table.n_rows
     known = Ids(source)
-    n_ours = 0
-    for row, (value, word, made) in enumerate(zip(table.values(ids), table.values(labels), origins, strict=True)):
-        label, name = label_of(word), id_of(value)
+    for row, (value, label) in enumerate(zip(table.values(ids), given_labels(table, labels), strict=True)):
+        name = id_of(value)
         if label is None:
-            continue
-        if made in (PREDICTED, REJECTED):
-            n_ours += 1
             continue
         if not name.strip():
             raise LabelingError(f"{table.path}, {table.place(row)}: the label {label!r} has no id.")
         position = known.find(name)
         yield Entry(table.place(row), repr(name), () if position is None else (position,), label)
-    if n_ours:
-        warnings.warn(
-            f"{table.path}: {n_ours} labels are predictions of ours and do not count; "
-            f"write {GIVEN!r} under origin for those that you have checked.",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _column(table: Table, source: Source, name: str) -> str:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.on_ray import one_line
+from laplacianshot.labeling.sources.columns import given_labels
 from laplacianshot.labeling.sources.tables import read_table
-from laplacianshot.labeling.sources.values import id_of, label_of
+from laplacianshot.labeling.sources.values import id_of
 from laplacianshot.labeling.sources.vectors import is_store
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def label_shards(
     source : path or URL
         A folder of ``.npy`` or ``.parquet`` files, one such file, or a pattern with ``*``, that every node can read.
     labels : path, or mapping of int to str
-        A table with the columns ``id`` and ``label``, where ids are row numbers over all shards from 0; or labels by
-        row.
+        A table with the columns ``id`` and ``label``, where ids are row numbers over all shards from 0, predictions of
+        ours not counted; or labels by row.
     output : path or URL
         A folder for the labels: a ``.parquet`` for each shard with the columns row, label, share (how much the class
         claims the row, not calibrated) and origin.
@@ -105,7 +106,7 @@ def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[s
         raise LabelingError(f"{path}: there is no such file of labels.")
     table = read_table(path)
     ids = [id_of(value) for value in table.values(table.column("id", "column"))]
-    found = [label_of(value) for value in table.values(table.column("label", "column"))]
+    found = given_labels(table, table.column("label", "column"))
     odd = [name for name, label in zip(ids, found, strict=True) if label is not None and not name.strip().isdigit()]
     if odd:
         raise LabelingError(f"{path}: ids of shards are row numbers from 0, and {listed(odd)} are not.")

@@ -219,6 +219,40 @@ def test_blank_ids_are_an_error_that_names_the_rows(tmp_path):
         open_source(path, id_column="key")
 
 
+OUTPUT = """\
+id,utterance,label,confidence,origin,suggestion,dispute
+a,one,x,1.000000,given,,
+b,two,x,0.900000,predicted,1,
+c,three,,0.300000,rejected,,
+d,four,y,1.000000,,,
+"""
+
+
+def test_of_labels_that_we_predicted_before_none_counts_and_their_number_is_told(tmp_path):
+    with pytest.warns(UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of ours and do not count"):
+        source = open_source(written(tmp_path / "t.csv", OUTPUT))
+    assert rows(source) == [("a", "one", "x"), ("b", "two", None), ("c", "three", None), ("d", "four", "y")]
+
+
+def test_labels_in_a_column_of_the_users_own_count_whatever_we_predicted(tmp_path):
+    path = written(tmp_path / "t.csv", "text,label,origin,truth\na,x,predicted,z\nb,y,given,\n")
+    assert open_source(path, label_column="truth").given == ("z", None)
+
+
+def test_origins_of_other_kinds_are_no_matter(tmp_path):
+    source = open_source(written(tmp_path / "t.csv", "text,label,origin\na,x,France\nb,y,given\n"))
+    assert source.given == ("x", "y")
+
+
+def test_numbers_that_we_wrote_are_no_features(tmp_path):
+    ours = {"label": ["x", "x"], "confidence": [1, 0.9], "origin": ["given", "predicted"], "suggestion": [None, 1]}
+    pq.write_table(pa.table({"f0": [0.0, 1.0], "f1": [2.0, 3.0], **ours}), tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match="predictions of ours"):
+        source = open_source(tmp_path / "t.parquet")
+    assert source.given == ("x", None)
+    assert source.vectors.tolist() == [[0, 2], [1, 3]]
+
+
 # JSON Lines
 
 

@@ -71,11 +71,31 @@ def export_label_studio(
     odd = [name for name in result.classes if _NOT_XML.search(name)]
     if odd:
         raise LabelingError(f"classes {listed(odd)}: Label Studio takes no control characters; rename them.")
-    interface = where.with_suffix(".xml")
+    interface = interface_of(where)
     prefix = f"{_LOCAL_FILES}{quote(source.path.resolve().name)}/" if address is None else address
     put_file(interface, lambda file: file.write(_interface(result, source).encode("utf-8")))
     put_file(where, lambda file: _write_tasks(_tasks(result, source, prefix), file))
     return interface
+
+
+def interface_of(path: Path) -> Path:
+    """Where the labelling interface is written that belongs to tasks in ``path``."""
+    return path.with_suffix(".xml")
+
+
+def how_to_import(source: Source, path: Path) -> str:
+    """What a person does with what was written to ``path``, in one line."""
+    steps = (
+        f"In a project of Label Studio, paste {interface_of(path).name} under Settings > Labeling Interface > Code, "
+        f"then import {path.name}"
+    )
+    if source.kind != "pictures":
+        return f"{steps}."
+    folder = source.path.resolve()
+    return (
+        f"{steps}; pictures show where it runs with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
+        f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={folder.parent}, and has {folder} as local storage."
+    )
 
 
 def _interface(result: LabelResult, source: Source) -> str:

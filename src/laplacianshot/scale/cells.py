@@ -110,7 +110,7 @@ class CellIndex:
         def search(_: int, start: int, stop: int) -> None:
             queries = self.rows[start:stop]
             cells = probes[start:stop] if kept else nearest_of(queries)
-            part_of = self._parts_to_search(np.arange(start, stop), cells)
+            part_of = self.parts_of(cells, np.arange(start, stop)[:, None], own=True)
             keys, ids = self._search(queries, part_of, k, start, indices.dtype)
             indices[start:stop] = ids
             if distances:
@@ -131,7 +131,7 @@ class CellIndex:
 
         def search(_: int, start: int, stop: int) -> None:
             queries = X[start:stop]
-            part_of = self._parts_to_search(np.arange(start, stop), probes[start:stop])
+            part_of = self.parts_of(probes[start:stop], np.arange(start, stop)[:, None], own=False)
             keys, indices[start:stop] = self._search(queries, part_of, k, ELSEWHERE, indices.dtype)
             halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
             np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
@@ -140,15 +140,39 @@ class CellIndex:
             workers.run(search, row_blocks(n, QUERY_ROWS))
         return Neighbors(indices, squares)
 
-    def _parts_to_search(self, positions: Ints, probes: Ints) -> Ints:
-        """The part of each probed cell (m, n_probes) that a query searches: of its own cell the one it lies in."""
-        first, count = self.parts[probes], self.parts[probes + 1] - self.parts[probes]
-        chosen: Ints = first + positions[:, None] % count
-        if len(self.starts) - 1 > len(self.centroids):
-            own = np.searchsorted(self.starts, positions, side="right") - 1
-            inside = (own >= first[:, 0]) & (own < first[:, 0] + count[:, 0])
-            chosen[inside, 0] = own[inside]
+    def parts_of(self, cells: Ints, positions: Ints, *, own: bool) -> Ints:
+        """The part of each of ``cells`` that the query at ``positions`` searches, which broadcast with them.
+
+        Of a cell in which it lies itself, if these are its own positions among ``rows``, the part in which it lies.
+        """
+        first, count = self.parts[cells], self.parts[cells + 1] - self.parts[cells]
+        chosen: Ints = first + positions % count
+        if own and len(self.starts) - 1 > len(self.centroids):
+            lies = np.searchsorted(self.starts, positions, side="right") - 1
+            chosen = np.where((lies >= first) & (lies < first + count), lies, chosen)
         return chosen
+
+    def offer(
+        self, queries: Floats, who: Ints, parts: Ints, keys: Floats, ids: Ints, *, first_row: int, first_point: int = 0
+    ) -> None:
+        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``.
+
+        ``keys`` and ``ids`` (m, k) are heaps of queries (m, D) as in :func:`~._cell_kernels.offer_cell`; the points
+        have the numbers from ``first_point`` on, and query h is point ``first_row + h`` itself.
+        """
+        by_part = np.argsort(parts, kind="stable")
+        bounds = np.flatnonzero(np.diff(parts[by_part], prepend=-1))
+        for first, last in zip(bounds, [*bounds[1:], len(parts)], strict=True):
+            part = parts[by_part[first]]
+            start, stop = self.starts[part], self.starts[part + 1]
+            if start == stop:
+                continue
+            points = self.rows[start:stop]
+            halves = np.einsum("nd,nd->n", points, points) / 2
+            members = who[by_part[first:last]]
+            for top in range(0, len(members), _PRODUCT_ROWS):
+                some = members[top : top + _PRODUCT_ROWS]
+                offer_cell(queries[some] @ points.T, halves, some, first_point + start, first_row, keys, ids)
 
     def _search(
         self, queries: Floats, part_of: Ints, k: int, first_row: int, dtype: np.dtype[np.signedinteger]
@@ -156,20 +180,7 @@ class CellIndex:
         """Keys and positions of the nearest points, (m, k) each, nearest first."""
         keys = np.full((len(queries), k), np.inf, dtype=np.float32)
         ids = np.full((len(queries), k), -1, dtype=dtype)
-        n_probes = part_of.shape[1]
-        flat = part_of.ravel()
-        by_part = np.argsort(flat, kind="stable")
-        bounds = np.flatnonzero(np.diff(flat[by_part], prepend=-1))
-        for first, last in zip(bounds, [*bounds[1:], len(flat)], strict=True):
-            part = flat[by_part[first]]
-            start, stop = self.starts[part], self.starts[part + 1]
-            if start == stop:
-                continue
-            points = self.rows[start:stop]
-            halves = np.einsum("nd,nd->n", points, points) / 2
-            who = by_part[first:last] // n_probes
-            for top in range(0, len(who), _PRODUCT_ROWS):
-                some = who[top : top + _PRODUCT_ROWS]
-                offer_cell(queries[some] @ points.T, halves, some, start, first_row, keys, ids)
+        who = np.repeat(np.arange(len(queries)), part_of.shape[1])
+        self.offer(queries, who, part_of.ravel(), keys, ids, first_row=first_row)
         sort_heaps(keys, ids)
         return keys, ids

@@ -12,6 +12,7 @@ from laplacianshot.inference._threads import Workers
 from laplacianshot.inference.descent import Prior, descend
 from laplacianshot.inference.neighbors import nearest_neighbors
 from laplacianshot.scale.graph import node_graph
+from laplacianshot.scale.ray import neighbors
 from laplacianshot.scale.ray.graph import load_graph
 from laplacianshot.scale.ray.neighbors import neighbor_lists
 from laplacianshot.scale.ray.options import RayOptions
@@ -57,6 +58,39 @@ def test_cells_of_shards_reach_the_recall(job, linked):
     assert found > 0.93
     assert abs(found - report.recall) < 0.03
     assert all(row not in own for row, own in enumerate(lists(parted)))
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("held", [1, 2**26])
+def test_all_cells_of_all_shards_hold_the_true_neighbours(job, monkeypatch, shards, held):
+    monkeypatch.setattr(neighbors, "_HELD_PROBES", held)
+    monkeypatch.setattr(neighbors, "QUERY_ROWS", 50)
+    parted = job(shards)
+    for number in range(shards):
+        neighbors.index_shard(parted, number, 0)
+    for number in range(shards):
+        neighbors.search_shard(parted, number, 5, 10_000, np.arange(parted.n))
+    true = nearest_neighbors(whole(parted)[:], 5)
+    distances = np.concatenate([neighbors.sampled_distances(parted, number) for number in range(shards)])
+    np.testing.assert_allclose(distances, true.distances, atol=1e-5)
+    assert np.mean(lists(parted) == true.indices) > 0.99  # equal distances may change places
+
+
+def test_the_rank_of_a_cell_counts_those_of_all_shards(job):
+    parted = job(3)
+    for number in range(3):
+        neighbors.index_shard(parted, number, 0)
+    rows = whole(parted)
+    centroids = np.concatenate([neighbors._index(parted, number).centroids for number in range(3)])
+    first = sum(len(neighbors._index(parted, number).centroids) for number in range(2))
+    asked = np.array([450, 599, 450])
+    of_query = np.array([69, 3, 0])
+    ranks = neighbors.cell_ranks(parted, 2, rows[:70], of_query, asked)
+    for row, query, rank in zip(asked, of_query, ranks, strict=True):
+        gaps = np.square(centroids - rows[query : query + 1]).sum(axis=1)
+        # The cell of a row is the one of its shard whose centroid is nearest to it.
+        own = first + np.square(centroids[first:] - rows[row : row + 1]).sum(axis=1).argmin()
+        assert rank == np.sum(gaps < gaps[own])
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -126,6 +160,19 @@ def test_a_shard_may_have_nothing_but_labels(job, linked, solved):
     np.testing.assert_allclose(descent.objective, one_machine(parted, 5.0, None)[0].objective, rtol=1e-5)
 
 
+def indexes_read(job, monkeypatch):
+    """How often a search in four cells of each row opens the cells of a shard."""
+    opened = []
+    index = neighbors._index
+    with monkeypatch.context() as patch:
+        patch.setattr(neighbors, "_index", lambda job, number: (opened.append(number), index(job, number))[1])
+        for number in range(len(job.shards)):
+            neighbors.index_shard(job, number, 0)
+        for number in range(len(job.shards)):
+            neighbors.search_shard(job, number, 5, 4, np.arange(0))
+    return len(opened)
+
+
 class TestOrder:
     @pytest.fixture
     def ordered(self, job, here):
@@ -149,6 +196,12 @@ class TestOrder:
         given = replace(job(4), folder=ordered.folder.below("given"))
         linked(given)
         assert near < 0.8 * sum(load_graph(given, number).n_halo for number in range(4))
+
+    def test_shards_without_a_near_cell_are_not_read(self, job, ordered, monkeypatch):
+        given = replace(job(4), folder=ordered.folder.below("given"))
+        # Its own cells twice, as queries and as points, and those of three others.
+        assert indexes_read(given, monkeypatch) == 4 * 5
+        assert indexes_read(ordered, monkeypatch) < 4 * 5
 
     def test_labels_come_out_in_the_order_of_the_rows(self, job, ordered, linked, solved):
         linked(ordered)

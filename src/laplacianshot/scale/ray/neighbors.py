@@ -1,46 +1,54 @@
-"""Neighbours by shards: each shard's rows against every shard's index, the nearest of all of them kept."""
+"""Neighbours by shards: each shard's rows against every shard's index, the nearest of all of them kept.
+
+Cells are of a shard, but a row is sought in those of all shards that are nearest to it. Where rows lie in order these
+are in few shards, and the others are not read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, PointIndex
-from laplacianshot.scale.cells import CellIndex
+from laplacianshot.scale._cell_kernels import sort_heaps
+from laplacianshot.scale.cells import QUERY_ROWS, CellIndex
 from laplacianshot.scale.kmeans import nearest_centroids, train_centroids
 from laplacianshot.scale.neighbors import _n_cells
 from laplacianshot.scale.ray.job import Job
 
 _MERGED_ROWS = 65536
+# Cells to be searched that are held at a time, over all rows.
+_HELD_PROBES = 2**26
+_RANKED_ROWS = 64
 # Two squared distances of rows of length one that differ by less are equal as far as float32 products can tell.
 _EQUAL = 1e-5
 
 
 def index_shard(job: Job, number: int, seed: int) -> None:
-    """Cells of a shard, into ``cells-*.npz``."""
+    """Cells of a shard, into ``centroids-*.npz`` and ``cells-*.npz``."""
     rows = job.rows(number)
     index, _ = CellIndex.build(rows, train_centroids(rows, _n_cells(len(rows)), seed), 1)
-    names = ("centroids", "starts", "parts", "order")
-    job.folder.put_arrays(f"cells-{number:05}.npz", {name: getattr(index, name) for name in names})
+    job.folder.put_arrays(_centroids_name(number), {"centroids": index.centroids})
+    names = ("starts", "parts", "order")
+    job.folder.put_arrays(_cells_name(number), {name: getattr(index, name) for name in names})
+
+
+def is_indexed(job: Job, number: int) -> bool:
+    """Whether the cells of a shard are there."""
+    return job.folder.has(_cells_name(number))
 
 
 def search_shard(job: Job, number: int, k: int, n_probes: int | None, sample: Ints) -> None:
     """The k nearest other rows of every row of a shard, in all shards, into ``neighbors-*.npz``.
 
     ``ids`` (m, k) are rows of the whole set, nearest first, -1 where fewer were seen; ``sampled`` are squared distances
-    of those rows of the shard that are in ``sample``. Without ``n_probes`` the search is exact.
+    of those rows of the shard that are in ``sample``. Of all cells the ``n_probes`` nearest to a row are searched;
+    without that the search is exact.
     """
-    queries = job.rows(number)[:]
-    found: Neighbors | None = None
-    # Its own shard first, then each its neighbour: workers read different shards at the same time.
-    for step in range(len(job.shards)):
-        other = (number + step) % len(job.shards)
-        more = _in_shard(job, number, other, queries, k, n_probes)
-        found = more if found is None else _nearest_of(found, more, k)
-    assert found is not None
+    found = _exact(job, number, k) if n_probes is None else _by_cells(job, number, k, n_probes)
     shard = job.shards[number]
     here = sample[(sample >= shard.first) & (sample < shard.first + len(shard))] - shard.first
     ids = found.indices.astype(np.int32 if job.n < 2**31 else np.int64)
@@ -83,30 +91,34 @@ def nearest_of_all(found: list[Neighbors], k: int) -> Neighbors:
 
 
 def cell_ranks(job: Job, number: int, queries: Floats, of_query: Ints, rows: Ints) -> Ints:
-    """How many cells of a shard are nearer to a query than that of a row: for pairs of them, (p,).
+    """How many cells, of all shards, are nearer to a query than that of a row: for pairs of them, (p,).
 
-    ``rows`` of the whole set lie in the shard; row i is asked for by ``queries[of_query[i]]``.
+    ``rows`` of the whole set lie in shard ``number``; row i is asked for by ``queries[of_query[i]]``.
     """
-    cells = job.folder.arrays(f"cells-{number:05}.npz")
-    centroids, starts, parts, order = (cells[name] for name in ("centroids", "starts", "parts", "order"))
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    part = np.searchsorted(starts, place[rows - job.shards[number].first], side="right") - 1
-    own = np.searchsorted(parts, part, side="right") - 1
-    nearest = nearest_centroids(queries, centroids, len(centroids))
-    rank = np.empty_like(nearest)
-    rank[np.arange(len(queries))[:, None], nearest] = np.arange(len(centroids), dtype=nearest.dtype)
-    ranks: Ints = rank[of_query, own]
+    centroids, firsts = _all_centroids(job)
+    index = _index(job, number)
+    place = np.argsort(index.order, kind="stable")[rows - job.shards[number].first]
+    part = np.searchsorted(index.starts, place, side="right") - 1
+    cell = firsts[number] + np.searchsorted(index.parts, part, side="right") - 1
+    halves = np.einsum("cd,cd->c", centroids, centroids) / 2
+    ranks = np.empty(len(rows), dtype=np.int64)
+    order = np.argsort(of_query, kind="stable")
+    for start, stop in row_blocks(len(queries), _RANKED_ROWS):
+        keys = halves - queries[start:stop] @ centroids.T
+        pairs = order[slice(*np.searchsorted(of_query, (start, stop), sorter=order))]
+        mine = keys[of_query[pairs] - start, cell[pairs]]
+        keys.sort(axis=1)
+        ranks[pairs] = [np.searchsorted(keys[q], key) for q, key in zip(of_query[pairs] - start, mine, strict=True)]
     return ranks
 
 
 def choose_probes(ranks: Ints, of_query: Ints, m: int, k: int, target_recall: float) -> int:
-    """Fewest cells of every shard to search: the mean recall of m queries, less twice its error, reaches the target."""
+    """Fewest cells to search, to a few in a hundred: the mean recall of m queries, less twice its error, is enough."""
     most = int(ranks.max()) + 1
-    for n_probes in range(1, most + 1):
+    for n_probes in np.unique(np.geomspace(1, most, 256).round().astype(np.int64)).tolist():
         shares = np.bincount(of_query[ranks < n_probes], minlength=m) / k
         if shares.mean() - 2 * shares.std() / m**0.5 >= target_recall:
-            return n_probes
+            return int(n_probes)
     return most
 
 
@@ -120,30 +132,91 @@ def _name(number: int) -> str:
     return f"neighbors-{number:05}.npz"
 
 
-def _in_shard(job: Job, number: int, other: int, queries: Floats, k: int, n_probes: int | None) -> Neighbors:
-    """Nearest rows of shard ``other`` to those of shard ``number``, by their numbers in the whole set."""
-    rows = job.rows(other)
-    if n_probes is None or len(rows) == 1:
-        points = PointIndex(queries if other == number else rows[:])
-        found = points.neighbors(k) if other == number else points.neighbors_of(queries, k)
-        ids = found.indices
-    else:
-        cells = job.folder.arrays(f"cells-{other:05}.npz")
-        order = cells["order"]
-        index = CellIndex(rows.ordered(order), order, cells["centroids"], cells["starts"], cells["parts"], n_probes)
-        index = replace(index, n_probes=min(n_probes, len(index.centroids)))
-        if other == number:
-            own = nearest_centroids(index.rows, index.centroids, index.n_probes)
-            by_cell = index.neighbors(min(k, len(rows) - 1), own)
-            place = np.argsort(order, kind="stable")
-            found = Neighbors(by_cell.indices[place], by_cell.distances[place])
-        else:
-            found = index.neighbors_of(queries, k)
-        ids = np.where(found.indices < 0, -1, order[found.indices])
-        found = Neighbors(ids, np.where(ids < 0, np.inf, found.distances))
-    found = _padded(Neighbors(ids, found.distances), k)
-    first = job.shards[other].first
-    return Neighbors(np.where(found.indices < 0, -1, found.indices.astype(np.int64) + first), found.distances)
+def _cells_name(number: int) -> str:
+    return f"cells-{number:05}.npz"
+
+
+def _centroids_name(number: int) -> str:
+    return f"centroids-{number:05}.npz"
+
+
+def _exact(job: Job, number: int, k: int) -> Neighbors:
+    """True neighbours of the rows of a shard, by their numbers in the whole set."""
+    queries = job.rows(number)[:]
+    found: Neighbors | None = None
+    for other in _from(number, len(job.shards)):
+        points = PointIndex(queries if other == number else job.rows(other)[:])
+        more = _padded(points.neighbors(k) if other == number else points.neighbors_of(queries, k), k)
+        ids = np.where(more.indices < 0, -1, more.indices.astype(np.int64) + job.shards[other].first)
+        more = Neighbors(ids, more.distances)
+        found = more if found is None else _nearest_of(found, more, k)
+    assert found is not None
+    return found
+
+
+def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
+    """Neighbours of the rows of a shard among those of the cells nearest to each."""
+    centroids, firsts = _all_centroids(job)
+    mine, shard = _index(job, number), job.shards[number]
+    keys = np.full((len(shard), k), np.inf, dtype=np.float32)
+    # Points are counted shard after shard, cell after cell.
+    ids = np.full((len(shard), k), -1, dtype=np.int64)
+    orders: dict[int, Ints] = {}
+    for top, bottom in row_blocks(len(shard), max(QUERY_ROWS, _HELD_PROBES // n_probes)):
+        probes = nearest_centroids(mine.rows.ordered(np.arange(top, bottom)), centroids, n_probes)
+        for other in _from(number, len(job.shards)):
+            inside = (probes >= firsts[other]) & (probes < firsts[other + 1])
+            if not inside.any():
+                continue
+            index, first_point = _index(job, other), job.shards[other].first
+            orders[other] = index.order
+            for start, stop in row_blocks(bottom - top, QUERY_ROWS):
+                who, slot = np.nonzero(inside[start:stop])
+                here = slice(top + start, top + stop)
+                cells = probes[start:stop][who, slot] - firsts[other]
+                parts = index.parts_of(cells, here.start + who, own=other == number)
+                own = shard.first + here.start
+                index.offer(mine.rows[here], who, parts, keys[here], ids[here], first_row=own, first_point=first_point)
+    sort_heaps(keys, ids)
+    squares = np.empty_like(keys)
+    for start, stop in row_blocks(len(shard), QUERY_ROWS):
+        rows = mine.rows[start:stop]
+        halves = np.einsum("nd,nd->n", rows, rows)[:, None] / 2
+        np.maximum(2 * (keys[start:stop] + halves), 0, out=squares[start:stop])
+        _to_rows(job, ids[start:stop], orders)
+    place = np.argsort(mine.order, kind="stable")
+    return Neighbors(ids[place], squares[place])
+
+
+def _to_rows(job: Job, ids: Ints, orders: Mapping[int, Ints]) -> None:
+    """Points counted cell after cell, in place, as rows of the whole set; ``orders`` are those of their shards."""
+    for number, order in orders.items():
+        first = job.shards[number].first
+        here = (ids >= first) & (ids < first + len(order))
+        ids[here] = first + order[ids[here] - first]
+
+
+def _from(number: int, count: int) -> Iterator[int]:
+    """All shards, a shard's own first, then each its neighbour: workers read different ones at the same time."""
+    return ((number + step) % count for step in range(count))
+
+
+def _index(job: Job, number: int) -> CellIndex:
+    """Cells of a shard, as :func:`index_shard` left them."""
+    cells = job.folder.arrays(_cells_name(number))
+    order, starts, parts = (cells[name] for name in ("order", "starts", "parts"))
+    return CellIndex(job.rows(number).ordered(order), order, _centroids(job, number), starts, parts, 1)
+
+
+def _centroids(job: Job, number: int) -> Floats:
+    centroids: Floats = job.folder.arrays(_centroids_name(number))["centroids"]
+    return centroids
+
+
+def _all_centroids(job: Job) -> tuple[Floats, Ints]:
+    """Centroids of all shards (n_cells, D), and the first of each shard, (S + 1,)."""
+    parts = [_centroids(job, number) for number in range(len(job.shards))]
+    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 
 
 def _padded(found: Neighbors, k: int) -> Neighbors:

@@ -21,6 +21,7 @@ from laplacianshot.scale.ray.neighbors import (
     choose_probes,
     exact_neighbors,
     index_shard,
+    is_indexed,
     is_searched,
     nearest_of_all,
     recall_of,
@@ -82,9 +83,9 @@ def formed(cluster: Cluster, stage: str, job: Job, shared: Any, rows: Ints) -> F
 
 
 def _probes(cluster: Cluster, job: Job, shared: Any, k: int, choice: GraphChoice) -> int:
-    """Cells of every shard, and how many of them are searched."""
+    """Make the cells of every shard: how many of all of them are searched."""
     numbers = range(len(job.shards))
-    missing = [number for number in numbers if not job.folder.has(f"cells-{number:05}.npz")]
+    missing = [number for number in numbers if not is_indexed(job, number)]
     cluster.map(STAGE, index_shard, [(shared, number, choice.seed) for number in missing])
     sample = _sample(job.n, choice.seed, 0)
     queries, true = _truth(cluster, job, shared, sample, k)

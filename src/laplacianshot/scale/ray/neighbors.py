@@ -164,14 +164,13 @@ def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
     orders: dict[int, Ints] = {}
     for top, bottom in row_blocks(len(shard), max(QUERY_ROWS, _HELD_PROBES // n_probes)):
         probes = nearest_centroids(mine.rows.ordered(np.arange(top, bottom)), centroids, n_probes)
-        for other in _from(number, len(job.shards)):
-            inside = (probes >= firsts[other]) & (probes < firsts[other + 1])
-            if not inside.any():
-                continue
+        shard_of = np.searchsorted(firsts, probes, side="right").astype(np.int32) - 1
+        held = np.bincount(shard_of.ravel(), minlength=len(job.shards)) > 0
+        for other in filter(held.__getitem__, _from(number, len(job.shards))):
             index, first_point = _index(job, other), job.shards[other].first
             orders[other] = index.order
             for start, stop in row_blocks(bottom - top, QUERY_ROWS):
-                who, slot = np.nonzero(inside[start:stop])
+                who, slot = np.nonzero(shard_of[start:stop] == other)
                 here = slice(top + start, top + stop)
                 cells = probes[start:stop][who, slot] - firsts[other]
                 parts = index.parts_of(cells, here.start + who, own=other == number)

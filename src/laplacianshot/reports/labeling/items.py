@@ -128,9 +128,11 @@ class Shown:
             tiny = ' class="tiny"' if picture.tiny else ""
             drawn = f'<img{tiny} src="{picture.src}" alt="" decoding="async">'
         whole = line(self.result.ids[item], _WHOLE)
+        # Lines end between folders, if they can.
+        path = escape(self._paths.get(item, whole)).replace("/", "/<wbr>")
         return (
             f'<li class="item" title="{escape(whole)}"><div class="frame">{drawn}{mark}</div>{says}'
-            f'<p class="quiet path">{isolated(self._paths.get(item, whole))}</p></li>'
+            f'<p class="quiet path"><bdi>{path}</bdi></p></li>'
         )
 
     @cached_property

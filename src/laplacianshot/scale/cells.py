@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -161,8 +162,8 @@ class CellIndex:
         have the numbers from ``first_point`` on, and query h is point ``first_row + h`` itself.
         """
         by_part = np.argsort(parts, kind="stable")
-        bounds = np.flatnonzero(np.diff(parts[by_part], prepend=-1))
-        for first, last in zip(bounds, [*bounds[1:], len(parts)], strict=True):
+        bounds = np.append(np.flatnonzero(np.diff(parts[by_part], prepend=-1)), len(parts))
+        for first, last in pairwise(bounds):
             part = parts[by_part[first]]
             start, stop = self.starts[part], self.starts[part + 1]
             if start == stop:

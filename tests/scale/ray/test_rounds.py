@@ -197,6 +197,11 @@ class TestOrder:
         linked(given)
         assert near < 0.8 * sum(load_graph(given, number).n_halo for number in range(4))
 
+    def test_rows_may_have_no_near_cell_in_a_shard_that_others_need(self, ordered, monkeypatch):
+        monkeypatch.setattr(neighbors, "QUERY_ROWS", 10)
+        indexes_read(ordered, monkeypatch)
+        assert lists(ordered).min() >= 0
+
     def test_shards_without_a_near_cell_are_not_read(self, job, ordered, monkeypatch):
         given = replace(job(4), folder=ordered.folder.below("given"))
         # Its own cells twice, as queries and as points, and those of three others.

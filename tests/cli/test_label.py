@@ -226,6 +226,21 @@ def test_vectors_of_a_memory_map_are_labelled_in_place(place):
     assert [row["label"] for row in rows_of(folder / "all.csv")] == ["a"] * 30 + ["b"] * 30
 
 
+def test_labels_that_belong_to_other_rows_are_told_of(place, capsys):
+    folder, _ = place
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 4
+    np.save(folder / "v.npy", np.eye(4, 8)[truth] + 0.2 * rng.standard_normal((200, 8)))
+    right = {str(row): f"c{truth[row]}" for row in range(20)}
+    write_labels(folder / "given.csv", right)
+    assert run(["label", "v.npy", "--labels", "given.csv", "-o", "all.csv"]) == 0
+    assert "could be checked" not in capsys.readouterr().out
+    shuffled = rng.permutation(list(right.values())).tolist()
+    write_labels(folder / "given.csv", dict(zip(right, shuffled, strict=True)))
+    assert run(["label", "v.npy", "--labels", "given.csv", "-o", "all.csv"]) == 0
+    assert "Of 20 given labels that could be checked, " in capsys.readouterr().out
+
+
 def test_a_run_killed_at_random_moments_ends_with_the_same_output(place, environment, tmp_path):
     """benchmarks/labeling/kills.py kills 50 times; here are a few."""
     folder, _ = place

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
 
 from laplacianshot import LaplacianShot
 from laplacianshot.labeling._checks import Checks
@@ -12,11 +11,11 @@ from laplacianshot.labeling._evidence import COLUMNS
 from laplacianshot.labeling.confidence import (
     WEIGHTS,
     calibrate,
-    find_disputes,
     log_odds,
     most_probable_shift,
     shift_of,
 )
+from tests.labeling.digits import digits_task
 
 
 def make_task(n_classes=3, shots=2, n=60, dim=6, spread=0.5, seed=0):
@@ -25,15 +24,6 @@ def make_task(n_classes=3, shots=2, n=60, dim=6, spread=0.5, seed=0):
     truth[: n_classes * shots] = np.tile(np.arange(n_classes), shots)
     X = 2 * np.eye(n_classes, dim)[truth] + spread * rng.standard_normal((n, dim))
     return X, np.where(np.arange(n) < n_classes * shots, truth, -1), truth
-
-
-def digits_task(shots, seed):
-    X, digits = load_digits(return_X_y=True)
-    rng = np.random.default_rng(seed)
-    codes = np.full(len(X), -1)
-    for c in range(10):
-        codes[rng.permutation(np.flatnonzero(digits == c))[:shots]] = c
-    return X, codes, digits
 
 
 @settings(max_examples=20, deadline=None)
@@ -124,25 +114,3 @@ def test_confidence_on_digits_is_near_their_accuracy():
         raw.append(model.label_distributions_[query].max(axis=1).mean() - accuracy)
     assert np.mean(np.abs(gaps)) < 0.06
     assert np.mean(np.abs(gaps)) < np.mean(raw)
-
-
-def test_planted_wrong_labels_are_disputed_and_right_ones_are_not():
-    planted = found = disputed = 0
-    for seed in range(4):
-        X, codes, digits = digits_task(10, seed)
-        rng = np.random.default_rng(seed)
-        wrong = rng.permutation(np.flatnonzero(codes >= 0))[:8]
-        codes[wrong] = (codes[wrong] + rng.integers(1, 10, 8)) % 10
-        disputes = find_disputes(calibrate(LaplacianShot().fit(X, codes), codes).probabilities, codes)
-        rows = np.flatnonzero(disputes >= 0)
-        planted += len(wrong)
-        found += np.sum(disputes[wrong] == digits[wrong])
-        disputed += len(rows)
-    assert found / planted > 0.7
-    assert found / disputed > 0.7
-
-
-def test_only_given_labels_with_another_of_their_class_can_be_disputed():
-    probabilities = np.array([[0.1, 0.9], [0.1, 0.9], [0.1, 0.9], [0.9, 0.1], [0.45, 0.55]])
-    codes = np.array([0, 0, -1, 1, 0])
-    np.testing.assert_array_equal(find_disputes(probabilities, codes), [1, 1, -1, -1, 1])

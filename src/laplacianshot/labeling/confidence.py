@@ -193,29 +193,3 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
         if abs(step) < 1e-9:
             break
     return b
-
-
-def find_disputes(probabilities: Any, codes: Ints) -> Ints:
-    """Given labels that the neighbours dispute: the class they prefer (n,), -1 elsewhere.
-
-    A given label is disputed where another class has more than half of the probability that the graph gives the row
-    without its label. The only label of a class is not: without it nothing speaks for the class.
-
-    Parameters
-    ----------
-    probabilities : array or csr_array of shape (n, C)
-        Of :func:`calibrate`.
-    codes : int array of shape (n,)
-        Class number of each row, -1 for unlabelled ones.
-    """
-    given = np.flatnonzero(codes >= 0)
-    disputes = np.full(len(codes), -1)
-    labels = codes[given]
-    several = np.bincount(labels, minlength=probabilities.shape[1])[labels] > 1
-    of_given = ClassRows(probabilities, given)
-    for start, stop in of_given.blocks():
-        block, rows = of_given[start:stop], given[start:stop]
-        preferred = block.argmax(axis=1)
-        disputed = several[start:stop] & (preferred != codes[rows]) & (block.max(axis=1, initial=0) > 0.5)
-        disputes[rows[disputed]] = preferred[disputed]
-    return disputes

@@ -21,7 +21,8 @@ from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.recipes import LARGE_ROWS
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling._class_rows import entries_at
-from laplacianshot.labeling.confidence import calibrate, find_disputes
+from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.rejection import how_strange, rejected
 from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first

@@ -17,6 +17,7 @@ from laplacianshot import __version__
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ROWS
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
+from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
 from laplacianshot.labeling.on_ray import OnRay, one_line
@@ -309,6 +310,7 @@ def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], setting
     origins = np.where(task.codes >= 0, GIVEN, PREDICTED if found.model is not None else UNLABELLED)
     origins[found.rejected] = REJECTED
     model = found.model
+    doubt = "" if model is None else doubt_of_labels(found.probabilities, task.codes)
     return LabelResult(
         ids=tuple(task.source.ids[row] for row in task.rows),
         classes=task.classes,
@@ -320,7 +322,7 @@ def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], setting
         disputes=found.disputes,
         strangeness=found.strangeness,
         skipped=task.skipped,
-        notes=task.notes,
+        notes=(*task.notes, doubt) if doubt else task.notes,
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=stages,

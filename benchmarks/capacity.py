@@ -127,8 +127,8 @@ def terms(stage: str, size: Sequence[float], probes: float, halo: float) -> list
     return {
         "Reading": [n * width, shards, 1.0],
         "Order": [n * width * shards, n * width, shards**2, 1.0],
-        "Cells": [n * width * math.sqrt(n / shards), n, shards, 1.0],
-        "Neighbours": [n * width * seen, n * seen, n * width * cells, n * cells, n * k, 1.0],
+        "Cells": [n * width * math.sqrt(n / shards), n * width, n, shards, 1.0],
+        "Neighbours": [n * width * seen, n * seen, n * width * cells, n * cells, n * k, cells, 1.0],
         "Edges": [n * k, shards**2, 1.0],
         "Graph": [n * k, n * k * math.log(n * k), shards**2],
         "One round": [n * n_classes * width, n * n_classes, n * k, halo, shards**2],
@@ -156,11 +156,11 @@ class Model:
 
     @classmethod
     def of(cls, runs: list[dict[str, Any]]) -> Model:
-        n, _, _, k, shards = (
+        n, _, n_classes, k, shards = (
             np.array(column, dtype=float) for column in zip(*(run["size"] for run in runs), strict=True)
         )
-        halo_law = power_law([run["halo"] for run in runs] / n, k, shards)
-        probe_law = power_law([run["probes"] for run in runs], n / shards, shards)
+        halo_law = power_law([run["halo"] for run in runs] / n, k, shards, n / shards)
+        probe_law = power_law([run["probes"] for run in runs], k, n_classes, n / shards)
         constants = {}
         for stage in STAGES:
             wanted = np.array([run["busy"][stage] for run in runs])
@@ -172,11 +172,11 @@ class Model:
 
     def halo(self, size: Sequence[float]) -> float:
         """Rows that shards need of others, in all."""
-        return size[0] * by_power_law(self.halo_law, size[3], size[4])
+        return size[0] * by_power_law(self.halo_law, size[3], size[4], size[0] / size[4])
 
     def probes(self, size: Sequence[float]) -> float:
         """Cells in which a row is sought."""
-        return by_power_law(self.probe_law, size[0] / size[4], size[4])
+        return by_power_law(self.probe_law, size[3], size[2], size[0] / size[4])
 
     def seconds(self, stage: str, size: Sequence[float]) -> float:
         """Processor seconds of all workers."""
@@ -235,8 +235,8 @@ def predict(path: Path) -> None:
             + "\n"
         )
     first, last = (float(np.median([bytes_a_row(run)[i] for run in parts["fit"] + parts["check"]])) for i in range(2))
-    print(f"rows sent / N = {law_text(model.halo_law, 'k', 'S')}")
-    print(f"cells searched = {law_text(model.probe_law, '(N/S)', 'S')}")
+    print(f"rows sent / N = {law_text(model.halo_law, 'k', 'S', '(N/S)')}")
+    print(f"cells searched = {law_text(model.probe_law, 'k', 'C', '(N/S)')}")
     print(f"bytes a row on its way: {first:.0f} at first, {last:.0f} at the end")
     recalls = [run["recall"] for run in runs]
     print(f"recall {min(recalls):.3f} to {max(recalls):.3f}")
@@ -246,7 +246,7 @@ def predict(path: Path) -> None:
         f"memory: {base / 1e6:.0f} MB a process and {slope:.2f} bytes for each byte held; predicted over measured "
         f"in the checks {min(gaps):.2f} to {max(gaps):.2f}"
     )
-    for n, machines in ((1e8, 8), (1e8, 32), (1e9, 64), (1e9, 256)):
+    for n, machines in ((1e8, 8), (1e8, 16), (1e9, 64), (1e9, 256)):
         extrapolate(model, n, machines, first, base, slope)
 
 
@@ -265,13 +265,15 @@ def extrapolate(model: Model, n: float, machines: int, row_bytes: float, base: f
     halo = min(model.halo(size), n * (shards - 1))
     wire = halo * row_bytes / machines / NETWORK / 3600
     held = base * shards + slope * held_bytes(size, halo, 2)
+    centroids = CORES * 4 * math.sqrt(n * shards) * width * 4
     total = sum(hours.values()) + (rounds - 1) * hours["One round"] + rounds * wire
     print(f"\nN = {n:.0e}, k = {k}, {machines} machines of {CORES} cores, {shards} shards")
     print("  " + ", ".join(f"{stage} {60 * value:.3g} min" for stage, value in hours.items()))
     print(
         f"  {model.probes(size):.0f} cells searched, {halo / n:.1f} rows of others for each row; "
         f"{halo * row_bytes / 1e9:.3g} GB sent a round ({3600 * wire:.3g} s), "
-        f"{held / machines / 1e9:.0f} GB a machine, {total:.1f} h in all"
+        f"{held / machines / 1e9:.0f} GB a machine, {total:.1f} h in all; "
+        f"centroids in the search {centroids / 1e9:.0f} GB a machine"
     )
 
 

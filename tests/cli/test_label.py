@@ -290,6 +290,15 @@ def many(place):
     return folder, truth
 
 
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [("1MB", "memory=1 MB cannot be kept"), ("lots", "memory is 'lots'; give bytes, or text such as '8GB'")],
+)
+def test_a_budget_that_is_not_enough_is_told_in_one_line(many, refused, memory, told):
+    refused(["label", "big.npy", "--labels", "given.csv", "-o", "all.csv", "--memory", memory], told)
+    assert not Path("all.csv").exists()
+
+
 def test_a_large_run_that_was_killed_takes_up_the_stages_it_had_finished(many, environment):
     folder, truth = many
     command = [sys.executable, "-m", "laplacianshot", "label", "big.npy", "--labels", "given.csv", "--graph", "cells"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -170,3 +172,30 @@ class TestLarge:
         label_vectors(np.load(tmp_path / "X.npy", mmap_mode="r"), codes, 4, LabelOptions(graph="cells", reject=0.1))
         # The largest part is the sample that cells are made from: 96 times the root of the number of rows.
         assert max(formed) <= 96 * len(X) ** 0.5 + 96
+
+    @pytest.mark.parametrize(("n_classes", "asked", "memory"), [(40, 0, "110MB"), (200, 0, "140MB"), (40, 5, "560MB")])
+    def test_a_budget_is_kept(self, n_classes, asked, memory, monkeypatch):
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        rng = np.random.default_rng(0)
+        truth = rng.integers(n_classes, size=30_000)
+        X = (rng.standard_normal((n_classes, 16))[truth] + 0.4 * rng.standard_normal((30_000, 16))).astype(np.float32)
+        codes = np.full(len(X), -1)
+        first = np.unique(truth, return_index=True)[1]
+        codes[first] = truth[first]
+        options = LabelOptions(suggest=asked, reject=0.01, graph="cells", memory=memory)
+        label_vectors(*clusters(5, 400)[:2], 5, options)  # compile
+        tracemalloc.start()
+        found = label_vectors(X, codes, n_classes, options)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert np.mean(found.codes == truth) > 0.8
+        assert peak < float(memory[:-2]) * 1e6, f"{peak / 1e6:.0f} MB"
+
+    def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(self):
+        X, codes, _ = clusters(4, 5000)
+        with pytest.raises(MemoryError, match=r"^memory=3 MB cannot be kept: this needs [\d.]+ MB \("):
+            label_vectors(X, codes, 4, LabelOptions(memory="3MB"), watch=pytest.fail)
+
+    def test_a_budget_that_is_no_number_of_bytes_is_named(self):
+        with pytest.raises(LabelingError, match=r"memory is 'lots'; give bytes, or text such as '8GB'"):
+            LabelOptions(memory="lots")

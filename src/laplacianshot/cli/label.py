@@ -121,6 +121,12 @@ def label(
         GraphMethod,
         typer.Option(help="How neighbours are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
     ] = GraphMethod.auto,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES", help="Keep to this much besides the vectors, such as 8GB, or refuse.", rich_help_panel=_ASK
+        ),
+    ] = None,
     engine: options.EngineOption = options.EngineName.local,
     address: options.AddressOption = None,
     run_folder: Annotated[
@@ -149,7 +155,7 @@ def label(
             "--report": report,
             "--apply": apply,
         }
-        refused |= {"--export": export, "--encoder": encoder, "--text-column": text_column}
+        refused |= {"--export": export, "--encoder": encoder, "--text-column": text_column, "--memory": memory}
         return label_shards_into(
             named,
             labels,
@@ -189,6 +195,7 @@ def label(
                 reject=reject,
                 relabel=relabel,
                 graph=graph.value,
+                memory=memory,
                 threads=threads,
                 cache=not no_cache,
                 engine=engine.value,
@@ -202,7 +209,7 @@ def label(
             raise
         print("interrupted: what was finished is kept; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
-    except (LabelingError, EncoderError, ModuleNotFoundError) as error:
+    except (LabelingError, EncoderError, MemoryError, ModuleNotFoundError) as error:
         raise CommandError(str(error)) from error
     outputs: list[Output] = []
     if out is not None:

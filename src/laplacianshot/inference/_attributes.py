@@ -23,7 +23,7 @@ class HiddenParameter:
 
 
 class GraphWhenAsked:
-    """``affinity_`` of a large fit: made from the fitted graph when it is first read, as it takes as much memory again.
+    """``affinity_`` of a large fit: made from the fitted graph, and kept in its place, when it is first read.
 
     A small fit stores it, and what an instance stores comes before this.
     """
@@ -33,4 +33,5 @@ class GraphWhenAsked:
         if graph is None:
             raise AttributeError("affinity_ is known after fit.")
         instance.affinity_ = graph.affinity
+        instance.__dict__.pop("_graph", None)
         return instance.affinity_

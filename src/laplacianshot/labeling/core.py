@@ -18,15 +18,17 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.choices import Engine
 from laplacianshot.inference.estimator import LaplacianShot
-from laplacianshot.inference.recipes import LARGE_ROWS
+from laplacianshot.inference.recipes import LARGE_ROWS, DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling._class_rows import entries_at
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.memory import memory_for_fit
 from laplacianshot.labeling.rejection import how_strange, rejected
 from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
 from laplacianshot.scale import Rows, fit_large, scaled_affinity
+from laplacianshot.scale.budget import parse_bytes
 from laplacianshot.scale.solve import Watch
 
 
@@ -48,6 +50,8 @@ class LabelOptions:
         Centre of the vectors; found from the vectors themselves if not given.
     graph : str or csr_array of shape (n, n), optional
         How neighbours are sought, or affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them.
+    memory : int, float or str, optional
+        Bytes to keep to, besides the vectors themselves; or text such as ``"8GB"``.
     """
 
     balanced: bool = False
@@ -56,12 +60,18 @@ class LabelOptions:
     relabel: bool = False
     base_mean: ArrayLike | None = None
     graph: Any = None
+    memory: float | str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
             raise LabelingError(f"reject is {self.reject}; give a share of the unlabelled items, from 0 to 1.")
         if self.suggest < 0:
             raise LabelingError(f"suggest is {self.suggest}; give how many items to name, 0 or more.")
+        if self.memory is not None:
+            try:
+                parse_bytes(self.memory)
+            except ValueError as error:
+                raise LabelingError(str(error)) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +130,10 @@ def label_vectors(
     if not given.any():
         return _first_look(X, n_classes, options, watch, checkpoint)
     graph = "auto" if options.graph is None else options.graph
-    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph)
+    n_given = int(given.sum())
+    k = DefaultConstants.for_task(n_given, len(X) - n_given, n_classes, balanced=options.balanced).n_neighbors
+    memory = memory_for_fit(options.memory, len(X), n_classes, k, suggestions=options.suggest > 0)
+    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph, memory=memory)
     fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
     tell = watch if watch is not None and hasattr(model, "graph_report_") else None
     if tell is not None:

@@ -46,6 +46,7 @@ def label_source(
     relabel: bool = False,
     base_mean: ArrayLike | None = None,
     graph: str = "auto",
+    memory: float | str | None = None,
     threads: int | None = None,
     cache: bool | str | PathLike[str] = True,
     engine: str = "local",
@@ -83,6 +84,9 @@ def label_source(
     graph : {"auto", "exact", "cells", "ivf", "hnsw"}
         How neighbours are sought: exactly up to 50,000 items and approximately above, or in this way; see
         :class:`~laplacianshot.LaplacianShot`.
+    memory : int, float or str, optional
+        Bytes to keep to when labelling, besides the vectors, or text such as ``"8GB"``; MemoryError before the work
+        starts where that is not possible.
     threads : int, optional
         All cores if not given.
     cache : bool or path
@@ -119,9 +123,17 @@ def label_source(
     LabelResult(100 items, 2 classes: 2 given, 98 predicted)
     """
     options = LabelOptions(
-        balanced=balanced, suggest=suggest, reject=reject, relabel=relabel, base_mean=base_mean, graph=graph
+        balanced=balanced,
+        suggest=suggest,
+        reject=reject,
+        relabel=relabel,
+        base_mean=base_mean,
+        graph=graph,
+        memory=memory,
     )
     on_ray = OnRay.of(engine, address, run_folder, shards)
+    if on_ray is not None and memory is not None:
+        raise LabelingError("memory (--memory) is of one machine; a cluster is cut into shards (--shards) instead.")
     clock = _Clock(watch)
     with clock.stage("Reading"):
         opened = (

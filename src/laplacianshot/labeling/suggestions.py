@@ -36,7 +36,7 @@ FLOOR_SLOPE = 3.0
 # Neighbours of an item at least and at most, where the caller has no graph.
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 6, 15
 # Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
-_MOST_PAIRS = 40_000_000
+MOST_PAIRS = 40_000_000
 # Rows whose edges are looked at together.
 _BLOCK_ROWS = 16384
 # Covered items keep this share of their need, so that those covered once stand behind those covered twice.
@@ -143,7 +143,7 @@ def cover_kernel(affinity: sp.csr_array) -> sp.csr_array:
 
 def _thinned(W: sp.csr_array) -> sp.csr_array:
     """W with as many of its edges as keep W^2 affordable, always the same ones."""
-    share = (_MOST_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
+    share = (MOST_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
     if share >= 1:
         return W
     rng = np.random.default_rng(0)

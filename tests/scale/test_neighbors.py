@@ -32,6 +32,16 @@ def test_searching_every_cell_is_exact(groups, k):
     np.testing.assert_allclose(found.distances, expected.distances[index.order], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("count", [1, 4, 100])
+def test_the_nearest_of_many_centroids_are_found_a_part_at_a_time(groups, monkeypatch, count):
+    rows, centroids = groups(300), groups(50, seed=1)
+    gaps = np.square(rows[:, None] - centroids).sum(axis=2)
+    whole = nearest_centroids(rows, centroids, count)
+    monkeypatch.setattr("laplacianshot.scale.kmeans._BLOCK_COLUMNS", 7)
+    for found in (whole, nearest_centroids(rows, centroids, count)):
+        np.testing.assert_array_equal(found, gaps.argsort(axis=1)[:, :count])
+
+
 def test_new_rows_find_their_neighbours_too(groups):
     X, new = groups(1500), groups(100, seed=1)
     centroids = train_centroids(Rows.transformed(X), 30)

@@ -18,7 +18,9 @@ from laplacianshot.scale.rows import Rows
 SAMPLE_ROWS = 24
 _GROUP_ROUNDS = 6
 _ROUNDS = 2
+# Rows and centroids of one product: at most 64 MB.
 _BLOCK_ROWS = 1024
+_BLOCK_COLUMNS = 16384
 
 
 def train_centroids(
@@ -60,17 +62,7 @@ def nearest_centroids(
     rows: Rows | Floats, centroids: Floats, n_nearest: int, *, progress: Callable[[int, int], object] | None = None
 ) -> Ints:
     """The nearest centroids of each row, (n, min(n_nearest, n_cells)), nearest first."""
-    n, nearest_of = len(rows), CentroidSearch.of(centroids, n_nearest)
-    nearest = np.empty((n, nearest_of.count), dtype=np.int32)
-    tell = RowCounter(n, progress)
-
-    def find(_: int, start: int, stop: int) -> None:
-        nearest[start:stop] = nearest_of(rows[start:stop])
-        tell.add(stop - start)
-
-    with Workers(n * centroids.size) as workers:
-        workers.run(find, row_blocks(n, _BLOCK_ROWS))
-    return nearest
+    return CentroidSearch.of(centroids, n_nearest).of_rows(rows, progress=progress)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,16 +81,33 @@ class CentroidSearch:
 
     def __call__(self, rows: Floats) -> Ints:
         """Of each row (m, D): (m, count), nearest first."""
-        products = rows @ self.columns
-        if self.count == 1:
+        n_cells = len(self.halves)
+        if self.count == 1 and n_cells <= _BLOCK_COLUMNS:
+            products = rows @ self.columns
             products -= self.halves
             nearest: Ints = products.argmax(axis=1)[:, None]
             return nearest
         keys = np.full((len(rows), self.count), np.inf, dtype=np.float32)
         ids = np.full((len(rows), self.count), -1, dtype=np.int32)
-        offer_cell(products, self.halves, np.arange(len(rows)), 0, ELSEWHERE, keys, ids)
+        for left, right in row_blocks(n_cells, _BLOCK_COLUMNS):
+            products = rows @ self.columns[:, left:right]
+            offer_cell(products, self.halves[left:right], np.arange(len(rows)), left, ELSEWHERE, keys, ids)
         sort_heaps(keys, ids)
         return ids
+
+    def of_rows(self, rows: Rows | Floats, *, progress: Callable[[int, int], object] | None = None) -> Ints:
+        """Of any number of rows (n, D): (n, count), nearest first."""
+        n = len(rows)
+        nearest = np.empty((n, self.count), dtype=np.int32)
+        tell = RowCounter(n, progress)
+
+        def find(_: int, start: int, stop: int) -> None:
+            nearest[start:stop] = self(rows[start:stop])
+            tell.add(stop - start)
+
+        with Workers(n * self.columns.size) as workers:
+            workers.run(find, row_blocks(n, _BLOCK_ROWS))
+        return nearest
 
 
 def _first_points(X: Floats, count: int, rng: np.random.Generator) -> Floats:

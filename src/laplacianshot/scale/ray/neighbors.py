@@ -15,7 +15,7 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, PointIndex
 from laplacianshot.scale._cell_kernels import sort_heaps
 from laplacianshot.scale.cells import QUERY_ROWS, CellIndex
-from laplacianshot.scale.kmeans import nearest_centroids, train_centroids
+from laplacianshot.scale.kmeans import CentroidSearch, train_centroids
 from laplacianshot.scale.neighbors import _n_cells
 from laplacianshot.scale.ray.job import Job
 
@@ -157,13 +157,16 @@ def _exact(job: Job, number: int, k: int) -> Neighbors:
 def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
     """Neighbours of the rows of a shard among those of the cells nearest to each."""
     centroids, firsts = _all_centroids(job)
+    nearest_of = CentroidSearch.of(centroids, n_probes)
+    # It has a copy, in another order: there may be a gigabyte of them.
+    del centroids
     mine, shard = _index(job, number), job.shards[number]
     keys = np.full((len(shard), k), np.inf, dtype=np.float32)
     # Points are counted shard after shard, cell after cell.
     ids = np.full((len(shard), k), -1, dtype=np.int64)
     orders: dict[int, Ints] = {}
     for top, bottom in row_blocks(len(shard), max(QUERY_ROWS, _HELD_PROBES // n_probes)):
-        probes = nearest_centroids(mine.rows.ordered(np.arange(top, bottom)), centroids, n_probes)
+        probes = nearest_of.of_rows(mine.rows.ordered(np.arange(top, bottom)))
         shard_of = np.searchsorted(firsts, probes, side="right").astype(np.int32) - 1
         held = np.bincount(shard_of.ravel(), minlength=len(job.shards)) > 0
         for other in filter(held.__getitem__, _from(number, len(job.shards))):

@@ -44,6 +44,17 @@ def test_nobody_at_the_address(rows, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "address", ["none", "", "10.0.0.1", ":6379", "10.0.0.1:head", "host:70000", "ray://host:10001"]
+)
+def test_an_address_is_host_and_port_or_auto(address):
+    with (
+        pytest.raises(ClusterError, match=rf"^address is '{address}'; give HOST:PORT of the head node, .* or auto\.$"),
+        connected(address),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
     ("model", "match"),
     [
         (LaplacianShot.paper(), "recipe='paper' is not there on Ray"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -176,8 +177,10 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     Raises
     ------
     ClusterError
-        There is no cluster at the address.
+        There is no cluster at the address, or it is no address.
     """
+    if address is not None:
+        _check_form(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None or address.partition(":")[0] in ("127.0.0.1", "localhost"):
         # Read when ray is imported: without it, Ray takes 127.0.0.1 for this machine's address in its network.
@@ -204,6 +207,13 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
         yield Cluster(ray)
     finally:
         ray.shutdown()
+
+
+def _check_form(address: str) -> None:
+    """ClusterError for what is neither ``host:port`` nor ``auto``."""
+    port = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
+    if address != "auto" and (port is None or not 0 < int(port[1]) < 2**16):
+        raise ClusterError(f"address is {address!r}; give HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
 
 
 def _check_reachable(address: str) -> None:

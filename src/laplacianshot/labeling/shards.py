@@ -16,14 +16,12 @@ from laplacianshot.labeling.on_ray import one_line
 from laplacianshot.labeling.sources.columns import given_labels
 from laplacianshot.labeling.sources.tables import read_table
 from laplacianshot.labeling.sources.values import id_of
-from laplacianshot.labeling.sources.vectors import is_store
+from laplacianshot.labeling.sources.vectors import is_store, vector_files
 
 if TYPE_CHECKING:
     from laplacianshot.scale.ray.result import RayFit
 
 Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
-
-_ENDINGS = (".npy", ".parquet")
 
 
 def label_shards(
@@ -94,7 +92,7 @@ def is_sharded(source: str) -> bool:
     folder = Path(source)
     if not folder.is_dir() or is_store(folder):
         return False
-    return any(file.suffix.lower() in _ENDINGS for file in folder.iterdir())
+    return bool(vector_files(folder))
 
 
 def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[str]]:

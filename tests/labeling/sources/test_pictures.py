@@ -87,6 +87,16 @@ def test_an_empty_folder_is_an_error_that_says_what_pictures_are(tmp_path):
         open_source(tmp_path)
 
 
+def test_a_folder_of_vectors_is_an_error_that_says_how_they_are_labelled(tmp_path):
+    for name in ("part-0.npy", "part-1.npy", "part-2.parquet", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "deeper.npy").mkdir()
+    with pytest.raises(LabelingError, match=r"no pictures and 3 files of vectors; name one .* --engine ray"):
+        open_source(tmp_path)
+    pictures(tmp_path, "0.png")
+    assert open_source(tmp_path).ids == ("0.png",)
+
+
 def test_a_missing_folder_is_an_error_that_says_what_to_give(tmp_path):
     with pytest.raises(LabelingError, match=r"gone: there is no such file or folder; give a folder of pictures"):
         open_source(tmp_path / "gone")

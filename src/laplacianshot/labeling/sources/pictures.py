@@ -14,6 +14,7 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.sources.source import Kind, Source, encodable, hash_of
 from laplacianshot.labeling.sources.values import label_of
+from laplacianshot.labeling.sources.vectors import vector_files
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -83,6 +84,12 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
             shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
             skipped.append(Skipped(shown, "its name is not UTF-8; rename it"))
     if not names and not skipped:
+        if vectors := len(vector_files(path)):
+            files, one = ("file", "it") if vectors == 1 else ("files", "one of them")
+            raise LabelingError(
+                f"{path}: there are no pictures and {vectors:,} {files} of vectors; name {one}, or label all with "
+                "laplacianshot label --engine ray."
+            )
         endings = ", ".join(sorted(ending[1:] for ending in ENDINGS))
         raise LabelingError(f"{path}: there are no pictures in this folder; pictures end in {endings}.")
     tops = [name.partition("/")[0] if "/" in name else None for name in names]

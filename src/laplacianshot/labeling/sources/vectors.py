@@ -73,6 +73,11 @@ def open_npz(path: Path) -> VectorSource:
     return _vectors(path, features, given, ids)
 
 
+def vector_files(folder: Path) -> list[Path]:
+    """The ``.npy`` and ``.parquet`` files directly in a folder: shards, if they are labelled together."""
+    return [file for file in folder.iterdir() if file.suffix.lower() in (".npy", ".parquet") and file.is_file()]
+
+
 def is_store(folder: Path) -> bool:
     """Whether a folder is a feature store."""
     return (folder / "manifest.json").is_file() and (folder / "vectors.bin").is_file()

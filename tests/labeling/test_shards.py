@@ -23,6 +23,12 @@ def test_a_folder_of_arrays_holds_shards_and_no_other_does(tmp_path):
     assert not is_sharded(str(tmp_path / "part.npy"))
 
 
+@pytest.mark.parametrize("name", ["all.csv", "all.JSONL", "all.parquet", "all.parquet/", "s3://bucket/all.parquet"])
+def test_an_output_that_is_named_as_a_file_is_refused(tmp_path, name):
+    with pytest.raises(LabelingError, match=rf"^{name}: the output of shards is a folder of Parquet files; .*\.$"):
+        label_shards(tmp_path, {0: "a", 1: "b"}, name)
+
+
 def test_ids_must_be_row_numbers(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\n0,a\nphoto.png,b\n")
     with pytest.raises(LabelingError, match=r"ids of shards are row numbers from 0, and 'photo.png' are not"):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
+# What one file of labels is called.
+_FILES = (".csv", ".jsonl", ".parquet")
+
 
 def label_shards(
     source: str | PathLike[str],
@@ -67,10 +70,14 @@ def label_shards(
     from laplacianshot.scale.ray.fit import ray_fit
     from laplacianshot.scale.ray.options import RayOptions
 
+    out = fspath(output)
+    if out.rstrip("/").lower().endswith(_FILES):
+        raise LabelingError(
+            f"{out}: the output of shards is a folder of Parquet files; give a name without this ending."
+        )
     rows, names = _given(labels)
     classes, codes = np.unique(names, return_inverse=True)
     method: Any = graph
-    out = fspath(output)
     with one_line():
         return ray_fit(
             fspath(source),

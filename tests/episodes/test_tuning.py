@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -145,8 +147,8 @@ def test_progress_counts_the_tasks_of_every_k(hard):
         ({"lams": (np.nan,)}, "lam must be a number from 0 to 1e.06, got nan"),
         ({"neighbors": (3, 0)}, r"neighbors must be integers of at least 1, got \[3, 0\]"),
         ({"neighbors": (2.5,)}, r"neighbors must be integers of at least 1, got \[2.5\]"),
-        ({"split": "test"}, "split='test' is not in the set; its splits are"),
-        ({"neighbor_split": "test"}, "split='test' is not in the set; its splits are"),
+        ({"split": "test"}, "^split='test' is not in the set; its splits are"),
+        ({"neighbor_split": "test"}, "^neighbor_split='test' is not in the set; its splits are"),
         ({"way": 20}, "way=20 needs as many classes"),
         ({"threads": 0}, "threads must be at least 1, got 0"),
         ({"protocol": "inat-leaking-labels"}, "'inat-leaking-labels' is for evaluate alone"),
@@ -158,6 +160,44 @@ def test_progress_counts_the_tasks_of_every_k(hard):
 def test_bad_input_is_refused(options, message, hard):
     with pytest.raises(ValueError, match=message):
         tune(hard, **options)
+
+
+def test_without_splits_all_rows_choose_and_a_warning_says_so():
+    bare = clustered_set(15, spread=1.6)
+    grid = {"lams": (0.2, 1.0), "neighbors": (2, 5)}
+    with pytest.warns(UserWarning, match="the set has no splits: all rows choose"):
+        found = tune(bare, **grid, **TASK)
+    told = tune(bare, **grid, **WHOLE, **TASK)
+    assert (found.lam_split, found.neighbor_split, found.setting.split) == (None, None, None)
+    np.testing.assert_array_equal(found.neighbor_accuracies, told.neighbor_accuracies)
+    np.testing.assert_array_equal(found.lam_accuracies, told.lam_accuracies)
+
+
+def test_all_rows_that_were_asked_for_need_no_warning():
+    bare = clustered_set(15, spread=1.6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = tune(bare, split=None, lams=(0.2, 1.0), neighbors=(2, 5), **TASK)
+    assert (found.lam_split, found.neighbor_split) == (None, None)
+
+
+def test_without_base_classes_the_neighbours_are_chosen_where_lambda_is(hard):
+    renamed = hard.with_split(np.where(hard.split == "base", "train", hard.split))
+    found = tune(renamed, lams=(0.2, 1.0), neighbors=(2, 5), **TASK)
+    assert (found.lam_split, found.neighbor_split) == ("val", "val")
+
+
+def test_a_set_with_splits_but_no_val_must_be_told_which_one_chooses(hard):
+    renamed = hard.with_split(np.where(hard.split == "val", "valid", hard.split))
+    with pytest.raises(ValueError, match=r"split was not given and the set has no split 'val'; name one of .*valid"):
+        tune(renamed, **TASK)
+
+
+@pytest.mark.parametrize("argument", ["split", "neighbor_split"])
+def test_a_split_given_for_a_set_without_splits_is_named_by_its_argument(argument):
+    bare = clustered_set(15, spread=1.6)
+    with pytest.raises(ValueError, match=f"^{argument}='val': the set has no splits; leave {argument} out"):
+        tune(bare, **({"split": None} | {argument: "val"}), **TASK)
 
 
 def test_a_split_that_cannot_be_drawn_from_is_refused_before_anything_is_run(hard):

@@ -71,6 +71,7 @@ def tune(
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes import LAMS, NEIGHBORS
     from laplacianshot.episodes.results import Setting
+    from laplacianshot.episodes.tuning import NO_SPLITS
     from laplacianshot.reports.evaluation_tables import is_inat
     from laplacianshot.reports.tuning_plan import TuningPlan
 
@@ -98,7 +99,7 @@ def tune(
     except ValueError as error:
         raise CommandError(str(error)) from error
     if lam_split is None:
-        note("the file has no splits: all rows choose, so do not report accuracies on them as test accuracies.")
+        note(NO_SPLITS.format("file"))
     with progress_bar() as bar:
         result = plan.run(str(features), command=options.command_line(context), watch=watcher(bar))
     return deliver(result, _outputs(result, folder), as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,16 @@ def checked_split(split: Any, n_rows: int) -> Labels | None:
             f"split has dtype {values.dtype}; use a string for each row, such as 'base', 'val' or 'novel'."
         )
     return values
+
+
+def check_split_name(split: str, splits: Collection[str], argument: str = "split") -> None:
+    """Raise ValueError, in the name of the argument, for a split that is not among those of a set."""
+    if not splits:
+        raise ValueError(
+            f"{argument}={split!r}: the set has no splits; leave {argument} out, or call with_split first."
+        )
+    if split not in splits:
+        raise ValueError(f"{argument}={split!r} is not in the set; its splits are {', '.join(splits)}.")
 
 
 def names_of(classes: Labels, class_names: Any) -> tuple[str, ...]:

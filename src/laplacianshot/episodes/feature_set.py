@@ -13,7 +13,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.episodes._feature_input import checked_features, checked_labels, checked_split, names_of, read_arrays
+from laplacianshot.episodes._feature_input import (
+    check_split_name,
+    checked_features,
+    checked_labels,
+    checked_split,
+    names_of,
+    read_arrays,
+)
 from laplacianshot.inference._threads import row_blocks
 from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
@@ -166,10 +173,7 @@ class FeatureSet:
         """Row numbers of a split, ascending; all of them for None."""
         if split is None:
             return np.arange(self.n_rows)
-        if self.split is None:
-            raise ValueError(f"split={split!r}: the set has no splits; leave split out, or call with_split first.")
-        if split not in self.splits:
-            raise ValueError(f"split={split!r} is not in the set; its splits are {', '.join(self.splits)}.")
+        check_split_name(split, self.splits)
         return np.flatnonzero(self.split == split)
 
     def select(self, split: str) -> Self:

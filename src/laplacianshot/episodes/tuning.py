@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from enum import Enum
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from laplacianshot.episodes._feature_input import check_split_name
 from laplacianshot.episodes.batch import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.feature_set import FeatureSet
@@ -23,6 +26,17 @@ from laplacianshot.inference.bound import check_lam
 LAMS = (0.1, 0.3, 0.5, 0.7, 0.8, 1.0, 1.2, 1.5)
 NEIGHBORS = (3, 5, 10)
 
+NO_SPLITS = "the {} has no splits: all rows choose, so do not report accuracies on them as test accuracies."
+
+
+class _Usual(Enum):
+    """In place of an argument that was not given, where None has a meaning of its own."""
+
+    SPLIT = "usual"
+
+    def __repr__(self) -> str:
+        return "<usual>"
+
 
 def tune(
     feature_set: FeatureSet,
@@ -36,8 +50,8 @@ def tune(
     protocol: str = "balanced",
     lams: Sequence[float] = LAMS,
     neighbors: Sequence[int] = NEIGHBORS,
-    split: str | None = "val",
-    neighbor_split: str | None = "base",
+    split: str | _Usual | None = _Usual.SPLIT,
+    neighbor_split: str | _Usual | None = _Usual.SPLIT,
     alpha: float = 2.0,
     base_mean: BaseMean = None,
     progress: Progress | None = None,
@@ -47,7 +61,7 @@ def tune(
 
     k is chosen on ``neighbor_split``, each k at its own best lambda; then lambda on ``split`` at that k. All values see
     the same tasks. The graph and the unary terms of a task are computed once for the whole grid of lambda, and eight
-    lambdas are updated together. Where a split has no such name or too few classes, pass another; both may be the same.
+    lambdas are updated together. Where a split has too few classes, pass another; both may be the same.
 
     Parameters
     ----------
@@ -59,8 +73,11 @@ def tune(
     lams : sequence of float
     neighbors : sequence of int
         As the recipe counts them: with the row itself for ``reference``. One value: nothing to choose.
-    split, neighbor_split : str or None
-        Where lambda and k are chosen; None: all rows.
+    split : str or None, default "val"
+        Where lambda is chosen; None: all rows. Not given for a set without splits: all rows, with a warning, as
+        accuracies on them are then no test accuracies.
+    neighbor_split : str or None, default "base"
+        Where k is chosen; None: all rows. Not given and no such split: where lambda is.
     base_mean
         See :func:`~laplacianshot.evaluate`.
     progress : callable, optional
@@ -81,6 +98,7 @@ def tune(
     start = perf_counter()
     task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
     several = len(counts) > 1
+    split, neighbor_split = _splits(feature_set, split, neighbor_split if several else None)
     center = center_for(feature_set, base_mean)
     drawn = draw_tasks(feature_set, protocol, split=split, **task)
     meter = _Meter(progress, len(drawn) * (len(counts) * several + 1))
@@ -110,6 +128,26 @@ def tune(
         neighbor_split=neighbor_split if several else split,
         seconds=perf_counter() - start,
     )
+
+
+def _splits(
+    feature_set: FeatureSet, split: str | _Usual | None, neighbor_split: str | _Usual | None
+) -> tuple[str | None, str | None]:
+    """Where lambda and where k are chosen."""
+    there = feature_set.splits
+    if isinstance(split, _Usual):
+        if there and "val" not in there:
+            raise ValueError(f"split was not given and the set has no split 'val'; name one of {', '.join(there)}.")
+        split = "val" if there else None
+        if split is None:
+            warnings.warn(NO_SPLITS.format("set"), stacklevel=3)
+    elif split is not None:
+        check_split_name(split, there)
+    if isinstance(neighbor_split, _Usual):
+        neighbor_split = "base" if "base" in there else split
+    elif neighbor_split is not None:
+        check_split_name(neighbor_split, there, "neighbor_split")
+    return split, neighbor_split
 
 
 class _Meter:

@@ -24,7 +24,7 @@ from laplacianshot.labeling._class_rows import entries_at
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.memory import memory_for_fit
+from laplacianshot.labeling.memory import within_memory
 from laplacianshot.labeling.rejection import how_strange, rejected
 from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
 from laplacianshot.scale import Rows, fit_large, scaled_affinity
@@ -132,9 +132,9 @@ def label_vectors(
     graph = "auto" if options.graph is None else options.graph
     n_given = int(given.sum())
     k = DefaultConstants.for_task(n_given, len(X) - n_given, n_classes, balanced=options.balanced).n_neighbors
-    memory = memory_for_fit(options.memory, len(X), n_classes, k, suggestions=options.suggest > 0)
-    model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph, memory=memory)
-    fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
+    with within_memory(options.memory, len(X), n_classes, k, suggestions=options.suggest > 0) as memory:
+        model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph, memory=memory)
+        fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
     tell = watch if watch is not None and hasattr(model, "graph_report_") else None
     if tell is not None:
         tell("Confidence")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -312,10 +313,18 @@ class _Task:
                 "Folders were taken for classes; if they are only paths, say --folders-are-paths "
                 "(folders_are_labels=False in Python)."
             )
+        if alike := _alike(classes):
+            notes.append(f"Classes that differ in case only: {listed(alike)}; one class would have one spelling.")
         if lost:
             notes.append(f"No item of {listed(lost)} can be read: nothing is labelled so.")
         faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
         return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), tuple(notes), found.cached)
+
+
+def _alike(classes: tuple[str, ...]) -> list[str]:
+    """Names of which another is the same but for upper and lower case."""
+    count = Counter(name.casefold() for name in classes)
+    return [name for name in classes if count[name.casefold()] > 1]
 
 
 def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], settings: Mapping[str, Any]) -> LabelResult:

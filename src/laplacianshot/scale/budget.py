@@ -42,6 +42,20 @@ def written_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+class BudgetError(MemoryError):
+    """A budget that cannot be kept: what there is, what is needed, and its largest parts."""
+
+    def __init__(self, budget: int, parts: Mapping[str, float], advice: str = "") -> None:
+        self.budget, self.parts, self.advice = budget, dict(parts), advice
+        needed = int(sum(parts.values()))
+        largest = sorted(parts.items(), key=lambda part: -part[1])[:3]
+        held = ", ".join(f"{name} {written_bytes(size)}" for name, size in largest)
+        super().__init__(
+            f"memory={written_bytes(budget)} cannot be kept: this needs {written_bytes(needed)} ({held})"
+            f"{'; ' + advice if advice else ''}."
+        )
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """What a piece of work will hold at the same time, in bytes by name; the largest of several moments."""
@@ -54,15 +68,9 @@ class MemoryPlan:
         return int(sum(self.parts.values()))
 
     def check(self, budget: int | None, *, advice: str = "") -> None:
-        """MemoryError where the plan does not fit, naming its largest parts."""
-        if budget is None or self.total <= budget:
-            return
-        largest = sorted(self.parts.items(), key=lambda part: -part[1])[:3]
-        held = ", ".join(f"{name} {written_bytes(size)}" for name, size in largest)
-        raise MemoryError(
-            f"memory={written_bytes(budget)} cannot be kept: this needs {written_bytes(self.total)} ({held})"
-            f"{'; ' + advice if advice else ''}."
-        )
+        """BudgetError where the plan does not fit, naming its largest parts."""
+        if budget is not None and self.total > budget:
+            raise BudgetError(budget, self.parts, advice)
 
 
 def larger(*plans: MemoryPlan) -> MemoryPlan:

@@ -234,6 +234,12 @@ def test_of_labels_that_we_predicted_before_none_counts_and_their_number_is_told
     assert rows(source) == [("a", "one", "x"), ("b", "two", None), ("c", "three", None), ("d", "four", "y")]
 
 
+def test_a_label_that_was_written_into_a_rejected_row_counts(tmp_path):
+    path = written(tmp_path / "t.csv", OUTPUT.replace("c,three,,0.3", "c,three,y,0.3"))
+    with pytest.warns(UserWarning, match=r"1 of its 4 labels are predictions of ours"):
+        assert open_source(path).given == ("x", None, "y", "y")
+
+
 def test_labels_in_a_column_of_the_users_own_count_whatever_we_predicted(tmp_path):
     path = written(tmp_path / "t.csv", "text,label,origin,truth\na,x,predicted,z\nb,y,given,\n")
     assert open_source(path, label_column="truth").given == ("z", None)

@@ -67,7 +67,8 @@ def given_labels(table: Table, column: str) -> list[str | None]:
     origin = table.find("origin") if column == table.find("label") else None
     if origin is None:
         return labels
-    made = [value in (PREDICTED, REJECTED) for value in table.values(origin)]
+    # Rejected rows have no label of ours: who finds one there has written it.
+    made = [value == PREDICTED for value in table.values(origin)]
     n_ours = sum(ours and label is not None for ours, label in zip(made, labels, strict=True))
     if n_ours:
         n_labels = sum(label is not None for label in labels)

@@ -52,6 +52,8 @@ class LabelSummary:
         notes = []
         if len(order) > _NAMED_CLASSES:
             notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
+        if (recall := found.settings.get("graph_recall", 1.0)) < 1:
+            notes.append(f"Neighbours were sought approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
         seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
@@ -65,11 +67,17 @@ class LabelSummary:
         found = self.result
         rows = []
         for place, item in enumerate(found.suggested[:_NAMED], 1):
-            label = found.classes[found.codes[item]] if found.codes[item] >= 0 else ""
-            sure = percentage(found.confidence[item]) if found.classes else ""
-            rows.append(row(f"{place}. {self._shown(item)}", _line(label), sure))
+            name = f"{place}. {self._shown(item)}"
+            if not found.classes:
+                rows.append(row(name))
+                continue
+            code = found.codes[item]
+            label = _line(found.classes[code]) if code >= 0 else found.origins[item]
+            rows.append(row(name, label, percentage(found.confidence[item]) if code >= 0 else ""))
         more = len(found.suggested) - _NAMED
         notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()
+        if not found.classes:
+            return Table("What to label first", ("Item",), tuple(rows), notes)
         return Table("What to label next", ("Item", "Now", "How sure"), tuple(rows), notes, words=(1,))
 
     def _shown(self, item: int) -> str:

@@ -82,7 +82,7 @@ def test_every_number_on_top_is_that_of_the_result(page, pictures):
         "classes": "3",
         "labels given": "12",
         "labels predicted": "45",
-        "of them right, we expect": f"{100 * sure:.1f}%",
+        "of them right, we expect, about": f"{100 * sure:.0f}%",
         "fit no class": "3",
         "given labels disputed": "2",
         "to label next": "5",

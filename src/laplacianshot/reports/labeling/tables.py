@@ -26,7 +26,8 @@ def tiles(result: LabelResult) -> str:
     numbers = [("items", f"{len(result):,}"), ("classes", f"{len(result.classes):,}")]
     numbers += [(f"labels {GIVEN}", f"{counts[GIVEN]:,}"), (f"labels {PREDICTED}", f"{counts[PREDICTED]:,}")]
     if len(sure):
-        numbers.append(("of them right, we expect", percentage(sure.mean(), 1)))
+        # With a handful of labels no more can be said than this: see docs/results/confidence.md.
+        numbers.append(("of them right, we expect, about", percentage(sure.mean())))
     rest = [
         ("fit no class", counts[REJECTED]),
         ("given labels disputed", int(np.sum(result.disputes >= 0))),

@@ -5,7 +5,14 @@ import pytest
 from sklearn.base import clone
 
 from laplacianshot import LaplacianShot
-from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
+from laplacianshot.baselines import (
+    BASELINES,
+    Baseline,
+    BatchedBaseline,
+    NearestPrototype,
+    TransductiveClassifier,
+    baseline,
+)
 
 NAMES = tuple(BASELINES)
 OURS = tuple(name for name in NAMES if isinstance(baseline(name), LaplacianShot))
@@ -112,3 +119,16 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
 
 def test_every_call_gives_a_new_object():
     assert baseline("nearest-prototype") is not baseline("nearest-prototype")
+
+
+class Undecided(NearestPrototype):
+    def scores(self, batch):
+        return np.full((len(batch), batch.n_query, batch.n_classes), np.nan)
+
+    _assign = BatchedBaseline._assign
+
+
+def test_a_method_that_scores_nothing_is_refused_when_it_is_fitted_too(clusters):
+    X, _, y = clusters(3, 20, 2)
+    with pytest.raises(ValueError, match=r"^Undecided: scores gave NaN for 54 of 54 queries; .* \(1, 54, 3\)"):
+        Undecided().fit(X, y)

@@ -257,6 +257,92 @@ def test_anything_with_fit_and_transduction_can_be_evaluated(hard):
     assert (found.iterations > 0).all()
 
 
+class Wrong(NearestPrototype):
+    """Nearest prototype, spoilt."""
+
+    def __init__(self, spoil=None, *, space="cl2", center="pooled"):
+        super().__init__(space, center=center)
+        self.spoil = spoil
+
+    def scores(self, batch):
+        return self.spoil(super().scores(batch))
+
+
+def some_nan(scores):
+    scores[:, 3, 1] = np.nan
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda scores: np.full_like(scores, np.nan), r"NaN for 960 of 960 queries; numbers of shape \(40, 24, 4\)"),
+        (some_nan, r"NaN for 40 of 960 queries; numbers of shape \(40, 24, 4\)"),
+        (
+            lambda scores: scores[:, 1:],
+            r"an array of shape \(40, 23, 4\) and dtype float32; numbers of shape \(40, 24, 4\)",
+        ),
+        (lambda scores: scores.argmax(axis=2), r"an array of shape \(40, 24\) and dtype int64; numbers of shape"),
+        (lambda scores: scores[..., :1], r"an array of shape \(40, 24, 1\) and dtype float32; numbers of shape"),
+        (lambda scores: scores.astype(str), r"an array of shape \(40, 24, 4\) and dtype <U\d+; numbers of shape"),
+        (lambda scores: None, r"an array of shape \(\) and dtype object; numbers of shape"),
+    ],
+)
+def test_scores_that_are_none_are_refused_in_the_name_of_the_method(spoil, message, hard):
+    wanted = r".*\(B, N, C\): tasks, queries and classes"
+    with pytest.raises(ValueError, match=f"^Wrong: scores gave {message}{wanted}"):
+        evaluate(hard, ["ridge", Wrong(spoil)], **TASK)
+    with pytest.raises(ValueError, match=r"^mine: scores gave"):
+        evaluate(hard, {"mine": Wrong(spoil)}, **TASK)
+
+
+def test_scores_of_whole_numbers_and_infinite_ones_decide_as_well(hard):
+    plain = evaluate(hard, NearestPrototype(), **TASK).accuracies
+
+    def ranks(scores):
+        return scores.argsort(axis=2).argsort(axis=2)
+
+    def certain(scores):
+        return np.where(scores == scores.max(axis=2, keepdims=True), np.inf, -np.inf)
+
+    for spoil in (ranks, certain):
+        np.testing.assert_array_equal(evaluate(hard, Wrong(spoil), **TASK).accuracies, plain)
+
+
+class WrongLabels(NearestLabel):
+    """A method fitted on features, spoilt."""
+
+    def __init__(self, spoil):
+        super().__init__()
+        self.spoil = spoil
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.transduction_ = self.spoil(self.transduction_)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda found: found[:-1], r"shape \(31,\) and dtype int64"),
+        (lambda found: found[:9], r"shape \(9,\) and dtype int64"),
+        (lambda found: np.eye(4)[found], r"shape \(32, 4\) and dtype float64"),
+        (lambda found: np.full(len(found), np.nan), r"shape \(32,\) and dtype float64, such as \[nan nan nan\]"),
+        (lambda found: found.astype(str), r"shape \(32,\) and dtype <U\d+"),
+    ],
+)
+def test_labels_that_are_none_are_refused_in_the_name_of_the_method(spoil, message, hard):
+    wanted = r".*; a label of y for each row, shape \(32,\), is wanted"
+    with pytest.raises(ValueError, match=f"^WrongLabels: transduction_ has {message}{wanted}"):
+        evaluate(hard, WrongLabels(spoil), **TASK)
+
+
+def test_labels_that_are_whole_but_of_a_float_type_count(hard):
+    plain = evaluate(hard, NearestLabel(), **TASK).accuracies
+    found = evaluate(hard, WrongLabels(lambda labels: labels.astype(np.float64)), **TASK)
+    np.testing.assert_array_equal(found.accuracies, plain)
+
+
 def test_updates_are_counted_where_they_are_a_number(hard):
     np.testing.assert_array_equal(evaluate(hard, SlowPrototype(), **TASK).iterations, 7)
     assert evaluate(hard, SlowPrototype(np.array([1, 2])), **TASK).iterations is None

@@ -109,7 +109,7 @@ class BatchedBaseline(Baseline):
             return assigned
         rows = self._place(X, labelled)[order]
         batch = TaskBatch(gram_of(rows[None]), codes[labelled][None], n_classes)
-        assigned[~labelled] = self.scores(batch)[0].argmax(axis=1)
+        assigned[~labelled] = best_classes(self.scores(batch), batch, type(self).__name__)[0]
         return assigned
 
     def _place(self, X: Floats, labelled: NDArray[np.bool_]) -> Floats:
@@ -119,6 +119,24 @@ class BatchedBaseline(Baseline):
         else:
             center = np.asarray(self.center)
         return place_rows(X, self.space, center)
+
+
+def best_classes(scores: Any, batch: TaskBatch, method: str) -> Ints:
+    """Classes (B, N) with the largest of a method's scores (B, N, C); ValueError for what are no scores.
+
+    Infinity decides like any number; NaN would win silently.
+    """
+    given, wanted = np.asarray(scores), (len(batch), batch.n_query, batch.n_classes)
+    if given.shape != wanted or given.dtype.kind not in "biuf":
+        fault = f"an array of shape {given.shape} and dtype {given.dtype}"
+    elif (unknown := np.isnan(given)).any():
+        fault = f"NaN for {np.count_nonzero(unknown.any(axis=2))} of {wanted[0] * wanted[1]} queries"
+    else:
+        best: Ints = given.argmax(axis=2)
+        return best
+    raise ValueError(
+        f"{method}: scores gave {fault}; numbers of shape {wanted} are wanted, (B, N, C): tasks, queries and classes."
+    )
 
 
 def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:

@@ -13,12 +13,12 @@ from sklearn.base import clone
 
 from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
 from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.baselines.contract import BatchedBaseline
+from laplacianshot.baselines.contract import BatchedBaseline, best_classes
 from laplacianshot.episodes.batch import BatchedRecipe, Placement
 from laplacianshot.episodes.batch.grams import Buffers
 from laplacianshot.episodes.tasks import INAT_LEAKING
 from laplacianshot.inference import LaplacianShot
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELLED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
@@ -139,8 +139,8 @@ class RunnableBaseline(Runnable):
         """Label the queries of B tasks."""
         if batch.grams is None:
             return self._fitted.answer(batch)
-        scores = self._estimator.scores(TaskBatch(batch.grams, batch.support_labels, batch.n_classes))
-        return BatchAnswer(scores.argmax(axis=2))
+        tasks = TaskBatch(batch.grams, batch.support_labels, batch.n_classes)
+        return BatchAnswer(best_classes(self._estimator.scores(tasks), tasks, self.name))
 
 
 class RunnableEstimator(Runnable):
@@ -163,10 +163,19 @@ class RunnableEstimator(Runnable):
             # What is no scikit-learn estimator is copied deeply.
             fitted: Any = clone(self._estimator, safe=False)
             self._fit(fitted, batch.features[rows], labels, batch.n_support)
-            found[b] = fitted.transduction_[batch.n_support :]
+            found[b] = self._labels(fitted.transduction_, len(rows))[batch.n_support :]
             count = getattr(fitted, "n_iter_", None)
             iterations[b] = count if isinstance(count, Integral) else -1
         return BatchAnswer(found, iterations if iterations.min() >= 0 else None)
+
+    def _labels(self, found: Any, n_rows: int) -> Labels:
+        labels: Labels = np.asarray(found)
+        if labels.shape == (n_rows,) and labels.dtype.kind in "biuf" and np.isfinite(labels).all():
+            return labels
+        raise ValueError(
+            f"{self.name}: transduction_ has shape {labels.shape} and dtype {labels.dtype}, such as "
+            f"{labels.ravel()[:3]}; a label of y for each row, shape ({n_rows},), is wanted."
+        )
 
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
         given = labels.astype(np.int64)

@@ -43,3 +43,10 @@ def test_the_page_lists_every_method_and_says_which_are_slow():
     assert {name for name, row in listed.items() if "; slow |" in row} == {
         name for name, entry in BASELINES.items() if entry.slow
     }
+
+
+def test_the_page_shows_what_its_code_prints(names):
+    # Times differ from machine to machine.
+    printed = [line.rsplit("  ", 1)[0] for line in str(names["both"]).splitlines()]
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    assert [line.rsplit("  ", 1)[0] for line in shown.splitlines()] == printed

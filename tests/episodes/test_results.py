@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_the_best_method_has_the_highest_mean(three):
     assert repr(three).startswith("Evaluations(3 methods, best two at ")
     assert three.difference("one", "two").mean == pytest.approx(np.mean(ONE - TWO))
     assert three.difference("three", "one").n == 50
+
+
+def test_several_methods_are_shown_in_one_line_and_printed_as_a_table(three):
+    assert repr(three) == f"Evaluations(3 methods, best two at {100 * np.mean(TWO):.2f} ± {196 * stats.sem(TWO):.2f})"
+    title, head, *rows = str(three).splitlines()
+    assert title == "5-way 1-shot, balanced"
+    assert re.split(r"  +", head) == ["Method", "Accuracy, %", "To the best"]
+    assert [row.split()[0] for row in rows[:3]] == ["two", "one", "three"]
+    assert re.split(r"  +", rows[0]) == ["two", f"{100 * np.mean(TWO):.2f} ± {196 * stats.sem(TWO):.2f}", "best"]
+    gap = ONE - TWO
+    assert rows[1].endswith(f"  {100 * np.mean(gap):+.2f} ± {196 * stats.sem(gap):.2f}")
+    assert "three 50" in rows[-1]  # of fewer tasks
+    assert rows[-2].startswith("200 tasks, 15 queries a class, seed 0")
 
 
 def test_several_methods_as_json_hold_each_ones_difference_to_the_best(three):

@@ -155,7 +155,7 @@ class Evaluation:
 
 @dataclass(frozen=True, repr=False)
 class Evaluations(Sequence[Evaluation]):
-    """Several methods on the same tasks, by number or by name.
+    """Several methods on the same tasks, by number or by name; ``print`` shows them as a table, best first.
 
     Attributes
     ----------
@@ -222,6 +222,14 @@ class Evaluations(Sequence[Evaluation]):
     def __repr__(self) -> str:
         best = self.best
         return f"Evaluations({len(self)} methods, best {best.method} at {100 * best.mean:.2f} ± {100 * best.ci95:.2f})"
+
+    def __str__(self) -> str:
+        """The table that the command prints: accuracies, and paired differences to the best."""
+        # Here, as reports are made of results and not the other way round.
+        from laplacianshot.reports.evaluation_tables import setting_table
+        from laplacianshot.reports.table import to_text
+
+        return to_text(setting_table(self))
 
 
 @dataclass(frozen=True, repr=False)

@@ -75,6 +75,25 @@ def to_markdown(tables: Sequence[Table]) -> str:
     return "\n".join(_one(table) for table in tables)
 
 
+def to_text(table: Table) -> str:
+    """The table in columns of plain text, under its title, notes below.
+
+    Examples
+    --------
+    >>> print(to_text(Table("Birds", ("method", "accuracy"), (row("nearest", "85.5"),))))
+    Birds
+    method   accuracy
+    nearest      85.5
+    """
+    lines = [table.head, *(tuple(cell.text for cell in entry.cells) for entry in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligned = [
+        "  ".join(f"{text:{'>' if table.is_number(c) else '<'}{widths[c]}}" for c, text in enumerate(line)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([table.title, *aligned, *table.notes])
+
+
 def _one(table: Table) -> str:
     lines = [f"## {table.title}", "", _line(table.head)]
     lines.append("|" + "|".join("---:" if table.is_number(c) else "---" for c in range(len(table.head))) + "|")

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 from rich.console import Console
+from rich.progress import Progress
 
 import laplacianshot
 from laplacianshot import Evaluations, FeatureSet, evaluate
 from laplacianshot.baselines import BASELINES
 from laplacianshot.cli.app import run
-from laplacianshot.cli.console import print_table
+from laplacianshot.cli.console import compilation_shown, print_table, watcher
 from laplacianshot.reports.table import Table, row
 
 FEW = ["--tasks", "30", "--methods", "laplacianshot,laplacianshot-reference,simpleshot-cl2"]
@@ -46,6 +48,18 @@ def test_a_table_of_all_methods_is_printed_best_first(birds, capsys):
     assert re.search(r"laplacianshot +\d\d\.\d\d ± \d\.\d\d +\+\d+\.\d\d ± \d\.\d\d +best", out)
     assert "30 tasks, 15 queries a class, seed 0, centre: base mean" in out
     assert err == "note: tasks are drawn from split novel.\n"
+
+
+def test_the_bar_says_when_kernels_are_compiled():
+    with Progress(disable=True) as bar, compilation_shown(bar):
+        watch = watcher(bar)
+        watch("getting ready")
+        # Kernels without a place on disk.
+        assert njit(lambda value: value + 1)(1) == 2
+        assert njit(lambda value: value + 2)(1) == 3
+        assert [line.description for line in bar.tasks] == ["getting ready (compiling, once)"]
+        watch("3 methods")(1, 2)
+        assert [line.description for line in bar.tasks] == ["3 methods"]
 
 
 def test_the_numbers_are_those_of_evaluate(birds, capsys):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from laplacianshot.reports.table import Table
 
+_COMPILING = " (compiling, once)"
 _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 
 
@@ -60,6 +61,20 @@ def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
         return lambda done, total: bar.update(now, completed=done, total=total)
 
     return watch
+
+
+@contextmanager
+def compilation_shown(bar: Progress) -> Iterator[None]:
+    """The bar says so where what comes next has to be compiled first, which takes a while once on a machine."""
+    from laplacianshot.inference._compile import told_of_compilation
+
+    def tell() -> None:
+        for line in bar.tasks:
+            if not line.description.endswith(_COMPILING):
+                bar.update(line.id, description=f"{line.description}{_COMPILING}")
+
+    with told_of_compilation(tell):
+        yield
 
 
 def output_console() -> Console:

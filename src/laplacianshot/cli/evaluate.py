@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import note, output_console, print_table, progress_bar, watcher
+from laplacianshot.cli.console import compilation_shown, note, output_console, print_table, progress_bar, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
@@ -145,7 +145,7 @@ def evaluate(
         note(_which_rows(chosen_split, feature_set))
     if convergence and any(is_inat(setting) for setting in settings):
         note("the one large task of iNat leaves no trace of its objective: --convergence passes over it.")
-    with progress_bar() as bar, options.cluster(engine, address):
+    with progress_bar() as bar, compilation_shown(bar), options.cluster(engine, address):
         result = plan.run(str(features), command=options.command_line(context), published=published, watch=watcher(bar))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 

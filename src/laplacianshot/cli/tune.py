@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import note, progress_bar, watcher
+from laplacianshot.cli.console import compilation_shown, note, progress_bar, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_report_folder
@@ -100,7 +100,7 @@ def tune(
         raise CommandError(str(error)) from error
     if lam_split is None:
         note(NO_SPLITS.format("file"))
-    with progress_bar() as bar:
+    with progress_bar() as bar, compilation_shown(bar):
         result = plan.run(str(features), command=options.command_line(context), watch=watcher(bar))
     return deliver(result, _outputs(result, folder), as_json=as_json)
 

@@ -9,14 +9,15 @@ calls must live in the same file or in one of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.event import Event, Listener, install_listener
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -80,3 +81,23 @@ def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "
     with suppress(RuntimeError):
         dispatcher._cache = _ForgivingCache(function)
     return cast(Function, dispatcher)
+
+
+class _Told(Listener):
+    """Calls ``tell`` when a compilation begins."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+
+    def on_start(self, event: Event) -> None:
+        self._tell()
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+@contextmanager
+def told_of_compilation(tell: Callable[[], object]) -> Iterator[None]:
+    """Call ``tell`` for every kernel that is compiled within the context, on any thread; not for those on disk."""
+    with install_listener("numba:compile", _Told(tell)):
+        yield

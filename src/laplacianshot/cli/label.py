@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import INTERRUPTED, options
-from laplacianshot.cli.console import note, progress_bar, warnings_as_notes, watcher
+from laplacianshot.cli.console import compilation_shown, note, progress_bar, warnings_as_notes, watcher
 from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
@@ -181,7 +181,7 @@ def label(
     try:
         if sorted_into is not None:
             finish_sorting(source, sorted_into)
-        with progress_bar() as bar, warnings_as_notes():
+        with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
             result = label_source(
                 source,
                 labels,

@@ -55,7 +55,7 @@ def label_shards(
     balanced, base_mean, graph, address, shards, watch
         See :func:`~laplacianshot.label_source`.
     run_folder : str, optional
-        Where finished stages are kept; by default a folder ``stages`` in the output.
+        Where finished stages are kept; by default a folder ``_run`` in the output, which readers of Parquet skip.
 
     Returns
     -------
@@ -68,6 +68,7 @@ def label_shards(
     """
     from laplacianshot.scale.plan import GraphChoice
     from laplacianshot.scale.ray.fit import ray_fit
+    from laplacianshot.scale.ray.folder import RUN
     from laplacianshot.scale.ray.options import RayOptions
 
     out = fspath(output)
@@ -82,7 +83,7 @@ def label_shards(
         return ray_fit(
             fspath(source),
             (rows, codes),
-            folder=f"{out.rstrip('/')}/stages" if run_folder is None else run_folder,
+            folder=f"{out.rstrip('/')}/{RUN}" if run_folder is None else run_folder,
             options=RayOptions(balanced=balanced, base_mean=base_mean, choice=GraphChoice(method)),
             shards=shards,
             address=address,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,9 +178,8 @@ def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(node
 
     import pyarrow.parquet as pq
 
-    parts = sorted((tmp_path / "out").glob("labels-*.parquet"))
-    assert len(parts) == SHARDS
-    rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    assert len(list((tmp_path / "out").glob("labels-*.parquet"))) == SHARDS
+    rows = pq.read_table(tmp_path / "out").to_pylist()
     assert [row["row"] for row in rows] == list(range(len(pixels)))
     np.testing.assert_array_equal([row["label"] for row in rows], local.transduction_)
     assert [row["origin"] for row in rows] == ["given" if given else "predicted" for given in y >= 0]
@@ -331,33 +331,42 @@ def labels_file(task, tmp_path):
     return tmp_path / "labels.csv"
 
 
-def label_on_ray(nodes, kept, *words):
-    cluster = ["--engine", "ray", "--address", nodes.address, "--run-folder", kept, "--shards", SHARDS]
+def label_on_ray(nodes, *words):
+    cluster = ["--engine", "ray", "--address", nodes.address, "--shards", SHARDS]
     return run([str(word) for word in ["label", *words, *cluster]])
 
 
 def test_the_command_writes_what_it_writes_on_one_machine(nodes, task, kept, labels_file, tmp_path):
     path, _, _, local = task
-    assert label_on_ray(nodes, kept, path, "--labels", labels_file, "-o", tmp_path / "out.csv") == 0
+    words = [path, "--labels", labels_file, "-o", tmp_path / "out.csv", "--run-folder", kept]
+    assert label_on_ray(nodes, *words) == 0
     with (tmp_path / "out.csv").open() as file:
         found = [row["label"] for row in csv.DictReader(file)]
     assert found == [f"digit {code}" for code in local.transduction_]
 
 
-def test_the_command_labels_a_folder_of_shards_into_a_folder(nodes, task, kept, labels_file, tmp_path, capsys):
-    pq = pytest.importorskip("pyarrow.parquet")
+def test_the_command_labels_a_folder_of_shards_into_a_folder(nodes, task, labels_file, tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
     _, pixels, _, local = task
     folder = tmp_path / "set"
     folder.mkdir()
     for number, part in enumerate((pixels[:898], pixels[898:])):
         np.save(folder / f"part-{number}.npy", part)
-    words = [folder, "--labels", labels_file, "-o", tmp_path / "out", "--json"]
-    assert label_on_ray(nodes, kept, *words) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == len(pixels)
-    parts = sorted((tmp_path / "out").glob("labels-*.parquet"))
-    found = [label for part in parts for label in pq.read_table(part)["label"].to_pylist()]
-    assert found == [f"digit {code}" for code in local.transduction_]
-    assert label_on_ray(nodes, kept, *words, "--suggest", 3) == 2
+    out = tmp_path / "out"
+    words = [folder, "--labels", labels_file, "-o", out, "--json"]
+    for _ in range(2):
+        assert label_on_ray(nodes, *words) == 0
+        assert json.loads(capsys.readouterr().out)["rows"] == len(pixels)
+        found = pd.read_parquet(out)
+        assert found["row"].tolist() == list(range(len(pixels)))
+        assert found["label"].tolist() == [f"digit {code}" for code in local.transduction_]
+        # As from a run with more shards: the next one takes it away.
+        shutil.copy(out / "labels-00001.parquet", out / "labels-00002.parquet")
+    last = Path(json.loads((out / "_run" / "run.json").read_text())["folder"])
+    assert last.parent == out / "_run"
+    events = json.loads((last / "timeline.json").read_text())["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"Reading", "Labels"}
+    assert label_on_ray(nodes, *words, "--suggest", 3) == 2
     assert "--suggest is not there for shards" in capsys.readouterr().err
 
 

@@ -25,6 +25,13 @@ def test_arrays_and_values_come_back(folder):
     assert folder.json("facts.json") == {"recall": 0.5}
 
 
+def test_files_are_named_in_order_without_folders(folder):
+    for name in ("labels-1", "labels-0"):
+        folder.put_json(name, {})
+    folder.below("_run").put_json("run.json", {})
+    assert folder.names() == ["labels-0", "labels-1"]
+
+
 def test_a_file_can_be_taken_away_more_than_once(folder):
     folder.put_json("facts.json", {})
     folder.remove("facts.json")

@@ -46,16 +46,15 @@ def test_shards_are_labelled_from_a_bucket_into_a_bucket(digits, store, tmp_path
     given = np.flatnonzero(y >= 0)
     labels.write_text("id,label\n" + "".join(f"{row},{y[row]}\n" for row in given), encoding="utf-8")
     command = [sys.executable, "-m", "laplacianshot", "label", "s3://vectors/", "--labels", str(labels)]
-    command += ["--engine", "ray", "--run-folder", "s3://vectors-run/one", "-o", "s3://vectors-labels/out"]
-    for bucket in ("vectors-run", "vectors-labels"):
-        files.mkdir(bucket)
+    command += ["--engine", "ray", "-o", "s3://vectors-labels/out"]
+    files.mkdir("vectors-labels")
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, env={**os.environ, **store}, check=False
     )
     assert done.returncode == 0, done.stderr
     files.invalidate_cache()
-    parts = sorted(name for name in files.ls("vectors-labels/out") if name.endswith(".parquet"))
-    table = pa.concat_tables([pq.read_table(part, filesystem=files) for part in parts])
+    assert files.glob("vectors-labels/out/_run/run-*/solution.npz")
+    table = pq.read_table("vectors-labels/out", filesystem=files)
     order = np.argsort(table["row"].to_numpy())
     found = np.array(table["label"].to_pylist())[order].astype(int)
     np.testing.assert_array_equal(np.sort(table["row"].to_numpy()), np.arange(len(X)))

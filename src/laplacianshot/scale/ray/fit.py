@@ -19,12 +19,12 @@ from laplacianshot.scale.neighbors import GraphReport
 from laplacianshot.scale.plan import large_plan, looked_queries
 from laplacianshot.scale.ray.checks import checked_labels, needs
 from laplacianshot.scale.ray.cluster import Cluster, connected
-from laplacianshot.scale.ray.folder import RunFolder
+from laplacianshot.scale.ray.folder import RUN, RunFolder
 from laplacianshot.scale.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
 from laplacianshot.scale.ray.job import Job
 from laplacianshot.scale.ray.options import RayOptions
 from laplacianshot.scale.ray.order import ordered_job
-from laplacianshot.scale.ray.result import RayFit, write_shard
+from laplacianshot.scale.ray.result import RayFit, drop_other_labels, write_shard
 from laplacianshot.scale.ray.rounds import RayRounds
 from laplacianshot.scale.ray.search import find_neighbors, formed, take_rows
 from laplacianshot.scale.ray.shard_rounds import Start
@@ -65,7 +65,7 @@ def ray_fit(
     address : str, optional
         Of the cluster; see :func:`~laplacianshot.scale.ray.connected`.
     output : str, optional
-        Path or URL of a folder for the labels, in a Parquet file for each shard.
+        Path or URL of a folder for the labels, in a Parquet file for each shard; those of an earlier run go away.
     classes : array of shape (C,), optional
         Names to write there in place of class numbers.
     watch : callable, optional
@@ -137,8 +137,9 @@ class _Run:
         if output is not None:
             with self._stage("Labels") as progress:
                 calls = [(shared, number, output, classes) for number in self._numbers]
-                self._cluster.map("Labels", write_shard, calls, progress=progress)
-                output.put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
+                written = self._cluster.map("Labels", write_shard, calls, progress=progress)
+                drop_other_labels(output, written)
+                output.below(RUN).put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
         return replace(result, seconds=self._seconds)
 
     def put_timeline(self) -> None:

@@ -27,6 +27,10 @@ def is_local(fs: Any) -> bool:
     return "file" in kinds or "local" in kinds
 
 
+# What belongs to a run in a folder of labels: readers of Parquet pass over names that begin with an underscore.
+RUN = "_run"
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Files of a run under a path or a URL (``s3://``, ``gs://``) that fsspec knows.
@@ -67,6 +71,11 @@ class RunFolder:
         # Object stores show an object when its upload is complete.
         with fs.open(path, "wb") as file:
             write(file)
+
+    def names(self) -> list[str]:
+        """The files that are directly in the folder, sorted."""
+        fs, path = file_system(self.url)
+        return sorted(one["name"].rpartition("/")[2] for one in fs.ls(path, detail=True) if one["type"] == "file")
 
     def remove(self, name: str) -> None:
         """Take a file away, if it is there."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,6 +126,13 @@ def write_shard(job: Job, number: int, folder: RunFolder, classes: Labels | None
     name = f"labels-{number:05}.parquet"
     folder.put(name, lambda file: parquet.write_table(table, file))
     return name
+
+
+def drop_other_labels(folder: RunFolder, written: Collection[str]) -> None:
+    """Take away what an earlier run with more shards left, so that the folder holds every row once."""
+    for name in folder.names():
+        if re.fullmatch(r"labels-\d{5,}\.parquet", name) and name not in written:
+            folder.remove(name)
 
 
 def _distributions(job: Job, number: int) -> Any:

@@ -29,6 +29,14 @@ def test_an_output_that_is_named_as_a_file_is_refused(tmp_path, name):
         label_shards(tmp_path, {0: "a", 1: "b"}, name)
 
 
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "all").touch()
+    with pytest.raises(
+        LabelingError, match=r"all: the output of shards is a folder of Parquet files, and this is a file"
+    ):
+        label_shards(tmp_path, {0: "a", 1: "b"}, tmp_path / "all")
+
+
 def test_ids_must_be_row_numbers(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\n0,a\nphoto.png,b\n")
     with pytest.raises(LabelingError, match=r"ids of shards are row numbers from 0, and 'photo.png' are not"):

@@ -76,6 +76,10 @@ def label_shards(
         raise LabelingError(
             f"{out}: the output of shards is a folder of Parquet files; give a name without this ending."
         )
+    if Path(out).is_file():
+        raise LabelingError(
+            f"{out}: the output of shards is a folder of Parquet files, and this is a file; name another."
+        )
     rows, names = _given(labels)
     classes, codes = np.unique(names, return_inverse=True)
     method: Any = graph

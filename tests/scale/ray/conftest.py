@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,11 @@ from laplacianshot.scale.ray.options import RayOptions
 from laplacianshot.scale.ray.search import find_neighbors
 from laplacianshot.scale.ray.shard_rounds import Order, Report, ShardRounds, Start
 from laplacianshot.scale.ray.shards import open_shards
+
+# Before ray is imported by any file here: addresses of this machine alone, and nobody is told.
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_DEDUP_LOGS"] = "0"
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -23,11 +22,6 @@ from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.cli.app import run
 from laplacianshot.scale.ray.fit import ray_fit
 from laplacianshot.scale.ray.options import RayOptions
-
-# Before ray is imported: addresses of this machine alone, and nobody is told.
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_DEDUP_LOGS"] = "0"
 
 pytest.importorskip("ray", reason="needs the extra ray")
 psutil = pytest.importorskip("psutil", reason="finds the workers to kill")

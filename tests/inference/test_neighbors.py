@@ -78,3 +78,55 @@ def test_a_row_equal_to_a_point_finds_it_first():
     found = cross_neighbors(points[10:20], points, 3)
     np.testing.assert_array_equal(found.indices[:, 0], np.arange(10, 20))
     assert np.all(found.distances[:, 0] == 0)
+
+
+@pytest.mark.parametrize("n", range(12))
+def test_in_every_round_each_block_meets_another_once_and_all_meet_in_the_end(n):
+    rounds = neighbors.disjoint_pairs(n)
+    for games in rounds:
+        players = [player for game in games for player in game]
+        assert len(players) == len(set(players))
+    met = [game for games in rounds for game in games]
+    assert sorted(met) == [(one, other) for one in range(n) for other in range(one + 1, n)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (64, 10), (700, 7), (700, 699)])
+def test_sets_hold_the_nearest_neighbours(n, k, dtype, monkeypatch):
+    monkeypatch.setattr(neighbors, "_BLOCK_ROWS", 100)
+    X = np.random.default_rng(n).standard_normal((n, 9)).astype(dtype)
+    found = neighbors.PointIndex(X).neighbor_sets(k)
+    np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(brute_force(X, k)[0], axis=1))
+
+
+def test_sets_are_exact_where_float32_cannot_tell_neighbours_apart():
+    rng = np.random.default_rng(0)
+    # Circles of points about each of a few: their distances from it differ by less than float32 can see.
+    centres = rng.standard_normal((6, 40))
+    directions = rng.standard_normal((6, 12, 40))
+    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
+    reach = 0.1 * (1 + 1e-7 * rng.permutation(72).reshape(6, 12, 1))
+    X = np.concatenate([centres, (centres[:, None] + reach * directions).reshape(-1, 40)])
+    expected = np.sort(brute_force(X, 6)[0], axis=1)
+    index = neighbors.PointIndex(X)
+    np.testing.assert_array_equal(np.sort(index.neighbor_sets(6), axis=1), expected)
+    # The keys alone would not do.
+    with index._workers() as workers:
+        keys = index._candidates(workers, 6).nearest(workers, X, 6, np.full(len(X), -1, np.float32))
+    assert np.any(np.sort(keys, axis=1) != expected)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e12])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_sets_do_not_depend_on_where_the_rows_lie(scale, offset):
+    X = (offset + np.random.default_rng(3).standard_normal((200, 16))) * scale
+    expected = np.sort(brute_force(X / scale, 5)[0], axis=1)
+    np.testing.assert_array_equal(np.sort(neighbors.PointIndex(X).neighbor_sets(5), axis=1), expected)
+
+
+def test_float32_rows_near_zero_are_searched_where_they_are():
+    X = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
+    assert neighbors.PointIndex(X)._rows is X
+    assert neighbors.PointIndex(X + 100)._rows is not X
+    for small in (X[:0], X[:1], np.zeros_like(X)):
+        assert len(neighbors.PointIndex(small).neighbor_sets(3)) == len(small)

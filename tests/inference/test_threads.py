@@ -1,4 +1,8 @@
 import threading
+import time
+
+import numpy as np
+import pytest
 
 from laplacianshot.inference._threads import Workers, available_threads, in_this_thread
 
@@ -28,3 +32,40 @@ def test_a_thread_that_was_given_a_whole_task_shares_it_with_no_other():
         other.join(60)
         assert others == [available_threads()]
     assert Workers(LARGE).threads == available_threads()
+
+
+def test_every_block_is_done_once_whichever_thread_takes_it(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    blocks = [(i, i + 1) for i in range(50)]
+    done = []
+    with Workers(LARGE) as workers:
+        workers.run(lambda number, start, stop: done.append((number, start, stop)), blocks)
+        workers.run(lambda *block: done.append(block), [])
+    assert sorted(done) == [(i, i, i + 1) for i in range(50)]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_any_thread_reaches_the_caller_and_leaves_the_rest_undone(monkeypatch, error):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    for failing in ("caller", "other"):
+        started, done = threading.Barrier(2, timeout=60), []
+
+        def work(number, start, stop, failing=failing, started=started, done=done):
+            if number < 2:
+                started.wait()  # each thread has one of the first two
+                if (threading.current_thread() is threading.main_thread()) == (failing == "caller"):
+                    raise error("no")
+                time.sleep(0.2)
+            done.append(number)
+
+        with Workers(LARGE) as workers, pytest.raises(error, match="no"):
+            workers.run(work, [(i, i + 1) for i in range(1000)])
+        assert len(done) == 1
+
+
+def test_a_product_is_that_of_all_rows(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((101, 7)), rng.standard_normal((7, 5))
+    with Workers(LARGE) as workers:
+        np.testing.assert_allclose(workers.product(A, B), A @ B, rtol=1e-13)

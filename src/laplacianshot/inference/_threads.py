@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock, local
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 # Below this many elementary operations a thread costs more than it saves.
@@ -120,7 +121,7 @@ class Workers:
     def __init__(self, work: int) -> None:
         alone = work < _WORTH_A_THREAD or getattr(_mine, "alone", False)
         self.threads = 1 if alone else available_threads()
-        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
     def __enter__(self) -> Self:
         _blas.acquire()
@@ -134,15 +135,35 @@ class Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, function: Callable[[int, int, int], object], blocks: list[tuple[int, int]]) -> None:
-        """Call ``function(number, start, stop)`` for every block, in any order."""
-        if self._pool is None or len(blocks) == 1:
-            for number, (start, stop) in enumerate(blocks):
-                function(number, start, stop)
-            return
-        futures = [self._pool.submit(function, number, start, stop) for number, (start, stop) in enumerate(blocks)]
-        for future in futures:
-            future.result()
+        """Call ``function(number, start, stop)`` for every block, in any order; an error ends it all."""
+        left = iter([(number, start, stop) for number, (start, stop) in enumerate(blocks)])
+
+        def work() -> None:
+            # All threads take from the same list; its iterator gives each block to one of them.
+            try:
+                for block in left:
+                    function(*block)
+            except BaseException:
+                for _ in left:
+                    pass
+                raise
+
+        others = []
+        if self._pool is not None:
+            others = [self._pool.submit(work) for _ in range(min(self.threads, len(blocks)) - 1)]
+        try:
+            work()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
 
     def share(self, n_rows: int) -> list[tuple[int, int]]:
         """``[0, n_rows)`` cut into one block a thread; for work whose result does not depend on the cut."""
         return row_blocks(n_rows, max(1, -(-n_rows // self.threads)))
+
+    def product(self, A: Any, B: Any) -> Any:
+        """``A B`` of float arrays (n, D) and (D, m), the rows of A shared among the threads."""
+        out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
+        self.run(lambda _, start, stop: np.matmul(A[start:stop], B, out=out[start:stop]), self.share(len(A)))
+        return out

@@ -117,6 +117,24 @@ def joint_rows(
 
 
 @kernel
+def pairwise_rows(
+    current: Floats, indptr: Ints, indices: Ints, weights: Floats, sums: Floats, start: int, stop: int
+) -> None:
+    """Add ``sum y_q.b_q`` with ``b_q = sum_p w_qp y_p`` over queries ``start..stop`` to ``sums[0]``."""
+    n_classes = current.shape[1]
+    field = np.empty(n_classes, dtype=current.dtype)
+    pairwise = 0.0
+    for q in range(start, stop):
+        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
+        row = current[q]
+        inner: Any = current.dtype.type(0)
+        for c in range(n_classes):
+            inner += row[c] * field[c]
+        pairwise += inner
+    sums[0] += pairwise
+
+
+@kernel
 def confidence_rows(unary: Floats, tau: float, sums: Floats, start: int, stop: int) -> None:
     """``sum_q max_c softmax(-tau a_q)`` over rows ``start..stop``, into ``sums`` (1,)."""
     n_classes = unary.shape[1]

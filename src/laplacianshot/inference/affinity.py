@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from laplacianshot.inference._types import Floats
-from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.neighbors import Neighbors, PointIndex, nearest_neighbors
 
 Symmetry: TypeAlias = Literal["directed", "mutual", "symmetric"]
 EdgeWeights: TypeAlias = Literal["binary", "heat"]
@@ -48,8 +48,10 @@ def knn_affinity(
     -------
     csr_array of shape (n, n), zero diagonal, of X's dtype
     """
-    neighbors = nearest_neighbors(X, n_neighbors)
-    return neighbor_affinity(neighbors, symmetry=symmetry, weights=weights, dtype=X.dtype)
+    if weights == "binary":
+        indices = PointIndex(X).neighbor_sets(n_neighbors)
+        return _symmetric(_graph(indices, np.ones(indices.size, dtype=X.dtype)), symmetry)
+    return neighbor_affinity(nearest_neighbors(X, n_neighbors), symmetry=symmetry, weights=weights, dtype=X.dtype)
 
 
 def neighbor_affinity(
@@ -70,9 +72,19 @@ def neighbor_affinity(
         exponent = np.divide(neighbors.distances, scale, out=np.full((n, k), np.inf), where=scale > 0)
         exponent[neighbors.distances == 0] = 0
         data = np.exp(-exponent).astype(dtype).ravel()
+    return _symmetric(_graph(neighbors.indices, data), symmetry)
+
+
+def _graph(indices: Ints, data: Floats) -> sp.csr_array:
+    """Edges to the neighbours (n, k) of each row, with these weights (n k,)."""
+    n, k = indices.shape
     indptr = np.arange(0, n * k + 1, k) if k else np.zeros(n + 1, dtype=np.int64)
-    A = sp.csr_array((data, neighbors.indices.ravel(), indptr), shape=(n, n))
+    A = sp.csr_array((data, indices.ravel(), indptr), shape=(n, n))
     A.sort_indices()
+    return A
+
+
+def _symmetric(A: sp.csr_array, symmetry: Symmetry) -> sp.csr_array:
     if symmetry == "directed":
         return A
     if symmetry == "mutual":

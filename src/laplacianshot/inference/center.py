@@ -97,7 +97,7 @@ def _first_shares(support: Floats, labels: Ints, seen: Floats, n_query: int, cen
     shrink = constants.support_weight * counts / (constants.support_weight * counts + constants.origin_weight)
     prototypes = (class_means(support, labels, n_classes) * shrink).astype(support.dtype)
     rows = transform_features(seen, "cl2", center)
-    unary = squared_distances(rows, prototypes)
+    unary = squared_distances(rows, prototypes, wide=False)
     tau = choose_tau(unary, mean_squared_distance(rows), constants.pair_spread)
     shares: Floats = softmax(unary * -unary.dtype.type(tau)).mean(axis=0, dtype=np.float64)
     return shares

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,8 +34,11 @@ class Rounds(Protocol):
     share: Floats
     class_features: Floats
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
+
+        Of the ``last`` step only the first of the sums is asked for: the step itself may be left out.
+        """
         ...
 
     def accept(self) -> None:
@@ -99,11 +103,12 @@ def descend(
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
-        sums = rounds.step(candidates, lam, balance_pull(rounds.share, constants))
+        last = done == constants.max_rounds
+        sums = rounds.step(candidates, lam, balance_pull(rounds.share, constants), last=last)
         if done > constants.start_rounds:
             objective.append(smooth - constants.lam / 2 * sums.pairwise)
             converged = len(objective) > 1 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
-            if converged or done == constants.max_rounds:
+            if converged or last:
                 break
         rounds.accept()
         prototypes = candidates
@@ -140,10 +145,14 @@ class Prior:
 
     def posterior_means(self, sums: Floats, counts: Floats) -> Floats:
         """The M step: prototypes (C, D) from the queries' sums (C, D) and counts (C,) by class."""
-        means: Floats = self.mass[:, None] * self.means
-        means += sums
+        means: Floats = self.sums + sums
         means /= (self.mass + counts)[:, None]
         return means
+
+    @cached_property
+    def sums(self) -> Floats:
+        """``mass_c means_c``, (C, D)."""
+        return self.mass[:, None] * self.means
 
     def cost(self, prototypes: Floats) -> float:
         """Their part of F, over tau."""

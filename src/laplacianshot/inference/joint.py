@@ -13,6 +13,7 @@ Each round minimises F over M, then an upper bound of F over Y that is tight at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._update_kernels import joint_rows
+from laplacianshot.inference._update_kernels import joint_rows, pairwise_rows
 from laplacianshot.inference.descent import Prior, Sums, descend, log_share
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
@@ -117,7 +118,7 @@ def joint_optimize(
 
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(dtype)
-    unary = squared_distances(query, prototypes)
+    unary = squared_distances(query, prototypes, wide=False)
     # With one query there is no pair of queries: take all rows.
     spread = mean_squared_distance(query) or mean_squared_distance(np.concatenate([support, query]))
     tau = choose_tau(unary, spread, constants.pair_spread)
@@ -190,8 +191,15 @@ class JointRounds:
         self._visit(lambda number, start, stop: None, self.current)
         self._gather()
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
+
+        Of the ``last`` step there is only the sum over the current assignments.
+        """
+        self._sums[:] = 0
+        if last:
+            self._workers.run(self._add_pairs, self._blocks)
+            return Sums(float(self._sums[:, 0].sum()), math.nan)
         dtype = self._query.dtype
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
         keep = pull + inertia
@@ -211,10 +219,13 @@ class JointRounds:
             state = (prototype_cost, share_cost, self._logs, self.current, self._updated, self._sums[number])
             joint_rows(products, *self._graph, *scalars, *state, start, stop)
 
-        self._sums[:] = 0
         self._visit(update, self._updated)
         pairwise, smooth = self._sums.sum(axis=0)
         return Sums(float(pairwise), float(smooth) + self._query_cost)
+
+    def _add_pairs(self, number: int, start: int, stop: int) -> None:
+        _, indptr, indices, weights = self._graph
+        pairwise_rows(self.current, indptr, indices, weights, self._sums[number], start, stop)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""

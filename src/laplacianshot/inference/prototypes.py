@@ -118,12 +118,18 @@ def rectify_prototypes(
     return RectifiedPrototypes(rectified.astype(support.dtype), shift.astype(support.dtype))
 
 
-def squared_distances(X: Floats, prototypes: Floats) -> Floats:
-    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), computed in float64 a block at a time and returned in X's dtype."""
+def squared_distances(X: Floats, prototypes: Floats, *, wide: bool = True) -> Floats:
+    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), a block at a time and returned in X's dtype.
+
+    They are computed in float64 if ``wide``, else in X's dtype: twice as fast in float32, and as good for rows that lie
+    about as far from the prototypes as those from one another.
+    """
     M = prototypes.astype(np.float64)
     # Distances do not see a common shift, and small numbers cancel less.
     center = M.mean(axis=0)
     M = M - center
+    if not wide:
+        M, center = M.astype(X.dtype), center.astype(X.dtype)
     out = np.empty((X.shape[0], M.shape[0]), dtype=X.dtype)
     prototype_norms = np.einsum("cd,cd->c", M, M)
 

@@ -76,7 +76,7 @@ class Margins:
         parts = []
         for start, stop in class_blocks(len(rows), len(prototypes)):
             logits = np.log(np.maximum(assignments[start:stop], _LEAST_ASSIGNMENT))
-            parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes) * -tau))
+            parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes, wide=False) * -tau))
         return cls(
             np.concatenate([part.predicted for part in parts]),
             np.concatenate([part.assigned for part in parts]),

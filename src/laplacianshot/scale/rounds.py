@@ -75,7 +75,7 @@ class BlockRounds(ABC):
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, width), np.float32)
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
         keep = pull + inertia
@@ -173,11 +173,11 @@ class DenseRounds(BlockRounds):
         del self._updated, self._logs
         return self.current[: len(self._queries.rows)]
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         certain = np.count_nonzero(self._certain < self._n_classes)
         self._mixed = certain * self._n_classes > _WORTH_ASKING * len(self._certain)
-        return super().step(prototypes, lam, pull)
+        return super().step(prototypes, lam, pull, last=last)
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
         """What other parts need of these rows: the classes of those that are certain, C for others, and all of these.

@@ -68,7 +68,7 @@ class RoundsHere:
     def _set(self, report):
         self.share, self.class_features = report.shares / self._n, report.features
 
-    def step(self, prototypes, lam, pull):
+    def step(self, prototypes, lam, pull, *, last=False):
         save = self._number == self._restart
         order = Order(self._number, self._accept, save, self.share, prototypes, lam, pull)
         answers = self._all(order)

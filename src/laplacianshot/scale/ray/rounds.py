@@ -65,7 +65,7 @@ class RayRounds:
             self.journal.reports.append(self._try(lambda: self._first))
         self._set(self.journal.reports[0])
 
-    def step(self, prototypes: Floats, lam: float, pull: float) -> Sums:
+    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         number = len(self._orders)
         save = self._accept and number % SAVE_ROUNDS == 0

@@ -32,8 +32,8 @@ from laplacianshot.inference.transforms import base_mean
 
 # Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
 # partial sums of their own.
-_VISIT_ROWS = 1536
-_BLOCK_ROWS = 1024
+_VISIT_ROWS = 3072
+_BLOCK_ROWS = 2048
 _MOST_BLOCKS = 32
 
 
@@ -111,7 +111,9 @@ def joint_optimize(
     """
     dtype = query.dtype
     n_support, n = support.shape[0], query.shape[0]
-    far = _far_center(query)
+    center = base_mean(query).astype(dtype) if n > 1 else None
+    spread = mean_squared_distance(query, center)
+    far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
         near = joint_optimize(support - far, labels, query - far, affinity, origin - far, n_classes, constants, tol=tol)
         return replace(near, prototypes=near.prototypes + far)
@@ -120,7 +122,7 @@ def joint_optimize(
     prototypes = prior.means.astype(dtype)
     unary = squared_distances(query, prototypes, wide=False)
     # With one query there is no pair of queries: take all rows.
-    spread = mean_squared_distance(query) or mean_squared_distance(np.concatenate([support, query]))
+    spread = spread or mean_squared_distance(np.concatenate([support, query]))
     tau = choose_tau(unary, spread, constants.pair_spread)
     if n == 0:
         # Only the prototypes are free, and one M step is exact.
@@ -144,16 +146,6 @@ def joint_optimize(
         descent.class_bias,
         constants,
     )
-
-
-def _far_center(query: Floats) -> Floats | None:
-    """The mean of the queries where they lie so far from zero that ``|x|^2 - 2 x.m + |m|^2`` would lose its digits."""
-    if len(query) < 2:
-        return None
-    center = base_mean(query).astype(query.dtype)
-    distance = float(center @ center)
-    # Rows of length one are never far.
-    return center if distance > 1 and distance > 2 * mean_squared_distance(query) else None
 
 
 class JointRounds:

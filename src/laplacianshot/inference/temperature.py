@@ -20,12 +20,12 @@ _BLOCK_ROWS = 1024
 _MOST_BLOCKS = 32
 
 
-def mean_squared_distance(X: Floats) -> float:
-    """Mean of ``|x_q - x_p|^2`` over pairs of different rows, 0 for fewer than two rows."""
+def mean_squared_distance(X: Floats, center: Floats | None = None) -> float:
+    """Mean of ``|x_q - x_p|^2`` over pairs of different rows, 0 for fewer than two rows; their mean may be given."""
     n = X.shape[0]
     if n < 2:
         return 0.0
-    center = base_mean(X).astype(X.dtype)
+    center = base_mean(X).astype(X.dtype) if center is None else center
     blocks = row_blocks(n, _BLOCK_ROWS)
     totals = np.zeros(len(blocks))
 

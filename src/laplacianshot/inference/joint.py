@@ -30,10 +30,10 @@ from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean
 
-# Queries visited together, so that their features and assignments stay in cache; least rows and most blocks that have
-# partial sums of their own.
+# Queries visited together; rows of a block that has partial sums of its own, of which four are made of few queries and
+# at most so many of any.
 _VISIT_ROWS = 3072
-_BLOCK_ROWS = 2048
+_LEAST_ROWS, _BLOCK_ROWS = 256, 2048
 _MOST_BLOCKS = 32
 
 
@@ -174,7 +174,7 @@ class JointRounds:
         self._logs = log_assignments
         self.current: Floats = np.exp(log_assignments)
         self._updated = np.empty_like(self.current)
-        self._blocks = even_blocks(n, _BLOCK_ROWS, _MOST_BLOCKS)
+        self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_LEAST_ROWS, n // 4)), _MOST_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 2))
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, query.shape[1]), query.dtype)

@@ -23,6 +23,7 @@ from laplacianshot.inference.transforms import base_mean
 # Points that meet others at a time; fewer where products are bounds, as a block meets itself in full.
 _BLOCK_ROWS = 1024
 _BOUNDED_BLOCK_ROWS = 448
+_LEAST_ROWS = 128
 _RANKED_ROWS = 512
 # Points that rows from elsewhere are compared with at a time.
 _BLOCK_COLUMNS = 4096
@@ -96,9 +97,10 @@ class PointIndex:
         k = min(n_neighbors, len(self.points) - 1)
         if k <= 0:
             return _no_neighbors(len(self.points)).indices
-        # Sums of D products of float32, whatever their order, and of the halves.
+        # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves, and
+        # those that made the candidate's half. The point's own half is part of all of its keys.
         rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
-        margins = (self._halves + self._halves.max()) * np.float32(rounding)
+        margins = (self._halves + 2 * self._halves.max()) * np.float32(rounding)
         with self._workers() as workers:
             return self._candidates(workers, k).nearest(workers, self.points, k, margins)
 
@@ -229,7 +231,8 @@ def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows:
     Blocks that meet at the same time have no point in common, so that no two threads change a heap.
     """
     n = len(points.halves)
-    blocks = even_blocks(n, min(block_rows, n), n)
+    # Few points make smaller blocks, so that several meet at a time.
+    blocks = even_blocks(n, min(block_rows, max(_LEAST_ROWS, n // 8)), n)
     spare: list[Floats] = []
     tallest = max(stop - start for start, stop in blocks)
 

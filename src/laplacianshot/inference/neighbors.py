@@ -97,8 +97,8 @@ class PointIndex:
         k = min(n_neighbors, len(self.points) - 1)
         if k <= 0:
             return _no_neighbors(len(self.points)).indices
-        # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves, and
-        # those that made the candidate's half. The point's own half is part of all of its keys.
+        # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves,
+        # and those that made the candidate's half. The point's own half is part of all of its keys.
         rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
         margins = (self._halves + 2 * self._halves.max()) * np.float32(rounding)
         with self._workers() as workers:

@@ -102,6 +102,12 @@ def test_a_missing_folder_is_an_error_that_says_what_to_give(tmp_path):
         open_source(tmp_path / "gone")
 
 
+@pytest.mark.parametrize("path", ["s3://bucket/vectors", "gs://bucket/x.npy", "shards/part-*.parquet"])
+def test_a_url_or_a_pattern_is_told_where_it_is_read(path):
+    with pytest.raises(LabelingError, match=r"shards of vectors, with --engine ray"):
+        open_source(path)
+
+
 def test_a_name_that_no_system_takes_is_an_error():
     for name in ("x" * 5000, "zero\0byte"):
         with pytest.raises(LabelingError, match="give a folder of pictures"):

@@ -77,3 +77,16 @@ def test_before_the_first_label_the_map_is_grey():
     page = map_html(found, data, ())
     assert "Colour by" not in page
     assert "to label next" in page
+
+
+@pytest.mark.parametrize("n_classes", [12, 30])
+def test_classes_are_listed_as_people_count(n_classes):
+    """Up to two dozen as buttons, more in a list too."""
+    found = result(20 * n_classes, tuple(sorted(f"c{i}" for i in range(n_classes))))
+    html = map_html(found, map_data(found, places_of(found), None, None), choose(found).classes)
+    pressed = [int(code) for code in re.findall(r'data-class="(\d+)"', html)]
+    names = [int(found.classes[code][1:]) for code in pressed]
+    assert names == sorted(names)
+    assert len(names) == min(n_classes, 24)
+    listed = [int(name) for name in re.findall(r"<option value=\"\d+\">c(\d+)</option>", html)]
+    assert listed == (list(range(n_classes)) if n_classes > 24 else [])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacianshot.reports.labeling.names import isolated, line, passage, short_path
+from laplacianshot.reports.labeling.names import in_order, isolated, line, passage, short_path
 
 # Halves of characters too: file names can hold them.
 ANY = st.text(st.characters(), max_size=300) | st.text("ab\n\ud800\x00 ", max_size=300)
@@ -66,3 +66,9 @@ def test_a_book_is_cut_as_well_as_a_sentence(length):
 
 def test_markup_is_text_and_kept_apart():
     assert isolated("<b>") == "<bdi>&lt;b&gt;</bdi>"
+
+
+@given(st.text("abÄ -", max_size=5), st.integers(0, 10**9), st.integers(0, 10**9), ANY)
+def test_numbers_in_names_are_ordered_by_their_size(before, one, other, after):
+    names = [f"{before}{number}x{after}" for number in (one, other)]
+    assert (in_order(names[0]) < in_order(names[1])) == (one < other)

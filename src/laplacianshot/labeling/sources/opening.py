@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from laplacianshot.labeling.sources.vectors import is_store, open_npy, open_npz,
 _EXPECTED = (
     "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"
 )
+
+# A URL, whose slashes a path may have lost, or a pattern.
+_ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]+:/|[*]", re.IGNORECASE)
 
 # What columns are called that nobody has to be asked about.
 _TEXT_NAMES = ("text", "texts", "sentence", "sentences")
@@ -98,8 +102,11 @@ def _check_there(path: Path) -> None:
         there = path.exists()
     except (OSError, ValueError) as error:  # a name that is too long, or holds a zero
         raise LabelingError(f"{str(path)!r}: {error}; {_EXPECTED}.") from error
-    if not there:
-        raise LabelingError(f"{path}: there is no such file or folder; {_EXPECTED}.")
+    if there:
+        return
+    if _ELSEWHERE.search(str(path)):
+        raise LabelingError(f"{path}: URLs and patterns with * are read as shards of vectors, with --engine ray.")
+    raise LabelingError(f"{path}: there is no such file or folder; {_EXPECTED}.")
 
 
 def _refuse(what: str, **options: str | None) -> None:

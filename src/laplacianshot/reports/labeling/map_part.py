@@ -19,7 +19,7 @@ from laplacianshot.labeling.map import map_2d
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports.labeling.choice import ClassItems
 from laplacianshot.reports.labeling.colours import NO_CLASS, class_colour
-from laplacianshot.reports.labeling.names import isolated, line, passage
+from laplacianshot.reports.labeling.names import in_order, isolated, line, passage
 from laplacianshot.reports.labeling.thumbnails import Sheet
 
 # Characters that the names of all items, and those of all classes, may have together.
@@ -133,7 +133,7 @@ def dot(code: int) -> str:
 
 def _legend(result: LabelResult, classes: Sequence[ClassItems]) -> str:
     # The largest, in the order of their names.
-    codes = sorted(shown.code for shown in classes[:_BUTTONS])
+    codes = sorted((shown.code for shown in classes[:_BUTTONS]), key=lambda code: in_order(result.classes[code]))
     buttons = [
         f'<button type="button" data-class="{code}" aria-pressed="false">{dot(code)}'
         f"{isolated(line(result.classes[code], 40))}</button>"
@@ -155,8 +155,9 @@ def _legend(result: LabelResult, classes: Sequence[ClassItems]) -> str:
 def _class_list(result: LabelResult, classes: Sequence[ClassItems]) -> str:
     if len(classes) <= _BUTTONS:
         return ""
-    names = sorted((line(result.classes[shown.code], 60), shown.code) for shown in classes[:_CHOICES])
-    entries = "".join(f'<option value="{code}">{escape(name)}</option>' for name, code in names)
+    codes = sorted((shown.code for shown in classes[:_CHOICES]), key=lambda code: in_order(result.classes[code]))
+    names = ((code, line(result.classes[code], 60)) for code in codes)
+    entries = "".join(f'<option value="{code}">{escape(name)}</option>' for code, name in names)
     return f'<label>Show <select id="map-class"><option value="">all classes</option>{entries}</select></label>'
 
 

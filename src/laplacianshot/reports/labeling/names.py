@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
+from itertools import zip_longest
 
 # Control characters by their pictures: a line feed in a file name is to be seen.
 _PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {127: "\u2421"}
@@ -26,6 +28,18 @@ def line(text: str, most: int = 80) -> str:
         return shown
     tail = (most - 1) // 2 - 1 if most > 4 else 0
     return f"{shown[: most - 1 - tail]}…{shown[len(shown) - tail :]}"
+
+
+def in_order(name: str) -> list[tuple[str, int]]:
+    """A key by which people sort names: numbers in them by their size, letters whatever their case.
+
+    Examples
+    --------
+    >>> sorted(["c10", "C2", "c1", "b"], key=in_order)
+    ['b', 'c1', 'C2', 'c10']
+    """
+    pieces = re.split(r"([0-9]{1,18})", name.casefold())
+    return [(text, int(number or -1)) for text, number in zip_longest(pieces[::2], pieces[1::2])]
 
 
 def short_path(path: str, most: int = 48) -> str:

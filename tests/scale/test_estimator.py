@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
-from laplacianshot.scale import fit_large
+from laplacianshot.scale import fit_large, plan
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +216,23 @@ class TestMemory:
         assert not sp.issparse(dense.label_distributions_)
         assert sp.issparse(tight.label_distributions_)
         assert np.mean(dense.transduction_ == tight.transduction_) > 0.99
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_a_small_task_holds_no_more_than_is_planned_for_it(self, dtype, monkeypatch):
+        """Rows of few directions, which are copied in the order of the search."""
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        rng = np.random.default_rng(0)
+        centres = rng.standard_normal((20, 16))
+        truth = np.arange(9000) % 20
+        X = (centres[truth] + 0.3 * rng.standard_normal((9000, 16))) @ rng.standard_normal((16, 1024))
+        X, y = X.astype(dtype), np.where(np.arange(9000) < 100, truth, -1)
+        LaplacianShot(graph="exact").fit(X[:2000], y[:2000])  # compile
+        tracemalloc.start()
+        model = LaplacianShot(graph="exact").fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        k = int(np.diff(model.affinity_.indptr).min())
+        assert peak < plan.small_plan(9000, 8900, 20, 1024, k, np.dtype(dtype).itemsize).total
 
     @pytest.mark.parametrize("memory", ["300MB", "90MB"])
     def test_it_is_kept(self, large, many, memory, monkeypatch):

@@ -214,8 +214,9 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
         return larger(*map(MemoryPlan, (train, search, {"neighbours": 16.0 * n * k, "cells": 20.0 * n})))
     if method == "exact" and n <= LARGE_ROWS:
         parts["neighbours"] = n * (k + 6) * 8.0 + n * k * 12.0
-        parts["rows"] = 2 * rows
-        parts["blocks"] = 40e6
+        # In float32 and in the order of the search, and few coordinates of them twice.
+        parts["rows"] = 2.6 * rows
+        parts["blocks"] = 20e6 + 10e6 * threads
     elif method == "exact":
         parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
     else:

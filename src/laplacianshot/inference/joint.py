@@ -201,7 +201,8 @@ class JointRounds:
             dtype.type(keep),
             dtype.type(1 / (1 + keep)),
         )
-        prototype_cost = (self._tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)).astype(dtype)
+        exact_cost = self._tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
+        prototype_cost = exact_cost.astype(dtype)
         share_cost = (pull * log_share(self.share)).astype(dtype)
         columns = np.ascontiguousarray(prototypes.T)
 
@@ -213,6 +214,8 @@ class JointRounds:
 
         self._visit(update, self._updated)
         pairwise, smooth = self._sums.sum(axis=0)
+        # What costs lost when they took their type is lost again for each query.
+        smooth += self._shares.sum(axis=0) @ (exact_cost - prototype_cost)
         return Sums(float(pairwise), float(smooth) + self._query_cost)
 
     def _add_pairs(self, number: int, start: int, stop: int) -> None:

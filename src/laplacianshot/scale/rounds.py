@@ -82,8 +82,8 @@ class BlockRounds(ABC):
         tau, graph = self._queries.tau, self._queries.graph
         fixed = (graph.indptr, graph.indices, graph.weights, self._queries.support_labels)
         scalars = (self._queries.support_edge, 2 * tau, lam, keep, 1 / (1 + keep))
-        prototype_cost = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
-        costs = (prototype_cost.astype(np.float32), (pull * log_share(self.share)).astype(np.float32))
+        exact_cost = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
+        costs = (exact_cost.astype(np.float32), (pull * log_share(self.share)).astype(np.float32))
         columns = np.ascontiguousarray(prototypes.T)
         arguments = (*fixed, *map(_single, scalars), *costs)
 
@@ -92,6 +92,8 @@ class BlockRounds(ABC):
 
         self._visit(update)
         pairwise, smooth, _ = self._sums.sum(axis=0)
+        # What costs lost when they became float32 is lost again for each query.
+        smooth += self._shares.sum(axis=0) @ (exact_cost - costs[0])
         return Sums(float(pairwise), float(smooth) + tau * self._queries.square_sum)
 
     def accept(self) -> None:

@@ -198,7 +198,7 @@ def first_look(
     rows: Floats, prototypes: Floats, spread: float, constants: DefaultConstants, plan: LargePlan
 ) -> tuple[float, int | None]:
     """The temperature, and how many entries of an assignment to keep (None: all), from some transformed queries."""
-    unary = squared_distances(rows, prototypes)
+    unary = squared_distances(rows, prototypes, wide=False)
     tau = choose_tau(unary, spread, constants.pair_spread)
     unary *= np.float32(-tau)
     return tau, None if plan.dense else plan.entries(softmax(unary))

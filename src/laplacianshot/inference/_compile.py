@@ -43,7 +43,12 @@ class _ForgivingCache(FunctionCache):
 
 # Files of helpers that kernels of other files call.
 _PACKAGE = Path(__file__).parent.parent
-_PARTS = (_PACKAGE / "inference" / "_kernel_parts.py", _PACKAGE / "episodes" / "batch" / "_gram_kernels.py")
+_PARTS = (
+    _PACKAGE / "inference" / "_kernel_parts.py",
+    _PACKAGE / "inference" / "_narrow_kernels.py",
+    _PACKAGE / "inference" / "_vectors.py",
+    _PACKAGE / "episodes" / "batch" / "_gram_kernels.py",
+)
 
 
 @cache

@@ -14,7 +14,7 @@ from laplacianshot.inference.transforms import working_dtype
 
 DTYPES = [np.float64, np.float32, np.float16]
 # Entries of X from which on it is checked in blocks of rows.
-_BLOCKS_FROM = 2**24
+_BLOCKS_FROM = 2**22
 _CHECKED_ROWS = 4096
 
 
@@ -31,13 +31,12 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
         block = rows[start:stop]
         if block.dtype == np.float16:
             # The bits of infinity and NaN are the largest; comparing halves themselves is slow.
-            sound = bool((block.view(np.uint16) & 0x7FFF).max() < 0x7C00)
+            largest = 0.0 if (block.view(np.uint16) & 0x7FFF).max() < 0x7C00 else np.inf
         else:
-            sound = bool(np.isfinite(block.max()) and np.isfinite(block.min()))
-        if not sound:
+            largest = _largest(block)
+        if not np.isfinite(largest):
             check_array(block, dtype=DTYPES, estimator=estimator, input_name="X")
-        if block.dtype != np.float16:
-            check_size(block)
+        _check_largest(largest, block)
 
     with Workers(rows.size) as workers:
         workers.run(check, blocks)
@@ -46,6 +45,14 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
 
 def check_size(features: Floats) -> None:
     """Refuse entries whose squares are no numbers any more."""
-    largest = max(float(features.max()), -float(features.min()))
+    _check_largest(_largest(features), features)
+
+
+def _largest(features: Floats) -> float:
+    """The largest absolute value; NaN if there is one."""
+    return float(np.maximum(features.max(), -features.min()))
+
+
+def _check_largest(largest: float, features: Floats) -> None:
     if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
         raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")

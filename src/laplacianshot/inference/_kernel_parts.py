@@ -130,6 +130,22 @@ def sift(keys: Floats, ids: Ints, hole: int, key: float, index: int) -> None:
     ids[hole] = index
 
 
+@kernel
+def choose_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
+    """The m least of ``keys`` with their ids, as the max-heap ``heap_keys`` and ``heap_ids`` (m,)."""
+    heap_keys[:] = np.inf
+    heap_ids[:] = -1
+    keep_least(keys, ids, heap_keys, heap_ids)
+
+
+@kernel
+def keep_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
+    """The m least of those in the max-heap and ``keys`` with their ids, in the max-heap."""
+    for e in range(len(keys)):
+        if keys[e] < heap_keys[0]:
+            replace_root(heap_keys, heap_ids, keys[e], ids[e])
+
+
 @inlined_kernel
 def settle(logits: Floats, cost: Floats, assignment: Floats) -> Any:
     """``assignment <- softmax(logits)``, ``logits`` its logarithm: ``sum y.(log y + cost)`` and ``1 / sum exp``.

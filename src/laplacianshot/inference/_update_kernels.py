@@ -8,6 +8,7 @@ import numpy as np
 
 from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._kernel_parts import exp_nonpositive, gather_rows, largest, settle
+from laplacianshot.inference._narrow_kernels import add_class_sums, multiply_rows
 from laplacianshot.inference._types import Floats, Ints
 
 
@@ -114,6 +115,63 @@ def joint_rows(
         smooth += inner
     sums[0] += pairwise
     sums[1] += smooth
+
+
+@kernel
+def joint_visits(
+    query: Floats,
+    prototypes: Floats,
+    support_pull: Floats,
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    twice_tau: float,
+    lam: float,
+    keep: float,
+    scale: float,
+    prototype_cost: Floats,
+    share_cost: Floats,
+    log_assignments: Floats,
+    current: Floats,
+    updated: Floats,
+    sums: Floats,
+    class_features: Floats,
+    share: Floats,
+    rows: int,
+    start: int,
+    stop: int,
+) -> None:
+    """:func:`joint_rows` for queries ``start..stop`` of (N, D), at least ``rows`` at a time, for prototypes (C, D).
+
+    ``class_features`` (C, D) and ``share`` (C,) receive the sums of the queries, and of their number, by the class that
+    they are assigned to. Only where :func:`laplacianshot.inference._narrow_kernels.applies`.
+    """
+    products = np.empty((2 * rows, len(prototypes)), dtype=query.dtype)
+    class_features[:] = 0
+    share[:] = 0
+    count = max(1, (stop - start) // rows)
+    for visit in range(count):
+        first, last = start + (stop - start) * visit // count, start + (stop - start) * (visit + 1) // count
+        multiply_rows(query[first:last], prototypes, products[: last - first])
+        joint_rows(
+            products, support_pull, indptr, indices, weights, twice_tau, lam, keep, scale, prototype_cost, share_cost,
+            log_assignments, current, updated, sums, first, last,
+        )  # fmt: skip
+        add_class_sums(updated[first:last], query[first:last], class_features)
+        for q in range(first, last):
+            for c in range(len(share)):
+                share[c] += updated[q, c]
+
+
+@kernel
+def sum_rows(query: Floats, assignments: Floats, class_features: Floats, share: Floats, start: int, stop: int) -> None:
+    """The sums of :func:`joint_visits` alone, by these assignments (N, C)."""
+    class_features[:] = 0
+    share[:] = 0
+    add_class_sums(assignments[start:stop], query[start:stop], class_features)
+    for q in range(start, stop):
+        for c in range(len(share)):
+            share[c] += assignments[q, c]
 
 
 @kernel

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from laplacianshot.inference._row_kernels import posterior_rows, prior_cost
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import class_sums
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
@@ -102,7 +103,7 @@ def descend(
     # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
-        candidates = prior.posterior_means(rounds.class_features, n * rounds.share).astype(dtype)
+        candidates = prior.posterior_means(rounds.class_features, n * rounds.share, dtype)
         last = done == constants.max_rounds
         sums = rounds.step(candidates, lam, balance_pull(rounds.share, constants), last=last)
         if done > constants.start_rounds:
@@ -143,11 +144,11 @@ class Prior:
         least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
         return cls(means, mass, least)
 
-    def posterior_means(self, sums: Floats, counts: Floats) -> Floats:
+    def posterior_means(self, sums: Floats, counts: Floats, dtype: np.dtype[Any]) -> Floats:
         """The M step: prototypes (C, D) from the queries' sums (C, D) and counts (C,) by class."""
-        means: Floats = self.sums + sums
-        means /= (self.mass + counts)[:, None]
-        return means
+        prototypes = np.empty(sums.shape, dtype)
+        posterior_rows(self.sums, sums, self.mass + counts, prototypes)
+        return prototypes
 
     @cached_property
     def sums(self) -> Floats:
@@ -156,8 +157,7 @@ class Prior:
 
     def cost(self, prototypes: Floats) -> float:
         """Their part of F, over tau."""
-        gaps = prototypes - self.means
-        return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
+        return self.least_cost + prior_cost(prototypes, self.means, self.mass)
 
 
 def log_share(share: Floats) -> Floats:

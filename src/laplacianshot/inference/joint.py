@@ -16,25 +16,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.inference import _narrow_kernels
+from laplacianshot.inference._row_kernels import squared_lengths, squares_about
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._update_kernels import joint_rows, pairwise_rows
+from laplacianshot.inference._update_kernels import joint_rows, joint_visits, pairwise_rows, sum_rows
 from laplacianshot.inference.descent import Prior, Sums, descend, log_share
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean
 
-# Queries visited together; rows of a block that has partial sums of its own, of which four are made of few queries and
+# Queries visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache; rows of a block that has partial sums of its own, of which four are made of few queries and
 # at most so many of any.
 _VISIT_ROWS = 3072
+_VISIT_BYTES = 2**19
 _LEAST_ROWS, _BLOCK_ROWS = 256, 2048
 _MOST_BLOCKS = 32
+
+
+Scalars: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,17 +177,19 @@ class JointRounds:
         self._query = query
         self._graph = (support_pull, W.indptr, W.indices, W.data)
         self._tau = tau
-        self._query_cost = self._cost_of_queries()
         self._logs = log_assignments
         self.current: Floats = np.exp(log_assignments)
         self._updated = np.empty_like(self.current)
         self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_LEAST_ROWS, n // 4)), _MOST_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 2))
         self._shares = np.zeros((len(self._blocks), n_classes))
+        self._query_cost = self._cost_of_queries()
+        self._narrow = _narrow_kernels.applies(query, n_classes)
         self._features = np.zeros((len(self._blocks), n_classes, query.shape[1]), query.dtype)
-        self._products = np.empty((len(self._blocks), min(n, _VISIT_ROWS), n_classes), query.dtype)
-        self._more_features = np.empty_like(self._features)
-        self._visit(lambda number, start, stop: None, self.current)
+        if not self._narrow:
+            self._products = np.empty((len(self._blocks), min(n, _VISIT_ROWS), n_classes), query.dtype)
+            self._more_features = np.empty_like(self._features)
+        self._run(self._sum_block, self.current)
         self._gather()
 
     def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
@@ -195,24 +204,34 @@ class JointRounds:
         dtype = self._query.dtype
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
         keep = pull + inertia
-        scalars: tuple[Any, Any, Any, Any] = (
+        scalars: Scalars = (
             dtype.type(2 * self._tau),
             dtype.type(lam),
             dtype.type(keep),
             dtype.type(1 / (1 + keep)),
         )
-        exact_cost = self._tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
+        exact_cost = np.empty(len(prototypes))
+        squared_lengths(prototypes, exact_cost)
+        exact_cost *= self._tau
         prototype_cost = exact_cost.astype(dtype)
         share_cost = (pull * log_share(self.share)).astype(dtype)
-        columns = np.ascontiguousarray(prototypes.T)
+        state = (prototype_cost, share_cost, self._logs, self.current, self._updated)
+        columns = np.ascontiguousarray(prototypes if self._narrow else prototypes.T)
 
-        def update(number: int, start: int, stop: int) -> None:
-            products = self._products[number, : stop - start]
-            np.matmul(self._query[start:stop], columns, out=products)
-            state = (prototype_cost, share_cost, self._logs, self.current, self._updated, self._sums[number])
-            joint_rows(products, *self._graph, *scalars, *state, start, stop)
+        def update(number: int, first: int, last: int) -> None:
+            products = self._products[number, : last - first]
+            np.matmul(self._query[first:last], columns, out=products)
+            joint_rows(products, *self._graph, *scalars, *state, self._sums[number], first, last)
 
-        self._visit(update, self._updated)
+        def update_block(number: int, start: int, stop: int) -> None:
+            if self._narrow:
+                sums = (self._sums[number], self._features[number], self._shares[number])
+                joint_visits(self._query, columns, *self._graph, *scalars, *state, *sums, rows, start, stop)
+            else:
+                self._visit(number, start, stop, self._updated, partial(update, number))
+
+        rows = max(16, _VISIT_BYTES // (columns.itemsize * self._query.shape[1]))
+        self._run(update_block, self._updated)
         pairwise, smooth = self._sums.sum(axis=0)
         # What costs lost when they took their type is lost again for each query.
         smooth += self._shares.sum(axis=0) @ (exact_cost - prototype_cost)
@@ -229,28 +248,51 @@ class JointRounds:
 
     def _cost_of_queries(self) -> float:
         """``tau sum_q |x_q|^2``, the part of F that no update changes."""
-        parts = np.array_split(self._query.ravel(), -(-len(self._query) // _VISIT_ROWS))
-        return self._tau * sum(float(part @ part) for part in parts)
+        parts = np.empty(len(self._blocks))
+        nowhere = np.zeros_like(self._query[0])
+
+        def add(number: int, start: int, stop: int) -> None:
+            parts[number] = squares_about(self._query[start:stop], nowhere)
+
+        self._workers.run(add, self._blocks)
+        return self._tau * float(parts.sum())
 
     def _gather(self) -> None:
         self.share: Floats = self._shares.sum(axis=0) / len(self.current)
         self.class_features: Floats = self._features.sum(axis=0)
 
-    def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
-        """Update every block, then sum its queries by the class they are assigned to."""
+    def _run(self, work: Callable[[int, int, int], None], assignments: Floats) -> None:
+        """Do the work of all blocks, which makes these assignments and adds up their sums."""
+
+        def finish(number: int, start: int, stop: int) -> None:
+            work(number, start, stop)
+            self._finish(number, start, stop, assignments)
+
+        self._workers.run(finish, self._blocks)
+
+    def _finish(self, number: int, start: int, stop: int, assignments: Floats) -> None:
+        """What is left to do for a block when its sums are known."""
+
+    def _sum_block(self, number: int, start: int, stop: int) -> None:
+        """Sum the queries by the class that they are assigned to."""
+        if self._narrow:
+            sum_rows(self._query, self.current, self._features[number], self._shares[number], start, stop)
+        else:
+            self._visit(number, start, stop, self.current, lambda first, last: None)
+
+    def _visit(
+        self, number: int, start: int, stop: int, assignments: Floats, update: Callable[[int, int], None]
+    ) -> None:
+        """Update the queries of a block, and sum them by the class that they are assigned to, by matrix products."""
+        features, more, share = self._features[number], self._more_features[number], self._shares[number]
+        features[:] = 0
+        share[:] = 0
         ones = np.ones(_VISIT_ROWS, dtype=self._query.dtype)
-
-        def visit(number: int, start: int, stop: int) -> None:
-            features, more, share = self._features[number], self._more_features[number], self._shares[number]
-            features[:] = 0
-            share[:] = 0
-            for first, last in _visits(start, stop):
-                update(number, first, last)
-                np.matmul(assignments[first:last].T, self._query[first:last], out=more)
-                features += more
-                share += ones[: last - first] @ assignments[first:last]
-
-        self._workers.run(visit, self._blocks)
+        for first, last in _visits(start, stop):
+            update(first, last)
+            np.matmul(assignments[first:last].T, self._query[first:last], out=more)
+            features += more
+            share += ones[: last - first] @ assignments[first:last]
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

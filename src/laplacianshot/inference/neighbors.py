@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laplacianshot.inference import byte_search
 from laplacianshot.inference._neighbor_kernels import choose_nearest, offer_columns, offer_pairs, rank_candidates
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.projection import project, taken
+from laplacianshot.inference.search_trial import LEAST_ROWS, Trial
 from laplacianshot.inference.transforms import base_mean
 
 # Points that meet others at a time; fewer where products are bounds, as a block meets itself in full.
@@ -29,6 +31,12 @@ _RANKED_ROWS = 512
 _BLOCK_COLUMNS = 4096
 # Candidates kept beyond k while distances are only known to float32 rounding.
 _SPARE = 6
+# What a search with bounds from few coordinates may cost at most against one with all products, and the part of it that
+# goes into preparing the bounds.
+_WORTH_PROJECTING = 0.7
+_PREPARING = 0.1
+# The same for a search by bytes.
+_WORTH_ROUNDING = 0.9
 # Scaled coordinates beyond this would overflow when squared.
 _FARTHEST = 1e15
 
@@ -111,9 +119,17 @@ class PointIndex:
         """The k nearest other points of each point and a few more, by distances in float32."""
         n = len(self.points)
         heaps = _Heaps.empty(n, min(k + _SPARE, n - 1), n)
-        projection = project(workers, self._rows, self._halves, heaps.keys.shape[1])
+        cost, projection = 1.0, None
+        if n >= LEAST_ROWS:
+            trial = Trial.of_rows(workers, self._rows, self._halves, heaps.keys.shape[1])
+            if byte_search.applies(self._rows.shape[1]):
+                cost = min(cost, byte_search.cost(trial))
+            projection = project(workers, self._rows, self._halves, trial, min(_WORTH_PROJECTING, cost - _PREPARING))
         if projection is None:
-            _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
+            if cost < _WORTH_ROUNDING:
+                byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
+            else:
+                _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
             return heaps
         order = projection.order
         points = _Points(taken(workers, self._rows, order), self._halves[order], projection.coordinates)

@@ -17,12 +17,10 @@ from scipy.linalg import qr
 
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.search_trial import Trial
 
-# Fewer rows than this are searched in full sooner than directions are found.
-LEAST_ROWS = 4096
-# Rows that directions are found from; rows and columns that bounds are tried on.
+# Rows that directions are found from.
 _SAMPLE = 1024
-_TRIED = 96
 # Most directions, against all and against the rows that they have to be worth finding for; the steps in which their
 # number is chosen.
 _MOST_SHARE = 0.3
@@ -36,10 +34,9 @@ _LOST = 0.3
 # More that are sought, so that those asked for come out well.
 _EXTRA = 16
 # A pair formed by itself costs as much as this many of a matrix product, some of them being formed together; either row
-# may ask for it, so many times as many are in question; and all of it must cost this much less than all products.
+# may ask for it, so many times as many are in question.
 _PAIR_COST = 4.0
 _EITHER = 1.5
-_WORTH_IT = 0.7
 # Neighbours farther away than this, against any two rows, are not told from others by few coordinates.
 _TOO_FAR = 0.75
 # Added to what the directions miss, over the squared length: more than the products are rounded by.
@@ -63,8 +60,8 @@ class Projection:
     coordinates: Floats
 
 
-def project(workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Projection | None:
-    """The projection that a search for ``n_neighbors`` is fastest with, or None where it would not help.
+def project(workers: Workers, rows: Floats, halves: Floats, trial: Trial, worth: float) -> Projection | None:
+    """The projection that a search is fastest with, or None where it would not help.
 
     Parameters
     ----------
@@ -73,18 +70,19 @@ def project(workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) ->
         Near zero: their mean is small against their spread.
     halves : array of shape (n,)
         Half their squared lengths.
-    n_neighbors : int
+    trial : Trial
+        Some of the rows, for bounds to be tried on.
+    worth : float
+        What the search may cost with it, against one without.
     """
     n, dim = rows.shape
     most = int(min(_MOST_SHARE * dim, n // _ROWS_A_DIRECTION)) // _STEP * _STEP
-    if n < LEAST_ROWS or most < _STEP:
+    if most < _STEP:
         return None
     rng = np.random.default_rng(0)
     # Directions fit the rows that they were found from: they are tried on others.
-    sample, tried = np.split(rng.choice(n, 2 * _SAMPLE, replace=False), 2)
-    directions = _chosen_directions(
-        workers, rows[sample], _Trial.of_rows(workers, rows[tried], halves[tried], n_neighbors / n), most, rng
-    )
+    sample = rng.choice(np.setdiff1d(np.arange(n), trial.tried, assume_unique=True), _SAMPLE, replace=False)
+    directions = _chosen_directions(workers, rows[sample], trial, most, worth, rng)
     if directions is None:
         return None
     d = directions.shape[1]
@@ -112,7 +110,7 @@ def taken(workers: Workers, rows: Floats, order: Ints) -> Floats:
 
 
 def _chosen_directions(
-    workers: Workers, sample: Floats, trial: _Trial, most: int, rng: np.random.Generator
+    workers: Workers, sample: Floats, trial: Trial, most: int, worth: float, rng: np.random.Generator
 ) -> Floats | None:
     """The directions (D, d) that make the search cheapest, at most so many; None where none do."""
     dim = sample.shape[1]
@@ -120,13 +118,13 @@ def _chosen_directions(
         return None
     few = min(most, _FEW)
     directions = _leading_directions(workers, sample, few, rng)
-    d, cost, in_question = trial.cheapest(workers.product(trial.rows, directions))
+    d, cost, in_question = _cheapest(trial, workers.product(trial.rows, directions))
     if few < most and cost > _CHEAP * dim:
         if in_question > _LOST:
             return None
         directions = _leading_directions(workers, sample, most, rng)
-        d, cost, _ = trial.cheapest(workers.product(trial.rows, directions))
-    return np.ascontiguousarray(directions[:, :d]) if cost < _WORTH_IT * dim else None
+        d, cost, _ = _cheapest(trial, workers.product(trial.rows, directions))
+    return np.ascontiguousarray(directions[:, :d]) if cost < worth * dim else None
 
 
 def _leading_directions(workers: Workers, sample: Floats, most: int, rng: np.random.Generator) -> Floats:
@@ -146,46 +144,22 @@ def _missed(coordinates: Floats, halves: Floats) -> Floats:
     return missed
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """Rows (n, D) to try bounds on, the first few of them against all.
-
-    A pair of rows i and j is in question while a bound of ``h_j - x_i.x_j`` is below ``limits`` (m, 1): what it is for
-    the neighbour that is as far down among these rows as the last one is among all. ``near`` is the squared distance of
-    that neighbour over the one of any two rows.
+def _cheapest(trial: Trial, seen: Floats) -> tuple[int, float, float]:
+    """How many of the coordinates (n, d) of the trial's rows to use, what a pair then costs, and the pairs in question
+    with all of them.
     """
-
-    rows: Floats
-    halves: Floats
-    limits: Floats
-    near: float
-
-    @classmethod
-    def of_rows(cls, workers: Workers, rows: Floats, halves: Floats, share: float) -> _Trial:
-        n = len(rows)
-        keys = halves - workers.product(rows[:_TRIED], rows.T)
-        keys[np.arange(_TRIED), np.arange(_TRIED)] = np.inf
-        rank = min(int(share * n) + 1, n - 2)
-        limits = np.partition(keys, rank, axis=1)[:, rank]
-        spread = 2 * float(np.mean(halves))
-        near = float(np.mean(limits + halves[:_TRIED])) / spread if spread else np.inf
-        return cls(rows, halves, limits[:, None], near)
-
-    def cheapest(self, seen: Floats) -> tuple[int, float, float]:
-        """How many of the coordinates (n, d) to use, what a pair then costs, and the pairs in question with all."""
-        dim = self.rows.shape[1]
-        best, least, in_question = 0, np.inf, 1.0
-        products = np.zeros((_TRIED, len(seen)), dtype=np.float32)
-        for d in range(_STEP, seen.shape[1] + 1, _STEP):
-            new = seen[:, d - _STEP : d]
-            products += new[:_TRIED] @ new.T
-            missed = _missed(seen[:, :d], self.halves)
-            bounds = products + missed[:_TRIED, None] * missed
-            in_question = np.count_nonzero(self.halves - bounds < self.limits) / bounds.size
-            cost = d + _EITHER * in_question * _PAIR_COST * dim
-            if cost < least:
-                best, least = d, cost
-        return best, least, in_question
+    dim, few = trial.rows.shape[1], len(trial.limits)
+    best, least, in_question = 0, np.inf, 1.0
+    products = np.zeros((few, len(seen)), dtype=np.float32)
+    for d in range(_STEP, seen.shape[1] + 1, _STEP):
+        new = seen[:, d - _STEP : d]
+        products += new[:few] @ new.T
+        missed = _missed(seen[:, :d], trial.halves)
+        in_question = trial.in_question(trial.halves - products - missed[:few, None] * missed)
+        cost = d + _EITHER * in_question * _PAIR_COST * dim
+        if cost < least:
+            best, least = d, cost
+    return best, least, in_question
 
 
 def _by_nearest_pivot(workers: Workers, coordinates: Floats, rng: np.random.Generator) -> Ints:

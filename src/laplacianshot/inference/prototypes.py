@@ -8,6 +8,7 @@ import numpy as np
 
 from laplacianshot.inference._threads import Workers, row_blocks
 from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference.transforms import rows_in_cache
 
 # The authors' code sharpens the cosine by this factor; the paper's text has none (1).
 REFERENCE_TEMPERATURE = 10.0
@@ -142,7 +143,7 @@ def squared_distances(X: Floats, prototypes: Floats, *, wide: bool = True) -> Fl
         out[start:stop] = np.maximum(block, 0, out=block)
 
     with Workers(X.size) as workers:
-        workers.run(fill, row_blocks(X.shape[0], _BLOCK_ROWS))
+        workers.run(fill, row_blocks(X.shape[0], rows_in_cache(X)))
     return out
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from laplacianshot.inference._row_kernels import squares_about
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats
 from laplacianshot.inference._update_kernels import confidence_rows
@@ -30,8 +31,7 @@ def mean_squared_distance(X: Floats, center: Floats | None = None) -> float:
     totals = np.zeros(len(blocks))
 
     def add(number: int, start: int, stop: int) -> None:
-        rows = (X[start:stop] - center).ravel()
-        totals[number] = rows @ rows
+        totals[number] = squares_about(X[start:stop], center)
 
     with Workers(X.size) as workers:
         workers.run(add, blocks)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.inference._row_kernels import add_rows
 from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 
@@ -15,6 +16,7 @@ Transform: TypeAlias = Literal["none", "l2", "cl2"]
 
 # Rows converted at a time, in cache, so that a memory-mapped or float16 source is never copied whole in a wider type.
 _BLOCK_ROWS = 1024
+_BLOCK_BYTES = 2**19
 _MOST_BLOCKS = 64
 
 
@@ -44,7 +46,11 @@ def base_mean(features: ArrayLike) -> Floats:
 
     def add(number: int, start: int, stop: int) -> None:
         for first in range(start, stop, _BLOCK_ROWS):
-            sums[number] += rows[first : min(first + _BLOCK_ROWS, stop)].sum(axis=0, dtype=np.float64)
+            block = np.asarray(rows[first : min(first + _BLOCK_ROWS, stop)])
+            if block.flags.carray and block.dtype in (np.float32, np.float64):
+                add_rows(block, sums[number])
+            else:
+                sums[number] += block.sum(axis=0, dtype=np.float64)
 
     with Workers(rows.size) as workers:
         workers.run(add, blocks)
@@ -85,8 +91,13 @@ def transform_features(
         form(X[start:stop] if rows is None else X[rows[start:stop]], out[start:stop])
 
     with Workers(out.size) as workers:
-        workers.run(fill, row_blocks(n, _BLOCK_ROWS))
+        workers.run(fill, row_blocks(n, rows_in_cache(out)))
     return out
+
+
+def rows_in_cache(X: Floats) -> int:
+    """How many rows of (n, D) to go over more than once before the next: about 512 KB of them."""
+    return max(16, _BLOCK_BYTES // max(1, X.shape[1] * X.itemsize))
 
 
 def row_transform(

@@ -8,7 +8,6 @@ is strange, disputes) stays as it was until the whole answer is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,8 +221,8 @@ def _descended(
     with Workers((W.nnz + 10 * len(warm)) * n_classes) as workers:
         rounds = _ClampedRounds(workers, warm.rows, W, tau, assignments, support, clamped)
         for _ in range(ROUNDS):
-            prototypes = prior.posterior_means(rounds.class_features, n_query * rounds.share)
-            rounds.step(prototypes.astype(warm.rows.dtype), constants.lam, balance_pull(rounds.share, constants))
+            prototypes = prior.posterior_means(rounds.class_features, n_query * rounds.share, warm.rows.dtype)
+            rounds.step(prototypes, constants.lam, balance_pull(rounds.share, constants))
             rounds.accept()
         found = rounds.current
     found[support] = clamped / constants.support_edge
@@ -254,14 +253,12 @@ class _ClampedRounds(JointRounds):
         # F is not asked for.
         return np.nan
 
-    def _visit(self, update: Callable[[int, int, int], None], assignments: Floats) -> None:
-        def clamp(number: int, start: int, stop: int) -> None:
-            update(number, start, stop)
-            first, last = np.searchsorted(self._support, [start, stop])
-            assignments[self._support[first:last]] = 0
-
-        super()._visit(clamp, assignments)
-        assignments[self._support] = self._clamped
+    def _finish(self, number: int, start: int, stop: int, assignments: Floats) -> None:
+        first, last = np.searchsorted(self._support, [start, stop])
+        labelled = self._support[first:last]
+        self._features[number] -= assignments[labelled].T @ self._query[labelled]
+        self._shares[number] -= assignments[labelled].sum(axis=0)
+        assignments[labelled] = self._clamped[first:last]
 
     def _gather(self) -> None:
         super()._gather()

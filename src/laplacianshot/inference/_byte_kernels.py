@@ -1,0 +1,380 @@
+"""Kernels of the search by bytes: distances bounded by products of rows that are rounded to eight bits.
+
+Products are formed by an instruction of the processor, ``vpdpbusd``: 64 products of bytes, added by fours to 16 sums.
+No library that the core depends on offers them and no compiler finds the instruction in a loop, so the tile that it
+makes is written out here for the compiler. It takes signed bytes on one side and unsigned ones on the other: columns
+are stored as ``code + 128``, and the sums of a row begin at ``-128 sum_d code_d``.
+
+Rows lie in strips of ``STRIP`` and columns in panels of ``PANEL``, a group of four bytes of each in turn: the order in
+which a tile reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from laplacianshot.inference._compile import kernel
+from laplacianshot.inference._kernel_parts import choose_least, keep_least
+from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.inference._vectors import LANES, Vectors
+
+STRIP, PANEL, GROUP = 8, 48, 4
+# What is known about a point: half its squared length from below, the scale of its codes and, from above, its length,
+# the length of what rounding lost and the length of what it left.
+FACTS = 5
+_HALF, _SCALE, _LENGTH, _ERROR, _ROUNDED = range(FACTS)
+_INSTRUCTION = "llvm.x86.avx512.vpdpbusd.512"
+# Registers to a row of a tile.
+_VECTORS = PANEL // LANES
+LARGEST_CODE = 127
+# Rows with no larger entry have no codes: they would have to be divided by next to nothing.
+_LEAST = 1e-30
+# How often the interval that a limit is sought in is halved.
+_HALVINGS = 10
+
+
+def _sums(code: Vectors, strip: Any, panel: Any, n_groups: Any, begins: Any) -> list[list[Any]]:
+    """``begins_r + sum_d strip_rd panel_cd`` of a tile: vectors of integers, _VECTORS to each row."""
+
+    def step(group: Any, sums: list[Any]) -> list[Any]:
+        columns = [code.load(panel, code.scaled(group, GROUP * PANEL, 4 * LANES * v), code.words) for v in range(_VECTORS)]
+        added = []
+        for r in range(STRIP):
+            row = code.spread(code.load(strip, code.scaled(group, GROUP * STRIP, 4 * r), code.word))
+            added += [code.call(_INSTRUCTION, sums[r * _VECTORS + v], columns[v], row) for v in range(_VECTORS)]
+        return added
+
+    starts = [code.spread(code.load(begins, 4 * r, code.word)) for r in range(STRIP) for _ in range(_VECTORS)]
+    sums = code.loop(n_groups, starts, step)
+    return [sums[r * _VECTORS : (r + 1) * _VECTORS] for r in range(STRIP)]
+
+
+def _bounds(
+    code: Vectors, sums: list[list[Any]], row_facts: Any, panel_facts: Any, apart: Any, lowers: Any, lowers_stride: Any,
+    minima: Any, minima_stride: Any,
+) -> None:  # fmt: skip
+    """Store lower bounds, and upper ones where they are less than what the minima hold."""
+    build = code.builder
+    facts = [
+        [code.load(panel_facts, 4 * (PANEL * fact + LANES * v), code.reals) for v in range(_VECTORS)]
+        for fact in range(FACTS)
+    ]
+    for r in range(STRIP):
+        half, scale, length, error = (
+            code.spread(code.load(row_facts, 4 * (FACTS * r + fact), code.real))
+            for fact in (_HALF, _SCALE, _LENGTH, _ERROR)
+        )
+        lowers_of_row = build.add(lowers, code.scaled(lowers_stride, r))
+        minima_of_row = build.add(minima, code.scaled(minima_stride, r))
+        for v in range(_VECTORS):
+            right = 4 * LANES * v
+            product = build.fmul(build.fmul(scale, facts[_SCALE][v]), build.sitofp(sums[r][v], code.reals))
+            key = build.fsub(build.fadd(half, facts[_HALF][v]), product)
+            key = build.fadd(key, code.load(apart, 4 * PANEL * r + right, code.reals))
+            blur = build.fadd(build.fmul(error, facts[_ROUNDED][v]), build.fmul(length, facts[_ERROR][v]))
+            code.store(build.fsub(key, blur), lowers_of_row, right)
+            least = code.load(minima_of_row, right, code.reals)
+            code.store(code.smaller(build.fadd(key, blur), least), minima_of_row, right)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _bound_tile(  # type: ignore[no-untyped-def]
+    context, strip, panel, n_groups, begins, row_facts, panel_facts, apart, lowers, lowers_stride, minima, minima_stride
+):
+    """Bound half squared distances of a strip and a panel from both sides.
+
+    With ``x = s q + e``, ``|x.y - s_x s_y q_x.q_y| <= |e_x| |s_y q_y| + |x| |e_y|``. ``apart`` (STRIP, PANEL) is added
+    to both bounds. Arguments are addresses, and strides in bytes.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        strip, panel, n_groups, begins, *rest = arguments
+        code = Vectors(builder)
+        _bounds(code, _sums(code, strip, panel, n_groups, begins), *rest)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 11), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _not_above(context, values, limit):  # type: ignore[no-untyped-def]
+    """Which of the PANEL float32 at this address are not above the limit, a bit each."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, limit = arguments
+        kind = ir.VectorType(ir.FloatType(), PANEL)
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = builder.insert_element(undefined, limit, ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), PANEL), [0] * PANEL)
+        limits = builder.shuffle_vector(first, undefined, zeros)
+        values = builder.load(builder.inttoptr(address, kind.as_pointer()), align=4)
+        bits = builder.bitcast(builder.fcmp_ordered("<=", values, limits), ir.IntType(PANEL))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.uint64(types.intp, types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _lowest_bit(context, bits):  # type: ignore[no-untyped-def]
+    """The number of the lowest bit that is set; one is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _four_products(context, x, y0, y1, y2, y3, next0, next1, next2, next3, n_vectors, products):  # type: ignore[no-untyped-def]
+    """``x.y`` of the first LANES times ``n_vectors`` coordinates of four rows, while the next four are fetched."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, *rows, n_vectors, products = arguments
+        code = Vectors(builder)
+
+        def step(i: Any, sums: list[Any]) -> list[Any]:
+            offset = code.scaled(i, 4 * LANES)
+            for ahead in rows[4:]:
+                code.fetch(ahead, offset)
+            own = code.load(x, offset, code.reals)
+            return [
+                code.multiply_add(own, code.load(y, offset, code.reals), total)
+                for y, total in zip(rows[:4], sums, strict=True)
+            ]
+
+        for e, total in enumerate(code.loop(n_vectors, [code.reals([0.0] * LANES)] * 4, step)):
+            code.store(code.sum_of_lanes(total), products, 4 * e)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 11), generate
+
+
+@kernel
+def round_rows(
+    rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: Floats, start: int, stop: int
+) -> None:
+    """Round rows ``start..stop`` of (n, D) to bytes: ``x = s q + e`` with ``s = max_d |x_d| / 127``.
+
+    strips (., G, STRIP, 4) receive q, begins (n,) ``-128 sum q`` and facts (n, FACTS) what bounds are made of.
+    """
+    dim = rows.shape[1]
+    zero: Any = rows.dtype.type(0)
+    one: Any = rows.dtype.type(1)
+    most: Any = rows.dtype.type(LARGEST_CODE)
+    # Sums of D products, and the few products that a bound is made of, in whatever order.
+    rounding: Any = rows.dtype.type((dim + 16) * 2.0**-24)
+    codes = np.zeros(strips.shape[1] * GROUP, dtype=np.int8)
+    for i in range(start, stop):
+        row = rows[i]
+        largest = zero
+        for d in range(dim):
+            largest = max(largest, abs(row[d]))
+        scale = zero
+        inverse = zero
+        if largest > _LEAST:
+            scale = largest / most
+            inverse = most / largest
+        total = np.int32(0)
+        squares = zero
+        lost = zero
+        for d in range(dim):
+            code = np.rint(row[d] * inverse)
+            codes[d] = np.int8(code)
+            total += np.int32(code)
+            squares += code * code
+            gap = row[d] - scale * code
+            lost += gap * gap
+        strip = strips[i // STRIP, :, i % STRIP]
+        for group in range(strip.shape[0]):
+            for byte in range(GROUP):
+                strip[group, byte] = codes[GROUP * group + byte]
+        begins[i] = np.int32(-128) * total
+        length = np.sqrt(halves[i] + halves[i]) * (one + rounding)
+        facts[i, _HALF] = halves[i] * (one - rounding)
+        facts[i, _SCALE] = scale
+        facts[i, _LENGTH] = length
+        facts[i, _ERROR] = np.sqrt(lost) * (one + rounding) + length * rounding
+        facts[i, _ROUNDED] = scale * np.sqrt(squares) * (one + rounding)
+
+
+@kernel
+def search_strips(
+    queries: Floats,
+    query_halves: Floats,
+    strips: Ints,
+    begins: Ints,
+    facts: Floats,
+    points: Floats,
+    halves: Floats,
+    panels: Ints,
+    panel_facts: Floats,
+    itself: bool,
+    panels_at_once: int,
+    keys: Floats,
+    ids: Ints,
+    start: int,
+    stop: int,
+) -> None:
+    """The m nearest points of queries ``start..stop``: max-heaps keys and ids (n, m) of half squared distances.
+
+    ``start`` begins a strip. With ``itself``, queries are the points, and none is its own neighbour. Bounds are formed
+    for ``panels_at_once``, as many as stay in cache while all strips meet them.
+
+    Points fall into groups by their number, and the least upper bound of each is kept. So many of these as a query has
+    neighbours are of different points: none who is farther away than all of them is among the nearest. Those who may be
+    wait, with their lower bounds, and only they are compared in full.
+    """
+    m = keys.shape[1]
+    n_strips = (stop - start + STRIP - 1) // STRIP
+    minima = np.full((n_strips * STRIP, PANEL * ((m + 15) // 16)), np.inf, dtype=facts.dtype)
+    limits = np.full(n_strips * STRIP, np.inf, dtype=facts.dtype)
+    room = 4 * minima.shape[1]
+    lowers = np.empty((n_strips * STRIP, room), dtype=facts.dtype)
+    waiting = np.empty((n_strips * STRIP, room), dtype=ids.dtype)
+    counts = np.zeros(n_strips * STRIP, dtype=np.int64)
+    bounds = np.empty((STRIP, panels_at_once * PANEL), dtype=facts.dtype)
+    apart = np.zeros((STRIP, PANEL), dtype=facts.dtype)
+    for first in range(0, len(panels), panels_at_once):
+        last = min(first + panels_at_once, len(panels))
+        for strip in range(n_strips):
+            top = start + strip * STRIP
+            for p in range(first, last):
+                own = itself and p == top // PANEL
+                if own:
+                    for r in range(STRIP):
+                        apart[r, top % PANEL + r] = np.inf
+                _bound_tile(
+                    strips.ctypes.data + top // STRIP * strips.strides[0],
+                    panels.ctypes.data + p * panels.strides[0],
+                    strips.shape[1],
+                    begins.ctypes.data + top * begins.strides[0],
+                    facts.ctypes.data + top * facts.strides[0],
+                    panel_facts.ctypes.data + p * panel_facts.strides[0],
+                    apart.ctypes.data,
+                    bounds.ctypes.data + (p - first) * PANEL * bounds.strides[1],
+                    bounds.strides[0],
+                    minima.ctypes.data
+                    + strip * STRIP * minima.strides[0]
+                    + p * PANEL % minima.shape[1] * minima.strides[1],
+                    minima.strides[0],
+                )
+                if own:
+                    apart[:] = 0
+            for r in range(min(STRIP, stop - top)):
+                q = strip * STRIP + r
+                limits[q] = _lowered(limits[q], minima[q], m)
+                for p in range(last - first):
+                    hits = _not_above(bounds.ctypes.data + r * bounds.strides[0] + p * PANEL * bounds.strides[1], limits[q])
+                    while hits != 0:
+                        column = p * PANEL + _lowest_bit(hits)
+                        hits &= hits - np.uint64(1)
+                        if counts[q] == room:
+                            counts[q] = _nearer_first(lowers[q], waiting[q], limits[q])
+                            if 4 * counts[q] > 3 * room:
+                                _compare(
+                                    queries[top + r], query_halves[top + r], points, halves,
+                                    lowers[q, : counts[q]], waiting[q, : counts[q]], limits[q], keys[top + r], ids[top + r],
+                                )
+                                lowers[q, :m] = keys[top + r]
+                                waiting[q, :m] = ids[top + r]
+                                counts[q] = m
+                                limits[q] = min(limits[q], keys[top + r, 0])
+                        lowers[q, counts[q]] = bounds[r, column]
+                        waiting[q, counts[q]] = first * PANEL + column
+                        counts[q] += 1
+    for q in range(stop - start):
+        _compare(
+            queries[start + q], query_halves[start + q], points, halves,
+            lowers[q, : counts[q]], waiting[q, : counts[q]], limits[q], keys[start + q], ids[start + q],
+        )
+
+
+@kernel
+def _compare(
+    query: Floats,
+    half: float,
+    points: Floats,
+    halves: Floats,
+    lowers: Floats,
+    waiting: Ints,
+    limit: float,
+    keys: Floats,
+    ids: Ints,
+) -> None:
+    """The m nearest of those who wait, compared in full: max-heaps keys and ids (m,)."""
+    # First those with the least lower bounds: they make the limit as low as it can be.
+    choose_least(lowers, waiting, keys, ids)
+    first = _nearer_first(lowers, waiting, keys[0])
+    _form_keys(query, half, points, halves, waiting[:first], lowers[:first])
+    choose_least(lowers[:first], waiting[:first], keys, ids)
+    last = first + _nearer_first(lowers[first:], waiting[first:], min(keys[0], limit))
+    _form_keys(query, half, points, halves, waiting[first:last], lowers[first:last])
+    keep_least(lowers[first:last], waiting[first:last], keys, ids)
+
+
+@kernel
+def _form_keys(x: Floats, half: float, points: Floats, halves: Floats, ids: Ints, keys: Floats) -> None:
+    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids."""
+    n_vectors = len(x) // LANES
+    base, stride = points.ctypes.data, points.strides[0]
+    products = np.zeros(4, dtype=x.dtype)
+    last = len(ids) - 1
+    for e in range(0, len(ids), 4):
+        # The last one stands in for those that are missing.
+        a, b, c, d = ids[e], ids[min(e + 1, last)], ids[min(e + 2, last)], ids[min(e + 3, last)]
+        if n_vectors > 0:
+            f, g, h, i = ids[min(e + 4, last)], ids[min(e + 5, last)], ids[min(e + 6, last)], ids[min(e + 7, last)]
+            _four_products(
+                x.ctypes.data, base + a * stride, base + b * stride, base + c * stride, base + d * stride,
+                base + f * stride, base + g * stride, base + h * stride, base + i * stride, n_vectors, products.ctypes.data,
+            )  # fmt: skip
+        for j in range(min(4, len(ids) - e)):
+            y = points[ids[e + j]]
+            product = products[j]
+            for t in range(LANES * n_vectors, len(x)):
+                product += x[t] * y[t]
+            keys[e + j] = half + (halves[ids[e + j]] - product)
+
+
+@kernel
+def _nearer_first(lowers: Floats, ids: Ints, limit: float) -> int:
+    """Move those who are not beyond the limit to the front: how many."""
+    nearer = 0
+    for e in range(len(lowers)):
+        lower, index = lowers[e], ids[e]
+        lowers[e], ids[e] = lowers[nearer], ids[nearer]
+        lowers[nearer], ids[nearer] = lower, index
+        nearer += lower <= limit
+    return nearer
+
+
+@kernel
+def _lowered(limit: float, minima: Floats, m: int) -> float:
+    """A lower limit, hardly above the m-th of the minima; the same where fewer of them are below it."""
+    below = np.int32(0)
+    for g in range(len(minima)):
+        below += np.int32(minima[g] < limit)
+    if below < m:
+        return limit
+    low = minima[0]
+    high = minima[0]
+    for g in range(len(minima)):
+        low = min(low, minima[g])
+        high = max(high, minima[g])
+    high = min(high, limit)
+    half: Any = minima.dtype.type(0.5)
+    for _ in range(_HALVINGS):
+        middle = low + (high - low) * half
+        count = np.int32(0)
+        for g in range(len(minima)):
+            count += np.int32(minima[g] <= middle)
+        if count >= m:
+            high = middle
+        else:
+            low = middle
+    return high

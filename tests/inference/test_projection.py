@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.inference import neighbors, projection
+from laplacianshot.inference import byte_search, neighbors, projection, search_trial
 from laplacianshot.inference._threads import Workers
 from laplacianshot.inference.neighbors import PointIndex
 
@@ -25,7 +25,9 @@ def groups(n, dim, n_groups, noise, seed=0, inner=None):
 @pytest.fixture
 def small(monkeypatch):
     """Projections of sets that are small enough for a brute-force search."""
-    monkeypatch.setattr(projection, "LEAST_ROWS", 400)
+    monkeypatch.setattr(byte_search, "applies", lambda dim: False)
+    monkeypatch.setattr(neighbors, "LEAST_ROWS", 400)
+    monkeypatch.setattr(search_trial, "_ROWS", 200)
     monkeypatch.setattr(projection, "_SAMPLE", 200)
     monkeypatch.setattr(projection, "_STEP", 8)
     monkeypatch.setattr(projection, "_FEW", 16)
@@ -44,7 +46,8 @@ def small(monkeypatch):
 def projected(X, k=5):
     index = PointIndex(X)
     with Workers(LARGE) as workers:
-        return index, projection.project(workers, index._rows, index._halves, k)
+        trial = search_trial.Trial.of_rows(workers, index._rows, index._halves, k)
+        return index, projection.project(workers, index._rows, index._halves, trial, 0.7)
 
 
 def all_distances(X):
@@ -114,8 +117,12 @@ def test_the_search_equals_brute_force(small, monkeypatch, n_groups, noise, thre
 )
 def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("LEAST_ROWS", 400), ("_SAMPLE", 150), ("_STEP", 8), ("_FEW", 8), ("_WORTH_IT", 9.0)):
+        for name, value in (("_SAMPLE", 150), ("_STEP", 8), ("_FEW", 8)):
             patch.setattr(projection, name, value)
+        patch.setattr(byte_search, "applies", lambda dim: False)
+        patch.setattr(neighbors, "LEAST_ROWS", 400)
+        patch.setattr(neighbors, "_WORTH_PROJECTING", 9.0)
+        patch.setattr(search_trial, "_ROWS", 150)
         patch.setattr(projection, "_TOO_FAR", 9.0)
         patch.setattr(projection, "_ROWS_A_DIRECTION", 20)
         patch.setattr(neighbors, "_BOUNDED_BLOCK_ROWS", 70)
@@ -125,12 +132,12 @@ def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset
         check(PointIndex(X).neighbors(k).indices, X, k)
 
 
-@pytest.mark.parametrize("n", [300, 900])
-def test_rows_without_directions_of_their_own_are_multiplied_in_full(small, n):
+@pytest.mark.parametrize(("n", "tried"), [(300, []), (900, [None])])
+def test_rows_without_directions_of_their_own_are_multiplied_in_full(small, n, tried):
     """Few rows are not worth it, and in noise no direction tells more than another."""
     X = np.random.default_rng(0).standard_normal((n, 96)).astype(np.float32)
     check(PointIndex(X).neighbors(6).indices, X, 6)
-    assert small == [None]
+    assert small == tried
 
 
 def test_equal_rows_have_no_directions(small):

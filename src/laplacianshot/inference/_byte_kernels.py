@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._kernel_parts import choose_least, keep_least
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._vectors import LANES, Vectors
+from laplacianshot.inference._vectors import LANES, Vectors, vector_code
 
 STRIP, PANEL, GROUP = 8, 48, 4
 # What is known about a point: half its squared length from below, the scale of its codes and, from above, its length,
@@ -42,7 +41,9 @@ def _sums(code: Vectors, strip: Any, panel: Any, n_groups: Any, begins: Any) -> 
     """``begins_r + sum_d strip_rd panel_cd`` of a tile: vectors of integers, _VECTORS to each row."""
 
     def step(group: Any, sums: list[Any]) -> list[Any]:
-        columns = [code.load(panel, code.scaled(group, GROUP * PANEL, 4 * LANES * v), code.words) for v in range(_VECTORS)]
+        columns = [
+            code.load(panel, code.scaled(group, GROUP * PANEL, 4 * LANES * v), code.words) for v in range(_VECTORS)
+        ]
         added = []
         for r in range(STRIP):
             row = code.spread(code.load(strip, code.scaled(group, GROUP * STRIP, 4 * r), code.word))
@@ -82,10 +83,21 @@ def _bounds(
             code.store(code.smaller(build.fadd(key, blur), least), minima_of_row, right)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _bound_tile(  # type: ignore[no-untyped-def]
-    context, strip, panel, n_groups, begins, row_facts, panel_facts, apart, lowers, lowers_stride, minima, minima_stride
-):
+@vector_code
+def _bound_tile(
+    context: Any,
+    strip: Any,
+    panel: Any,
+    n_groups: Any,
+    begins: Any,
+    row_facts: Any,
+    panel_facts: Any,
+    apart: Any,
+    lowers: Any,
+    lowers_stride: Any,
+    minima: Any,
+    minima_stride: Any,
+) -> Any:
     """Bound half squared distances of a strip and a panel from both sides.
 
     With ``x = s q + e``, ``|x.y - s_x s_y q_x.q_y| <= |e_x| |s_y q_y| + |x| |e_y|``. ``apart`` (STRIP, PANEL) is added
@@ -101,8 +113,8 @@ def _bound_tile(  # type: ignore[no-untyped-def]
     return types.void(*[types.intp] * 11), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _not_above(context, values, limit):  # type: ignore[no-untyped-def]
+@vector_code
+def _not_above(context: Any, values: Any, limit: Any) -> Any:
     """Which of the PANEL float32 at this address are not above the limit, a bit each."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -119,8 +131,21 @@ def _not_above(context, values, limit):  # type: ignore[no-untyped-def]
     return types.uint64(types.intp, types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _lowest_bit(context, bits):  # type: ignore[no-untyped-def]
+@vector_code
+def _not_above_each(context: Any, values: Any, limits: Any) -> Any:
+    """Which of the PANEL float32 at an address are not above their own limits at the other, a bit each."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(ir.FloatType(), PANEL)
+        values, limits = (builder.load(builder.inttoptr(a, kind.as_pointer()), align=4) for a in arguments)
+        bits = builder.bitcast(builder.fcmp_ordered("<=", values, limits), ir.IntType(PANEL))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.uint64(types.intp, types.intp), generate
+
+
+@vector_code
+def _lowest_bit(context: Any, bits: Any) -> Any:
     """The number of the lowest bit that is set; one is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -129,35 +154,8 @@ def _lowest_bit(context, bits):  # type: ignore[no-untyped-def]
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _four_products(context, x, y0, y1, y2, y3, next0, next1, next2, next3, n_vectors, products):  # type: ignore[no-untyped-def]
-    """``x.y`` of the first LANES times ``n_vectors`` coordinates of four rows, while the next four are fetched."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, *rows, n_vectors, products = arguments
-        code = Vectors(builder)
-
-        def step(i: Any, sums: list[Any]) -> list[Any]:
-            offset = code.scaled(i, 4 * LANES)
-            for ahead in rows[4:]:
-                code.fetch(ahead, offset)
-            own = code.load(x, offset, code.reals)
-            return [
-                code.multiply_add(own, code.load(y, offset, code.reals), total)
-                for y, total in zip(rows[:4], sums, strict=True)
-            ]
-
-        for e, total in enumerate(code.loop(n_vectors, [code.reals([0.0] * LANES)] * 4, step)):
-            code.store(code.sum_of_lanes(total), products, 4 * e)
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 11), generate
-
-
 @kernel
-def round_rows(
-    rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: Floats, start: int, stop: int
-) -> None:
+def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: Floats, start: int, stop: int) -> None:
     """Round rows ``start..stop`` of (n, D) to bytes: ``x = s q + e`` with ``s = max_d |x_d| / 127``.
 
     strips (., G, STRIP, 4) receive q, begins (n,) ``-128 sum q`` and facts (n, FACTS) what bounds are made of.
@@ -203,95 +201,116 @@ def round_rows(
 
 
 @kernel
-def search_strips(
-    queries: Floats,
-    query_halves: Floats,
+def meet_panels(
+    rows: Floats,
+    halves: Floats,
     strips: Ints,
     begins: Ints,
     facts: Floats,
-    points: Floats,
-    halves: Floats,
     panels: Ints,
     panel_facts: Floats,
-    itself: bool,
-    panels_at_once: int,
+    minima: Floats,
+    limits: Floats,
+    lowers: Floats,
+    waiting: Ints,
+    counts: Ints,
     keys: Floats,
     ids: Ints,
     start: int,
     stop: int,
+    first: int,
+    last: int,
 ) -> None:
-    """The m nearest points of queries ``start..stop``: max-heaps keys and ids (n, m) of half squared distances.
+    """Let points ``start..stop``, the first of which begins a strip, meet those of panels ``first..last``.
 
-    ``start`` begins a strip. With ``itself``, queries are the points, and none is its own neighbour. Bounds are formed
-    for ``panels_at_once``, as many as stay in cache while all strips meet them.
-
-    Points fall into groups by their number, and the least upper bound of each is kept. So many of these as a query has
-    neighbours are of different points: none who is farther away than all of them is among the nearest. Those who may be
-    wait, with their lower bounds, and only they are compared in full.
+    Points fall into groups by their number, and of the upper bounds that a point of the strips meets the least of each
+    group is kept in minima (n, g). So many of these as a point has neighbours are of different points: who is farther
+    away than all of them is not among its nearest. That distance is its limit, in limits (n,). Those who may be nearer
+    wait with their lower bounds in lowers and waiting (n, w), counts (n,) of them. Where strips and panels are of
+    different points, both sides take notice of one another.
     """
     m = keys.shape[1]
-    n_strips = (stop - start + STRIP - 1) // STRIP
-    minima = np.full((n_strips * STRIP, PANEL * ((m + 15) // 16)), np.inf, dtype=facts.dtype)
-    limits = np.full(n_strips * STRIP, np.inf, dtype=facts.dtype)
-    room = 4 * minima.shape[1]
-    lowers = np.empty((n_strips * STRIP, room), dtype=facts.dtype)
-    waiting = np.empty((n_strips * STRIP, room), dtype=ids.dtype)
-    counts = np.zeros(n_strips * STRIP, dtype=np.int64)
-    bounds = np.empty((STRIP, panels_at_once * PANEL), dtype=facts.dtype)
+    n_groups, room = minima.shape[1], lowers.shape[1]
+    left, n_panels = first * PANEL, last - first
+    both = left >= stop or last * PANEL <= start
+    bounds = np.empty((STRIP, n_panels * PANEL), dtype=facts.dtype)
     apart = np.zeros((STRIP, PANEL), dtype=facts.dtype)
-    for first in range(0, len(panels), panels_at_once):
-        last = min(first + panels_at_once, len(panels))
-        for strip in range(n_strips):
-            top = start + strip * STRIP
-            for p in range(first, last):
-                own = itself and p == top // PANEL
-                if own:
-                    for r in range(STRIP):
-                        apart[r, top % PANEL + r] = np.inf
-                _bound_tile(
-                    strips.ctypes.data + top // STRIP * strips.strides[0],
-                    panels.ctypes.data + p * panels.strides[0],
-                    strips.shape[1],
-                    begins.ctypes.data + top * begins.strides[0],
-                    facts.ctypes.data + top * facts.strides[0],
-                    panel_facts.ctypes.data + p * panel_facts.strides[0],
-                    apart.ctypes.data,
-                    bounds.ctypes.data + (p - first) * PANEL * bounds.strides[1],
-                    bounds.strides[0],
-                    minima.ctypes.data
-                    + strip * STRIP * minima.strides[0]
-                    + p * PANEL % minima.shape[1] * minima.strides[1],
-                    minima.strides[0],
-                )
-                if own:
-                    apart[:] = 0
-            for r in range(min(STRIP, stop - top)):
-                q = strip * STRIP + r
-                limits[q] = _lowered(limits[q], minima[q], m)
-                for p in range(last - first):
-                    hits = _not_above(bounds.ctypes.data + r * bounds.strides[0] + p * PANEL * bounds.strides[1], limits[q])
+    for top in range(start, stop, STRIP):
+        for p in range(first, last):
+            own = p == top // PANEL
+            if own:
+                for r in range(STRIP):
+                    apart[r, top % PANEL + r] = np.inf
+            _bound_tile(
+                strips.ctypes.data + top // STRIP * strips.strides[0],
+                panels.ctypes.data + p * panels.strides[0],
+                strips.shape[1],
+                begins.ctypes.data + top * begins.strides[0],
+                facts.ctypes.data + top * facts.strides[0],
+                panel_facts.ctypes.data + p * panel_facts.strides[0],
+                apart.ctypes.data,
+                bounds.ctypes.data + (p - first) * PANEL * bounds.strides[1],
+                bounds.strides[0],
+                minima.ctypes.data + top * minima.strides[0] + p * PANEL % n_groups * minima.strides[1],
+                minima.strides[0],
+            )
+            if own:
+                apart[:] = 0
+        for i in range(top, min(top + STRIP, stop)):
+            row = bounds[i - top]
+            limit = _lowered(limits[i], minima[i], m)
+            for p in range(n_panels):
+                values = row.ctypes.data + p * PANEL * row.strides[0]
+                hits = _not_above(values, limit)
+                while hits != 0:
+                    at = p * PANEL + _lowest_bit(hits)
+                    hits &= hits - np.uint64(1)
+                    if counts[i] == room:
+                        limits[i] = limit
+                        _make_room(i, rows, halves, limits, lowers, waiting, counts, keys, ids)
+                        limit = limits[i]
+                    lowers[i, counts[i]] = row[at]
+                    waiting[i, counts[i]] = left + at
+                    counts[i] += 1
+                if both:
+                    hits = _not_above_each(values, limits.ctypes.data + (left + p * PANEL) * limits.strides[0])
                     while hits != 0:
-                        column = p * PANEL + _lowest_bit(hits)
+                        at = p * PANEL + _lowest_bit(hits)
                         hits &= hits - np.uint64(1)
-                        if counts[q] == room:
-                            counts[q] = _nearer_first(lowers[q], waiting[q], limits[q])
-                            if 4 * counts[q] > 3 * room:
-                                _compare(
-                                    queries[top + r], query_halves[top + r], points, halves,
-                                    lowers[q, : counts[q]], waiting[q, : counts[q]], limits[q], keys[top + r], ids[top + r],
-                                )
-                                lowers[q, :m] = keys[top + r]
-                                waiting[q, :m] = ids[top + r]
-                                counts[q] = m
-                                limits[q] = min(limits[q], keys[top + r, 0])
-                        lowers[q, counts[q]] = bounds[r, column]
-                        waiting[q, counts[q]] = first * PANEL + column
-                        counts[q] += 1
-    for q in range(stop - start):
-        _compare(
-            queries[start + q], query_halves[start + q], points, halves,
-            lowers[q, : counts[q]], waiting[q, : counts[q]], limits[q], keys[start + q], ids[start + q],
-        )
+                        j = left + at
+                        if counts[j] == room:
+                            _make_room(j, rows, halves, limits, lowers, waiting, counts, keys, ids)
+                        lowers[j, counts[j]] = row[at]
+                        waiting[j, counts[j]] = i
+                        counts[j] += 1
+            limits[i] = limit
+
+
+@kernel
+def _make_room(
+    i: int, rows: Floats, halves: Floats, limits: Floats, lowers: Floats, waiting: Ints, counts: Ints, keys: Floats,
+    ids: Ints,
+) -> None:  # fmt: skip
+    """Let some of those who wait for point i go: the ones beyond its limit, or all but the nearest."""
+    m, room = keys.shape[1], lowers.shape[1]
+    counts[i] = _nearer_first(lowers[i], waiting[i], limits[i])
+    if 4 * counts[i] > 3 * room:
+        compare_waiting(rows, halves, limits, lowers, waiting, counts, keys, ids, i, i + 1)
+        lowers[i, :m] = keys[i]
+        waiting[i, :m] = ids[i]
+        counts[i] = m
+        limits[i] = min(limits[i], keys[i, 0])
+
+
+@kernel
+def compare_waiting(
+    rows: Floats, halves: Floats, limits: Floats, lowers: Floats, waiting: Ints, counts: Ints, keys: Floats, ids: Ints,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """The m nearest of those who wait for points ``start..stop``, compared in full: max-heaps keys and ids (n, m)."""
+    for i in range(start, stop):
+        count = _nearer_first(lowers[i, : counts[i]], waiting[i, : counts[i]], limits[i])
+        _compare(rows[i], halves[i], rows, halves, lowers[i, :count], waiting[i, :count], limits[i], keys[i], ids[i])
 
 
 @kernel
@@ -319,26 +338,25 @@ def _compare(
 
 @kernel
 def _form_keys(x: Floats, half: float, points: Floats, halves: Floats, ids: Ints, keys: Floats) -> None:
-    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids."""
-    n_vectors = len(x) // LANES
-    base, stride = points.ctypes.data, points.strides[0]
-    products = np.zeros(4, dtype=x.dtype)
-    last = len(ids) - 1
-    for e in range(0, len(ids), 4):
-        # The last one stands in for those that are missing.
-        a, b, c, d = ids[e], ids[min(e + 1, last)], ids[min(e + 2, last)], ids[min(e + 3, last)]
-        if n_vectors > 0:
-            f, g, h, i = ids[min(e + 4, last)], ids[min(e + 5, last)], ids[min(e + 6, last)], ids[min(e + 7, last)]
-            _four_products(
-                x.ctypes.data, base + a * stride, base + b * stride, base + c * stride, base + d * stride,
-                base + f * stride, base + g * stride, base + h * stride, base + i * stride, n_vectors, products.ctypes.data,
-            )  # fmt: skip
-        for j in range(min(4, len(ids) - e)):
-            y = points[ids[e + j]]
-            product = products[j]
-            for t in range(LANES * n_vectors, len(x)):
-                product += x[t] * y[t]
-            keys[e + j] = half + (halves[ids[e + j]] - product)
+    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids, four at a time."""
+    zero: Any = x.dtype.type(0)
+    whole = len(ids) - len(ids) % 4
+    for e in range(0, whole, 4):
+        y0, y1, y2, y3 = points[ids[e]], points[ids[e + 1]], points[ids[e + 2]], points[ids[e + 3]]
+        s0 = s1 = s2 = s3 = zero
+        for d in range(len(x)):
+            s0 += x[d] * y0[d]
+            s1 += x[d] * y1[d]
+            s2 += x[d] * y2[d]
+            s3 += x[d] * y3[d]
+        keys[e], keys[e + 1] = half + (halves[ids[e]] - s0), half + (halves[ids[e + 1]] - s1)
+        keys[e + 2], keys[e + 3] = half + (halves[ids[e + 2]] - s2), half + (halves[ids[e + 3]] - s3)
+    for e in range(whole, len(ids)):
+        y0 = points[ids[e]]
+        s0 = zero
+        for d in range(len(x)):
+            s0 += x[d] * y0[d]
+        keys[e] = half + (halves[ids[e]] - s0)
 
 
 @kernel
@@ -354,7 +372,7 @@ def _nearer_first(lowers: Floats, ids: Ints, limit: float) -> int:
 
 
 @kernel
-def _lowered(limit: float, minima: Floats, m: int) -> float:
+def _lowered(limit: Any, minima: Floats, m: int) -> Any:
     """A lower limit, hardly above the m-th of the minima; the same where fewer of them are below it."""
     below = np.int32(0)
     for g in range(len(minima)):

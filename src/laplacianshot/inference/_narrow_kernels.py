@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 
 from laplacianshot.inference._compile import kernel
 from laplacianshot.inference._types import Floats
-from laplacianshot.inference._vectors import LANES, Vectors, processor_has
+from laplacianshot.inference._vectors import LANES, Vectors, processor_has, vector_code
 
 # Rows to a tile of products, and the vectors of coordinates to a tile of sums.
 _ROWS = 5
@@ -43,8 +42,18 @@ def _products_of(n_classes: int) -> Any:
     Meanwhile the row at ``ahead`` is fetched.
     """
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def multiply(context, rows, row_stride, classes, class_stride, n_vectors, products, product_stride, ahead):  # type: ignore[no-untyped-def]
+    @vector_code
+    def multiply(
+        context: Any,
+        rows: Any,
+        row_stride: Any,
+        classes: Any,
+        class_stride: Any,
+        n_vectors: Any,
+        products: Any,
+        product_stride: Any,
+        ahead: Any,
+    ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             rows, row_stride, classes, class_stride, n_vectors, products, product_stride, ahead = arguments
             code = Vectors(builder)
@@ -59,7 +68,9 @@ def _products_of(n_classes: int) -> Any:
                 code.fetch(ahead, offset)
                 x, m = ([code.load(start, offset, code.reals) for start in side] for side in sides)
                 return [
-                    code.multiply_add(x[r], m[c], sums[r * n_classes + c]) for r in range(_ROWS) for c in range(n_classes)
+                    code.multiply_add(x[r], m[c], sums[r * n_classes + c])
+                    for r in range(_ROWS)
+                    for c in range(n_classes)
                 ]
 
             zero = code.reals([0.0] * LANES)
@@ -77,8 +88,17 @@ def _products_of(n_classes: int) -> Any:
 def _sums_of(n_classes: int) -> Any:
     """An intrinsic: ``sums[c] += sum_r weights[r, c] rows_r`` for _COLUMNS coordinates and so many classes."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def add(context, weights, weight_stride, rows, row_stride, n_rows, sums, sum_stride):  # type: ignore[no-untyped-def]
+    @vector_code
+    def add(
+        context: Any,
+        weights: Any,
+        weight_stride: Any,
+        rows: Any,
+        row_stride: Any,
+        n_rows: Any,
+        sums: Any,
+        sum_stride: Any,
+    ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             weights, weight_stride, rows, row_stride, n_rows, sums, sum_stride = arguments
             code = Vectors(builder)

@@ -63,6 +63,17 @@ def even_blocks(n_rows: int, rows: int, most: int) -> list[tuple[int, int]]:
     return row_blocks(n_rows, -(-n_rows // max(1, count)))
 
 
+def disjoint_pairs(n: int) -> list[list[tuple[int, int]]]:
+    """Every pair of ``0..n-1`` once, in rounds in which no number comes twice: a tournament of players in a ring."""
+    seats = n + n % 2  # whoever meets the empty seat has no game
+    rounds = []
+    for turn in range(seats - 1):
+        ring = [0, *(1 + (turn + i) % (seats - 1) for i in range(seats - 1))]
+        games = [sorted((ring[i], ring[-1 - i])) for i in range(seats // 2)]
+        rounds.append([(one, other) for one, other in games if other < n])
+    return rounds
+
+
 class _SingleThreadedBlas:
     """Holds every BLAS of the process to one thread while anyone asks for it.
 

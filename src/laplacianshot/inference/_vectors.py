@@ -7,16 +7,28 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import llvm_version_info
 from numba.core.registry import cpu_target
+from numba.extending import intrinsic
 
 # Numbers of 32 bits in a register.
 LANES = 16
 
 
+# How the compiler calls the function that fetches, by the kind of its pointers.
+_FETCH = "llvm.prefetch.p0" if llvm_version_info >= (17,) else "llvm.prefetch.p0i8"
+
+
 @cache
 def processor_has(*features: str) -> bool:
     """Whether numba compiles for a processor with these features, by the compiler's names."""
-    return {f"+{feature}" for feature in features} <= set(cpu_target.target_context.codegen().magic_tuple()[2].split(","))
+    known = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    return {f"+{feature}" for feature in features} <= set(known)
+
+
+def vector_code(write: Any) -> Any:
+    """A function that kernels call, and whose code is written out: ``write`` returns its types and what writes it."""
+    return intrinsic(write)
 
 
 class Vectors:
@@ -55,7 +67,7 @@ class Vectors:
     def fetch(self, base: Any, offset: Any) -> None:
         """Bring what is so many bytes after an address nearer, if it is not too much trouble."""
         byte = ir.IntType(8).as_pointer()
-        name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [byte, self.word, self.word, self.word])
+        name, kind = _FETCH, ir.FunctionType(ir.VoidType(), [byte, self.word, self.word, self.word])
         found = self.builder.module.globals.get(name) or ir.Function(self.builder.module, kind, name)
         # To be read, kept in the second level, as data.
         how = [ir.Constant(self.word, choice) for choice in (0, 2, 1)]

@@ -8,24 +8,38 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
-from laplacianshot.inference._byte_kernels import FACTS, GROUP, LARGEST_CODE, PANEL, STRIP, round_rows, search_strips
-from laplacianshot.inference._threads import Workers, row_blocks
+from laplacianshot.inference._byte_kernels import (
+    FACTS,
+    GROUP,
+    LARGEST_CODE,
+    PANEL,
+    STRIP,
+    compare_waiting,
+    meet_panels,
+    round_rows,
+)
+from laplacianshot.inference._threads import Workers, disjoint_pairs, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._vectors import processor_has
 from laplacianshot.inference.search_trial import Trial
 
 # Sums of so many products of bytes stay below 2^31.
 _MOST_COORDINATES = 2**31 // (255 * 127) - 1
-# Rows rounded together; queries that a thread searches for at a time, and points that they all meet before others.
+# Rows rounded together, and compared in full together; bytes of the points of a block; how many may wait for a point,
+# against the groups that its upper bounds fall into.
 _ROUNDED_ROWS = 10 * PANEL
-_QUERIES = 4 * PANEL
-_POINT_BYTES = 2**20
+_COMPARED_ROWS = 4 * PANEL
+_BLOCK_BYTES = 2**20
+_ROOM = 4
+# A group for each of so many neighbours.
+_PER_GROUPS = 16
 # What products of bytes, and what comparing all pairs one by one would cost against half of all products in full.
-_PRODUCTS_COST, _PAIR_COST = 0.5, 34.0
+_PRODUCTS_COST, _PAIR_COST = 0.3, 34.0
 
 
 def applies(dim: int) -> bool:
@@ -65,6 +79,7 @@ class RoundedRows:
 
     @classmethod
     def of(cls, workers: Workers, rows: Floats, halves: Floats) -> Self:
+        """From rows (n, D) and half their squared lengths (n,)."""
         n, dim = rows.shape
         filled = -(-n // PANEL) * PANEL
         strips = np.zeros((filled // STRIP, -(-dim // GROUP), STRIP, GROUP), dtype=np.int8)
@@ -93,6 +108,7 @@ class RoundedPoints:
 
     @classmethod
     def of(cls, workers: Workers, rounded: RoundedRows) -> Self:
+        """The rows as points."""
         n_strips, groups = rounded.strips.shape[:2]
         each = PANEL // STRIP
         n_panels = n_strips // each
@@ -121,14 +137,41 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     keys, ids : arrays of shape (n, m)
         Receive half squared distances and numbers, a max-heap a row; ``m < n``.
     """
+    n, m = keys.shape
     rounded = RoundedRows.of(workers, rows, halves)
     points = RoundedPoints.of(workers, rounded)
-    panels_at_once = max(1, _POINT_BYTES // (PANEL * GROUP * points.panels.shape[1]))
+    filled = len(rounded.begins)
+    groups = PANEL * -(-m // _PER_GROUPS)
+    minima = np.full((filled, groups), np.inf, dtype=np.float32)
+    limits = np.full(filled, np.inf, dtype=np.float32)
+    limits[n:] = -np.inf  # what fills the last panel is nobody's neighbour and has none
+    lowers = np.empty((n, _ROOM * groups), dtype=np.float32)
+    waiting = np.empty((n, _ROOM * groups), dtype=ids.dtype)
+    counts = np.zeros(n, dtype=np.int32)
+    blocks = _blocks(len(points.panels), points.panels[0].nbytes)
 
-    def search(_: int, start: int, stop: int) -> None:
-        search_strips(
-            rows, halves, rounded.strips, rounded.begins, rounded.facts, rows, halves, points.panels, points.facts,
-            True, panels_at_once, keys, ids, start, stop,
+    def meet(_: int, one: int, other: int) -> None:
+        # Each is the one in strips as often as the other: only these lower their limits.
+        if (one + other) % 2:
+            one, other = other, one
+        start, stop = (edge * PANEL for edge in blocks[one])
+        meet_panels(
+            rows, halves, rounded.strips, rounded.begins, rounded.facts, points.panels, points.facts,
+            minima, limits, lowers, waiting, counts, keys, ids, start, min(stop, n), *blocks[other],
         )  # fmt: skip
 
-    workers.run(search, row_blocks(len(rows), _QUERIES))
+    def compare(_: int, start: int, stop: int) -> None:
+        compare_waiting(rows, halves, limits, lowers, waiting, counts, keys, ids, start, stop)
+
+    workers.run(meet, [(block, block) for block in range(len(blocks))])
+    for pairs in disjoint_pairs(len(blocks)):
+        workers.run(meet, pairs)
+    workers.run(compare, row_blocks(n, _COMPARED_ROWS))
+
+
+def _blocks(n_panels: int, panel_bytes: int) -> list[tuple[int, int]]:
+    """Panels cut into blocks of nearly equal size, a multiple of four of them, so that threads end together."""
+    count = max(1, n_panels * panel_bytes // _BLOCK_BYTES)
+    count += -count % 4
+    edges = [n_panels * block // count for block in range(count + 1)]
+    return [(start, stop) for start, stop in pairwise(edges) if stop > start]

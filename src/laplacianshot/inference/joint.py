@@ -33,10 +33,10 @@ from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean
 
-# Queries visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache; rows of a block that has partial sums of its own, of which four are made of few queries and
-# at most so many of any.
+# Queries visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache.
 _VISIT_ROWS = 3072
 _VISIT_BYTES = 2**19
+# Rows of a block that has partial sums of its own, of which four are made of few queries and at most so many of any.
 _LEAST_ROWS, _BLOCK_ROWS = 256, 2048
 _MOST_BLOCKS = 32
 

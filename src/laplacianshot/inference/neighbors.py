@@ -16,7 +16,7 @@ import numpy as np
 
 from laplacianshot.inference import byte_search
 from laplacianshot.inference._neighbor_kernels import choose_nearest, offer_columns, offer_pairs, rank_candidates
-from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
+from laplacianshot.inference._threads import Workers, disjoint_pairs, even_blocks, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.projection import project, taken
 from laplacianshot.inference.search_trial import LEAST_ROWS, Trial
@@ -31,12 +31,12 @@ _RANKED_ROWS = 512
 _BLOCK_COLUMNS = 4096
 # Candidates kept beyond k while distances are only known to float32 rounding.
 _SPARE = 6
-# What a search with bounds from few coordinates may cost at most against one with all products, and the part of it that
-# goes into preparing the bounds.
+# What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
+# products.
 _WORTH_PROJECTING = 0.7
-_PREPARING = 0.1
-# The same for a search by bytes.
-_WORTH_ROUNDING = 0.9
+_WORTH_ROUNDING = 0.75
+# What preparing few coordinates costs beside that, in all and over the number of entries.
+_PREPARING, _PREPARING_ONCE = 0.1, 1.2e6
 # Scaled coordinates beyond this would overflow when squared.
 _FARTHEST = 1e15
 
@@ -119,14 +119,16 @@ class PointIndex:
         """The k nearest other points of each point and a few more, by distances in float32."""
         n = len(self.points)
         heaps = _Heaps.empty(n, min(k + _SPARE, n - 1), n)
-        cost, projection = 1.0, None
+        projection, by_bytes, worth = None, False, _WORTH_PROJECTING
         if n >= LEAST_ROWS:
             trial = Trial.of_rows(workers, self._rows, self._halves, heaps.keys.shape[1])
             if byte_search.applies(self._rows.shape[1]):
-                cost = min(cost, byte_search.cost(trial))
-            projection = project(workers, self._rows, self._halves, trial, min(_WORTH_PROJECTING, cost - _PREPARING))
+                cost = byte_search.cost(trial)
+                by_bytes = cost < _WORTH_ROUNDING
+                worth = min(worth, cost - _PREPARING - _PREPARING_ONCE / self._rows.size)
+            projection = project(workers, self._rows, self._halves, trial, worth)
         if projection is None:
-            if cost < _WORTH_ROUNDING:
+            if by_bytes:
                 byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
             else:
                 _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
@@ -303,17 +305,6 @@ def _search(workers: Workers, rows: _Points, columns: _Points, heaps: _Heaps) ->
 
     workers.run(multiply, workers.share(len(columns.halves)))
     workers.run(offer, workers.share(len(rows.halves)))
-
-
-def disjoint_pairs(n: int) -> list[list[tuple[int, int]]]:
-    """Every pair of ``0..n-1`` once, in rounds in which no number comes twice: a tournament of players in a ring."""
-    seats = n + n % 2  # whoever meets the empty seat has no game
-    rounds = []
-    for turn in range(seats - 1):
-        ring = [0, *(1 + (turn + i) % (seats - 1) for i in range(seats - 1))]
-        games = [sorted((ring[i], ring[-1 - i])) for i in range(seats // 2)]
-        rounds.append([(one, other) for one, other in games if other < n])
-    return rounds
 
 
 def _no_neighbors(n: int) -> Neighbors:

@@ -77,7 +77,7 @@ def project(workers: Workers, rows: Floats, halves: Floats, trial: Trial, worth:
     """
     n, dim = rows.shape
     most = int(min(_MOST_SHARE * dim, n // _ROWS_A_DIRECTION)) // _STEP * _STEP
-    if most < _STEP:
+    if most < _STEP or worth * dim < _STEP:
         return None
     rng = np.random.default_rng(0)
     # Directions fit the rows that they were found from: they are tried on others.
@@ -145,9 +145,7 @@ def _missed(coordinates: Floats, halves: Floats) -> Floats:
 
 
 def _cheapest(trial: Trial, seen: Floats) -> tuple[int, float, float]:
-    """How many of the coordinates (n, d) of the trial's rows to use, what a pair then costs, and the pairs in question
-    with all of them.
-    """
+    """How many of the coordinates (n, d) of the trial's rows to use, what a pair costs, and the share in question."""
     dim, few = trial.rows.shape[1], len(trial.limits)
     best, least, in_question = 0, np.inf, 1.0
     products = np.zeros((few, len(seen)), dtype=np.float32)

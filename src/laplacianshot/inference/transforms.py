@@ -97,7 +97,7 @@ def transform_features(
 
 def rows_in_cache(X: Floats) -> int:
     """How many rows of (n, D) to go over more than once before the next: about 512 KB of them."""
-    return max(16, _BLOCK_BYTES // max(1, X.shape[1] * X.itemsize))
+    return max(16, _BLOCK_BYTES // max(1, int(X.shape[1]) * X.itemsize))
 
 
 def row_transform(

@@ -218,13 +218,14 @@ class TestMemory:
         assert np.mean(dense.transduction_ == tight.transduction_) > 0.99
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_a_small_task_holds_no_more_than_is_planned_for_it(self, dtype, monkeypatch):
-        """Rows of few directions, which are copied in the order of the search."""
+    @pytest.mark.parametrize(("inner", "width"), [(16, 1024), (48, 48)])
+    def test_a_small_task_holds_no_more_than_is_planned_for_it(self, dtype, inner, width, monkeypatch):
+        """Rows of few directions, which are copied in the order of the search, and others, which are kept in bytes."""
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
         rng = np.random.default_rng(0)
-        centres = rng.standard_normal((20, 16))
+        centres = rng.standard_normal((20, inner))
         truth = np.arange(9000) % 20
-        X = (centres[truth] + 0.3 * rng.standard_normal((9000, 16))) @ rng.standard_normal((16, 1024))
+        X = (centres[truth] + 0.3 * rng.standard_normal((9000, inner))) @ rng.standard_normal((inner, width))
         X, y = X.astype(dtype), np.where(np.arange(9000) < 100, truth, -1)
         LaplacianShot(graph="exact").fit(X[:2000], y[:2000])  # compile
         tracemalloc.start()
@@ -232,7 +233,7 @@ class TestMemory:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         k = int(np.diff(model.affinity_.indptr).min())
-        assert peak < plan.small_plan(9000, 8900, 20, 1024, k, np.dtype(dtype).itemsize).total
+        assert peak < plan.small_plan(9000, 8900, 20, width, k, np.dtype(dtype).itemsize).total
 
     @pytest.mark.parametrize("memory", ["300MB", "90MB"])
     def test_it_is_kept(self, large, many, memory, monkeypatch):

@@ -62,6 +62,18 @@ def cost(trial: Trial) -> float:
     return _PRODUCTS_COST + _PAIR_COST * trial.in_question(trial.keys - blur)
 
 
+def memory(n_rows: int, dim: int, n_neighbors: int) -> float:
+    """Bytes that a search for the ``n_neighbors`` nearest of each row holds beside the rows."""
+    codes = 2 * GROUP * -(-dim // GROUP)
+    waiting = 4 * _n_groups(n_neighbors) * (1 + 2 * _ROOM)
+    return n_rows * (codes + waiting + 8.0 * FACTS + 12)
+
+
+def _n_groups(n_neighbors: int) -> int:
+    """How many groups the upper bounds of a point fall into: enough for the nearest to be of different ones, mostly."""
+    return PANEL * -(-n_neighbors // _PER_GROUPS)
+
+
 @dataclass(frozen=True)
 class RoundedRows:
     """Rows (n, D) rounded to bytes, as queries of a search; n is filled up to whole panels.
@@ -141,7 +153,7 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     rounded = RoundedRows.of(workers, rows, halves)
     points = RoundedPoints.of(workers, rounded)
     filled = len(rounded.begins)
-    groups = PANEL * -(-m // _PER_GROUPS)
+    groups = _n_groups(m)
     minima = np.full((filled, groups), np.inf, dtype=np.float32)
     limits = np.full(filled, np.inf, dtype=np.float32)
     limits[n:] = -np.inf  # what fills the last panel is nobody's neighbour and has none

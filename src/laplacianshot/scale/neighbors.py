@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from laplacianshot.inference import byte_search
 from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
@@ -214,8 +215,9 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
         return larger(*map(MemoryPlan, (train, search, {"neighbours": 16.0 * n * k, "cells": 20.0 * n})))
     if method == "exact" and n <= LARGE_ROWS:
         parts["neighbours"] = n * (k + 6) * 8.0 + n * k * 12.0
-        # In float32 and in the order of the search, and few coordinates of them twice.
-        parts["rows"] = 2.6 * rows
+        # In float32 and in the order of the search, and few coordinates of them twice; or in float32 and in bytes.
+        by_bytes = byte_search.memory(n, width, k + 6) if byte_search.applies(width) else 0.0
+        parts["rows"] = max(2.6 * rows, rows + by_bytes)
         parts["blocks"] = 20e6 + 10e6 * threads
     elif method == "exact":
         parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot.inference import byte_search, neighbors, search_trial
-from laplacianshot.inference._byte_kernels import PANEL, STRIP
+from laplacianshot.inference._byte_kernels import FACTS, PANEL, STRIP, meet_panels
 from laplacianshot.inference._threads import Workers
 from laplacianshot.inference.neighbors import PointIndex
 
@@ -59,15 +59,53 @@ def test_rows_are_their_codes_and_what_rounding_lost():
     np.testing.assert_array_equal(rounded.begins, -128 * codes.astype(np.int32).sum(axis=1))
     columns = points.panels.transpose(0, 2, 1, 3).reshape(-1, 72)
     np.testing.assert_array_equal(columns.astype(np.int16), codes.astype(np.int16) + 128)
-    half, scale, length, error, left = rounded.facts[:100].astype(np.float64).T
+    half, scale, length, error, left, slack = rounded.facts[:100].astype(np.float64).T
     wide, rounded_rows = X.astype(np.float64), scale[:, None] * codes[:100, :70]
     np.testing.assert_allclose(np.abs(codes[:100]).max(axis=1), 127)
-    assert np.all(half <= np.square(wide).sum(axis=1) / 2)
+    assert np.all(np.abs(half - np.square(wide).sum(axis=1) / 2) <= slack)
+    assert np.all(slack < 1e-5 * half)
     for bound, exact in ((length, wide), (error, wide - rounded_rows), (left, rounded_rows)):
         norms = np.linalg.norm(exact, axis=1)
         assert np.all(bound >= norms)
         assert np.all(bound <= norms + 1e-4 * length)
-    np.testing.assert_array_equal(points.facts.transpose(0, 2, 1).reshape(-1, 5), rounded.facts)
+    np.testing.assert_array_equal(points.facts.transpose(0, 2, 1).reshape(-1, FACTS), rounded.facts)
+
+
+@needs_bytes
+@pytest.mark.parametrize("uneven", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("dim", [3, 64, 1280, 20_000])
+def test_bounds_hold_for_every_pair(dim, uneven):
+    """As many points as one panel has room for: the group of each is its own, and all of them wait."""
+    n = PANEL - 1
+    X = rows_of(n, dim, dim) * np.exp(uneven * np.random.default_rng(1).standard_normal((n, 1))).astype(np.float32)
+    X[3], X[4], X[5] = 0, X[6], -X[6]
+    halves = np.einsum("nd,nd->n", X, X) / 2
+    with Workers(1) as workers:
+        rounded = byte_search.RoundedRows.of(workers, X, halves)
+        points = byte_search.RoundedPoints.of(workers, rounded)
+    minima, limits = (
+        np.full((PANEL, 3 * PANEL), np.inf, np.float32),
+        np.full(PANEL, np.finfo(np.float32).max, np.float32),
+    )
+    lowers, waiting, counts = np.empty((n, n), np.float32), np.empty((n, n), np.int32), np.zeros(n, np.int32)
+    keys, ids = np.empty((n, n - 1), np.float32), np.empty((n, n - 1), np.int32)
+    state = (minima, limits, lowers, waiting, counts, keys, ids)
+    codes = (rounded.strips, rounded.begins, rounded.facts, points.panels, points.facts)
+    meet_panels(X, halves, *codes, *state, 0, n, 0, 1)
+    wide = X.astype(np.float64)
+    exact = np.square(wide[:, None] - wide[None]).sum(axis=2) / 2
+    np.testing.assert_array_equal(counts, n - 1)
+    np.testing.assert_array_equal(np.sort(waiting[:, :-1], axis=1), [np.delete(np.arange(n), i) for i in range(n)])
+    np.testing.assert_array_equal(np.isinf(minima[:n, :n]), np.eye(n, dtype=bool))
+    lower = np.full((n, n), -np.inf)
+    np.put_along_axis(lower, waiting[:, :-1].astype(np.int64), lowers[:, :-1].astype(np.float64), axis=1)
+    assert np.all(lower <= exact)
+    assert np.all((exact <= minima[:n, :n]) | np.eye(n, dtype=bool))
+    if not uneven:
+        # And no wider than rounding to 127 steps makes them.
+        lengths = np.linalg.norm(wide, axis=1)
+        widths = (minima[:n, :n] - lower)[~np.eye(n, dtype=bool)]
+        assert np.median(widths / np.outer(lengths, lengths)[~np.eye(n, dtype=bool)].clip(1e-9)) < 0.08
 
 
 @needs_bytes

@@ -23,10 +23,10 @@ from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._vectors import LANES, Vectors, vector_code
 
 STRIP, PANEL, GROUP = 8, 48, 4
-# What is known about a point: half its squared length from below, the scale of its codes and, from above, its length,
-# the length of what rounding lost and the length of what it left.
-FACTS = 5
-_HALF, _SCALE, _LENGTH, _ERROR, _ROUNDED = range(FACTS)
+# What is known about a point: half its squared length, the scale of its codes and, from above, its length, the length
+# of what rounding lost, the length of what it left, and how far off the half may be.
+FACTS = 6
+_HALF, _SCALE, _LENGTH, _ERROR, _ROUNDED, _SLACK = range(FACTS)
 _INSTRUCTION = "llvm.x86.avx512.vpdpbusd.512"
 # Registers to a row of a tile.
 _VECTORS = PANEL // LANES
@@ -66,9 +66,9 @@ def _bounds(
         for fact in range(FACTS)
     ]
     for r in range(STRIP):
-        half, scale, length, error = (
+        half, scale, length, error, slack = (
             code.spread(code.load(row_facts, 4 * (FACTS * r + fact), code.real))
-            for fact in (_HALF, _SCALE, _LENGTH, _ERROR)
+            for fact in (_HALF, _SCALE, _LENGTH, _ERROR, _SLACK)
         )
         lowers_of_row = build.add(lowers, code.scaled(lowers_stride, r))
         minima_of_row = build.add(minima, code.scaled(minima_stride, r))
@@ -78,6 +78,7 @@ def _bounds(
             key = build.fsub(build.fadd(half, facts[_HALF][v]), product)
             key = build.fadd(key, code.load(apart, 4 * PANEL * r + right, code.reals))
             blur = build.fadd(build.fmul(error, facts[_ROUNDED][v]), build.fmul(length, facts[_ERROR][v]))
+            blur = build.fadd(blur, build.fadd(slack, facts[_SLACK][v]))
             code.store(build.fsub(key, blur), lowers_of_row, right)
             least = code.load(minima_of_row, right, code.reals)
             code.store(code.smaller(build.fadd(key, blur), least), minima_of_row, right)
@@ -165,7 +166,7 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
     one: Any = rows.dtype.type(1)
     most: Any = rows.dtype.type(LARGEST_CODE)
     # Sums of D products, and the few products that a bound is made of, in whatever order.
-    rounding: Any = rows.dtype.type((dim + 16) * 2.0**-24)
+    rounding: Any = rows.dtype.type((dim + 32) * 2.0**-24)
     codes = np.zeros(strips.shape[1] * GROUP, dtype=np.int8)
     for i in range(start, stop):
         row = rows[i]
@@ -193,11 +194,12 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
                 strip[group, byte] = codes[GROUP * group + byte]
         begins[i] = np.int32(-128) * total
         length = np.sqrt(halves[i] + halves[i]) * (one + rounding)
-        facts[i, _HALF] = halves[i] * (one - rounding)
+        facts[i, _HALF] = halves[i]
         facts[i, _SCALE] = scale
         facts[i, _LENGTH] = length
         facts[i, _ERROR] = np.sqrt(lost) * (one + rounding) + length * rounding
         facts[i, _ROUNDED] = scale * np.sqrt(squares) * (one + rounding)
+        facts[i, _SLACK] = halves[i] * rounding
 
 
 @kernel
@@ -379,12 +381,11 @@ def _lowered(limit: Any, minima: Floats, m: int) -> Any:
         below += np.int32(minima[g] < limit)
     if below < m:
         return limit
-    low = minima[0]
-    high = minima[0]
+    low = limit
+    high = -limit
     for g in range(len(minima)):
         low = min(low, minima[g])
-        high = max(high, minima[g])
-    high = min(high, limit)
+        high = max(high, minima[g] if minima[g] < limit else -limit)
     half: Any = minima.dtype.type(0.5)
     for _ in range(_HALVINGS):
         middle = low + (high - low) * half

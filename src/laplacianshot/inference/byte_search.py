@@ -155,7 +155,8 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     filled = len(rounded.begins)
     groups = _n_groups(m)
     minima = np.full((filled, groups), np.inf, dtype=np.float32)
-    limits = np.full(filled, np.inf, dtype=np.float32)
+    # Finite, so that nobody waits for itself or for what fills the last panel, which are infinitely far away.
+    limits = np.full(filled, np.finfo(np.float32).max, dtype=np.float32)
     limits[n:] = -np.inf  # what fills the last panel is nobody's neighbour and has none
     lowers = np.empty((n, _ROOM * groups), dtype=np.float32)
     waiting = np.empty((n, _ROOM * groups), dtype=ids.dtype)

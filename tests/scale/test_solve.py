@@ -28,6 +28,14 @@ def solved(X, y, *, dense=True, most_entries=ENTRIES[-1], transform="cl2", tol=1
 def test_on_the_same_graph_it_is_the_small_way(digits, transform, dense, choices):
     X, _, y = digits
     large, small = solved(X, y, dense=dense, transform=transform, **choices)
+    if dense and len(large.objective) != small.n_iter_:
+        # In float32 a change of F is known to a tenth of the tolerance: one so near to it may be the last or not, and
+        # only then. Both are compared after as many rounds.
+        rounds = min(len(large.objective), small.n_iter_)
+        for objective in (large.objective, small.objective_):
+            before, after = objective[rounds - 2 : rounds]
+            np.testing.assert_allclose(abs(after - before) / abs(before), 1e-6, rtol=0.12)
+        large, small = solved(X, y, dense=dense, transform=transform, tol=1e-300, **choices, max_iter=rounds)
     np.testing.assert_array_equal(large.labels, small.label_distributions_.argmax(axis=1))
     # What is not kept forgets how it came there, which a fit that ends before it converges can see.
     np.testing.assert_allclose(whole(large.distributions), small.label_distributions_, atol=2e-5 if dense else 1e-2)

@@ -1,11 +1,15 @@
 """The exact search by products of bytes, against brute force."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.inference import byte_search, neighbors, search_trial
+from laplacianshot.inference import _vectors, byte_search, neighbors, search_trial
 from laplacianshot.inference._byte_kernels import FACTS, PANEL, STRIP, meet_panels
 from laplacianshot.inference._threads import Workers
 from laplacianshot.inference.neighbors import PointIndex
@@ -232,3 +236,31 @@ def test_the_largest_sums_do_not_overflow():
     X[::2] *= -1
     X[:, :50] += np.eye(50, dtype=np.float32) / 4
     check(X, 3)
+
+
+@pytest.mark.parametrize("features", [("avx512f",), ("avx512f", "avx512vnni")])
+def test_kernels_that_are_not_compiled_have_no_instructions(monkeypatch, features):
+    monkeypatch.setattr(_vectors.config, "DISABLE_JIT", 1)
+    assert not _vectors.processor_has.__wrapped__(*features)
+
+
+def test_a_processor_without_the_instructions_fits_as_well(tmp_path):
+    """The whole path in a process that compiles for another processor."""
+    code = """
+import os
+import subprocess
+import sys
+
+import numpy as np
+from laplacianshot import LaplacianShot
+from laplacianshot.inference import _narrow_kernels, byte_search
+
+rng = np.random.default_rng(0)
+truth = np.arange(4500) % 5
+X = (rng.standard_normal((5, 64))[truth] + rng.standard_normal((4500, 64))).astype(np.float32)
+model = LaplacianShot().fit(X, np.where(np.arange(4500) < 25, truth, -1))
+assert not byte_search.applies(64) and not _narrow_kernels.applies(X, 5)
+assert np.mean(model.transduction_ == truth) > 0.99
+"""
+    other = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **other}, timeout=300)

@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import llvm_version_info
+from numba.core import config
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -22,6 +23,8 @@ _FETCH = "llvm.prefetch.p0" if llvm_version_info >= (17,) else "llvm.prefetch.p0
 @cache
 def processor_has(*features: str) -> bool:
     """Whether numba compiles for a processor with these features, by the compiler's names."""
+    if getattr(config, "DISABLE_JIT", 0):
+        return False
     known = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
     return {f"+{feature}" for feature in features} <= set(known)
 

@@ -133,7 +133,7 @@ def measure(n: int, kind: str, repeats: int, peer: bool) -> dict[str, Any]:
     from laplacianshot import LaplacianShot
 
     X, y, truth = make_task(n, kind)
-    LaplacianShot().fit(*make_task(1000, kind)[:2])  # compile or load the kernels
+    LaplacianShot().fit(*make_task(5000, kind)[:2])  # compile or load the kernels
     seconds: dict[str, list[float]] = {"product": [], "fit": [], "plain": [], "peer": []}
 
     def clock(function: Any, *args: Any) -> tuple[float, Any]:

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 
 from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import choose_least, keep_least
+from laplacianshot.inference._kernel_parts import choose_least, form_products, keep_least
 from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference._vectors import LANES, Vectors, vector_code
 
@@ -340,25 +340,10 @@ def _compare(
 
 @kernel
 def _form_keys(x: Floats, half: float, points: Floats, halves: Floats, ids: Ints, keys: Floats) -> None:
-    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids, four at a time."""
-    zero: Any = x.dtype.type(0)
-    whole = len(ids) - len(ids) % 4
-    for e in range(0, whole, 4):
-        y0, y1, y2, y3 = points[ids[e]], points[ids[e + 1]], points[ids[e + 2]], points[ids[e + 3]]
-        s0 = s1 = s2 = s3 = zero
-        for d in range(len(x)):
-            s0 += x[d] * y0[d]
-            s1 += x[d] * y1[d]
-            s2 += x[d] * y2[d]
-            s3 += x[d] * y3[d]
-        keys[e], keys[e + 1] = half + (halves[ids[e]] - s0), half + (halves[ids[e + 1]] - s1)
-        keys[e + 2], keys[e + 3] = half + (halves[ids[e + 2]] - s2), half + (halves[ids[e + 3]] - s3)
-    for e in range(whole, len(ids)):
-        y0 = points[ids[e]]
-        s0 = zero
-        for d in range(len(x)):
-            s0 += x[d] * y0[d]
-        keys[e] = half + (halves[ids[e]] - s0)
+    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids."""
+    form_products(x, points, ids, keys)
+    for e in range(len(ids)):
+        keys[e] = half + (halves[ids[e]] - keys[e])
 
 
 @kernel

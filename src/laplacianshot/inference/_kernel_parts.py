@@ -131,6 +131,28 @@ def sift(keys: Floats, ids: Ints, hole: int, key: float, index: int) -> None:
 
 
 @kernel
+def form_products(x: Floats, points: Floats, ids: Ints, products: Floats) -> None:
+    """``products_e <- x.y_e`` for the points with these ids, four at a time."""
+    zero: Any = x.dtype.type(0)
+    whole = len(ids) - len(ids) % 4
+    for e in range(0, whole, 4):
+        y0, y1, y2, y3 = points[ids[e]], points[ids[e + 1]], points[ids[e + 2]], points[ids[e + 3]]
+        s0 = s1 = s2 = s3 = zero
+        for d in range(len(x)):
+            s0 += x[d] * y0[d]
+            s1 += x[d] * y1[d]
+            s2 += x[d] * y2[d]
+            s3 += x[d] * y3[d]
+        products[e], products[e + 1], products[e + 2], products[e + 3] = s0, s1, s2, s3
+    for e in range(whole, len(ids)):
+        y0 = points[ids[e]]
+        s0 = zero
+        for d in range(len(x)):
+            s0 += x[d] * y0[d]
+        products[e] = s0
+
+
+@kernel
 def choose_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
     """The m least of ``keys`` with their ids, as the max-heap ``heap_keys`` and ``heap_ids`` (m,)."""
     heap_keys[:] = np.inf

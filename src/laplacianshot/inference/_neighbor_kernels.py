@@ -7,12 +7,10 @@ with ``h = |x|^2 / 2``: no constant in the inner loops, where an integer literal
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from laplacianshot.inference._compile import inlined_kernel, kernel
-from laplacianshot.inference._kernel_parts import replace_root, sift
+from laplacianshot.inference._kernel_parts import form_products, replace_root, sift
 from laplacianshot.inference._types import Floats, Ints
 
 # Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorises it.
@@ -83,6 +81,7 @@ def offer_pairs(
     width = products.shape[1]
     limits = np.empty(width, dtype=products.dtype)
     hits = np.empty(width + 1, dtype=np.int64)
+    exact = np.empty(width, dtype=products.dtype)
     for j in range(width):
         limits[j] = keys[first_column + j, 0] - column_halves[j]
     formed = 0
@@ -92,7 +91,9 @@ def offer_pairs(
         row_heap = first_row + r
         count = _in_question(row, half, column_halves, keys[row_heap, 0] - half, limits, hits)
         if bounds:
-            _form(row, rows[r], columns, hits[:count])
+            form_products(rows[r], columns, hits[:count], exact[:count])
+            for hit in range(count):
+                row[hits[hit]] = exact[hit]
             formed += count
         for hit in range(count):
             j = hits[hit]
@@ -126,28 +127,6 @@ def _in_question(row: Floats, half: float, column_halves: Floats, row_limit: flo
             hits[count] = left + j
             count += (halves[j] - lane[j] < row_limit) | (half - lane[j] < limit[j])
     return count
-
-
-@kernel
-def _form(row: Floats, x: Floats, columns: Floats, hits: Ints) -> None:
-    """``row[j] <- x.y_j`` for the columns among the hits, four at a time."""
-    zero: Any = row.dtype.type(0)
-    whole = len(hits) - len(hits) % 4
-    for e in range(0, whole, 4):
-        y0, y1, y2, y3 = columns[hits[e]], columns[hits[e + 1]], columns[hits[e + 2]], columns[hits[e + 3]]
-        s0 = s1 = s2 = s3 = zero
-        for d in range(len(x)):
-            s0 += x[d] * y0[d]
-            s1 += x[d] * y1[d]
-            s2 += x[d] * y2[d]
-            s3 += x[d] * y3[d]
-        row[hits[e]], row[hits[e + 1]], row[hits[e + 2]], row[hits[e + 3]] = s0, s1, s2, s3
-    for e in range(whole, len(hits)):
-        y0 = columns[hits[e]]
-        s0 = zero
-        for d in range(len(x)):
-            s0 += x[d] * y0[d]
-        row[hits[e]] = s0
 
 
 @kernel

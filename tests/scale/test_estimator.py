@@ -235,6 +235,11 @@ class TestMemory:
         k = int(np.diff(model.affinity_.indptr).min())
         assert peak < plan.small_plan(9000, 8900, 20, width, k, np.dtype(dtype).itemsize).total
 
+    def test_an_exact_graph_of_any_size_is_planned_with_its_rows(self):
+        """``graph="exact"`` holds all of them, however many."""
+        few, many = (plan.small_plan(n, n - 100, 20, 512, 10, 4).total for n in (50_000, 200_000))
+        assert 3.5 * few < many < 4 * few
+
     @pytest.mark.parametrize("memory", ["300MB", "90MB"])
     def test_it_is_kept(self, large, many, memory, monkeypatch):
         monkeypatch.setenv("OMP_NUM_THREADS", "2")

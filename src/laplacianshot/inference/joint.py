@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,9 +39,6 @@ _VISIT_BYTES = 2**19
 # Rows of a block that has partial sums of its own, of which four are made of few queries and at most so many of any.
 _LEAST_ROWS, _BLOCK_ROWS = 256, 2048
 _MOST_BLOCKS = 32
-
-
-Scalars: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +201,7 @@ class JointRounds:
         dtype = self._query.dtype
         inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
         keep = pull + inertia
-        scalars: Scalars = (
+        scalars: tuple[Any, Any, Any, Any] = (
             dtype.type(2 * self._tau),
             dtype.type(lam),
             dtype.type(keep),
@@ -217,6 +214,7 @@ class JointRounds:
         share_cost = (pull * log_share(self.share)).astype(dtype)
         state = (prototype_cost, share_cost, self._logs, self.current, self._updated)
         columns = np.ascontiguousarray(prototypes if self._narrow else prototypes.T)
+        rows = max(16, _VISIT_BYTES // (columns.itemsize * self._query.shape[1]))
 
         def update(number: int, first: int, last: int) -> None:
             products = self._products[number, : last - first]
@@ -230,7 +228,6 @@ class JointRounds:
             else:
                 self._visit(number, start, stop, self._updated, partial(update, number))
 
-        rows = max(16, _VISIT_BYTES // (columns.itemsize * self._query.shape[1]))
         self._run(update_block, self._updated)
         pairwise, smooth = self._sums.sum(axis=0)
         # What costs lost when they took their type is lost again for each query.

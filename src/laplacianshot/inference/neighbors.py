@@ -30,7 +30,7 @@ _RANKED_ROWS = 512
 # Points that rows from elsewhere are compared with at a time.
 _BLOCK_COLUMNS = 4096
 # Candidates kept beyond k while distances are only known to float32 rounding.
-_SPARE = 6
+SPARE = 6
 # What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
 # products.
 _WORTH_PROJECTING = 0.7
@@ -118,7 +118,7 @@ class PointIndex:
     def _candidates(self, workers: Workers, k: int) -> _Heaps:
         """The k nearest other points of each point and a few more, by distances in float32."""
         n = len(self.points)
-        heaps = _Heaps.empty(n, min(k + _SPARE, n - 1), n)
+        heaps = _Heaps.empty(n, min(k + SPARE, n - 1), n)
         projection, by_bytes, worth = None, False, _WORTH_PROJECTING
         if n >= LEAST_ROWS:
             trial = Trial.of_rows(workers, self._rows, self._halves, heaps.keys.shape[1])
@@ -143,7 +143,7 @@ class PointIndex:
         n, k = len(self.points), min(n_neighbors, len(self.points))
         if k <= 0:
             return _no_neighbors(len(X))
-        heaps = _Heaps.empty(len(X), min(k + _SPARE, n), n)
+        heaps = _Heaps.empty(len(X), min(k + SPARE, n), n)
         points = _Points(self._rows, self._halves)
         with Workers(len(X) * n) as workers:
             for top, bottom in row_blocks(len(X), _BLOCK_ROWS):

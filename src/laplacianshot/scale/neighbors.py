@@ -13,7 +13,7 @@ import numpy as np
 from laplacianshot.inference import byte_search
 from laplacianshot.inference._threads import available_threads, row_blocks
 from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.neighbors import Neighbors, nearest_neighbors
+from laplacianshot.inference.neighbors import SPARE, Neighbors, nearest_neighbors
 from laplacianshot.inference.recipes import LARGE_ROWS, TARGET_RECALL
 from laplacianshot.scale.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.scale.cells import MOST_KEPT, QUERY_ROWS, CellIndex
@@ -214,18 +214,28 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
         }
         return larger(*map(MemoryPlan, (train, search, {"neighbours": 16.0 * n * k, "cells": 20.0 * n})))
     if method == "exact" and n <= LARGE_ROWS:
-        parts["neighbours"] = n * (k + 6) * 8.0 + n * k * 12.0
-        # In float32 and in the order of the search, and few coordinates of them twice; or in float32 and in bytes.
-        by_bytes = byte_search.memory(n, width, k + 6) if byte_search.applies(width) else 0.0
-        parts["rows"] = max(2.6 * rows, rows + by_bytes)
-        parts["blocks"] = 20e6 + 10e6 * threads
-    elif method == "exact":
+        return in_memory_plan(n, width, k)
+    if method == "exact":
         parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
     else:
         parts["index"] = rows + (n * _LINKS * 8.0 if method == "hnsw" else 8.0 * n)
         parts["neighbours"] = n * (k + 1) * 24.0
         parts["rows"] = rows
     return MemoryPlan(parts)
+
+
+def in_memory_plan(n: int, width: int, k: int) -> MemoryPlan:
+    """The same of the exact search that holds all rows at once."""
+    rows = 4.0 * n * width
+    by_bytes = byte_search.memory(n, width, k + SPARE) if byte_search.applies(width) else 0.0
+    return MemoryPlan(
+        {
+            "neighbours": n * (k + SPARE) * 8.0 + n * k * 12.0,
+            # In float32 and in the order of the search, and few coordinates of them twice; or in float32 and in bytes.
+            "rows": max(2.6 * rows, rows + by_bytes),
+            "blocks": 20e6 + 10e6 * available_threads(),
+        }
+    )
 
 
 def _n_cells(n: int) -> int:

@@ -12,7 +12,7 @@ from laplacianshot.inference._types import Floats
 from laplacianshot.inference.center import Rows
 from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.scale.budget import MemoryPlan, larger, parse_bytes
-from laplacianshot.scale.neighbors import Method, memory_plan
+from laplacianshot.scale.neighbors import Method, in_memory_plan, memory_plan
 from laplacianshot.scale.rounds import MOST_BLOCKS, VISIT_ROWS
 
 # Entries kept of a row: as many as lose at most this much of the first assignments, which are the broadest.
@@ -123,7 +123,7 @@ def plan_fit(
 def small_plan(n: int, n_query: int, n_classes: int, width: int, k: int, itemsize: int) -> MemoryPlan:
     """What a small task holds at most: rows in working precision, exact search, dense assignments."""
     rows = float(n * width * itemsize)
-    search = {**memory_plan("exact", n, width, k).parts, "transformed rows": rows}
+    search = {**in_memory_plan(n, width, k).parts, "transformed rows": rows}
     graph = n * k * (2 * (itemsize + 4.0) * 2 + 16)
     solve = {
         "transformed rows": rows,

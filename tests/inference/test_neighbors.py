@@ -80,16 +80,6 @@ def test_a_row_equal_to_a_point_finds_it_first():
     assert np.all(found.distances[:, 0] == 0)
 
 
-@pytest.mark.parametrize("n", range(12))
-def test_in_every_round_each_block_meets_another_once_and_all_meet_in_the_end(n):
-    rounds = neighbors.disjoint_pairs(n)
-    for games in rounds:
-        players = [player for game in games for player in game]
-        assert len(players) == len(set(players))
-    met = [game for games in rounds for game in games]
-    assert sorted(met) == [(one, other) for one in range(n) for other in range(one + 1, n)]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (64, 10), (700, 7), (700, 699)])
 def test_sets_hold_the_nearest_neighbours(n, k, dtype, monkeypatch):

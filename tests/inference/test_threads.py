@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from laplacianshot.inference._threads import Workers, available_threads, in_this_thread
+from laplacianshot.inference._threads import Workers, available_threads, disjoint_pairs, in_this_thread
 
 LARGE = 10**9
 
@@ -69,3 +69,13 @@ def test_a_product_is_that_of_all_rows(monkeypatch):
     A, B = rng.standard_normal((101, 7)), rng.standard_normal((7, 5))
     with Workers(LARGE) as workers:
         np.testing.assert_allclose(workers.product(A, B), A @ B, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n", range(12))
+def test_in_every_round_each_block_meets_another_once_and_all_meet_in_the_end(n):
+    rounds = disjoint_pairs(n)
+    for games in rounds:
+        players = [player for game in games for player in game]
+        assert len(players) == len(set(players))
+    met = [game for games in rounds for game in games]
+    assert sorted(met) == [(one, other) for one in range(n) for other in range(one + 1, n)]

@@ -26,12 +26,12 @@ import numpy as np
 from scale_vectors import few_labels, write_vectors
 from scipy.optimize import nnls
 
-from laplacianshot.inference._types import Floats
-from laplacianshot.scale import plan
-from laplacianshot.scale.plan import GraphChoice
-from laplacianshot.scale.ray import connected, open_shards, ray_fit
-from laplacianshot.scale.ray.graph import load_graph
-from laplacianshot.scale.ray.options import RayOptions
+from laplacianshot.engine import plan
+from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.ray import connected, open_shards, ray_fit
+from laplacianshot.ray.graph import load_graph
+from laplacianshot.ray.options import RayOptions
+from laplacianshot.runtime.types import Floats
 
 # Rows, features, classes, neighbours, shards.
 Size = tuple[int, int, int, int, int]

@@ -36,7 +36,7 @@ from laplacianshot.datasets._decoding import decode
 from laplacianshot.embedding.encoders import Encoder, open_encoder
 from laplacianshot.embedding.encoders.texts import runs_of_equal_length
 from laplacianshot.embedding.encoding import encode_items
-from laplacianshot.inference._threads import available_threads
+from laplacianshot.runtime.threads import available_threads
 
 
 class Folder:

@@ -25,8 +25,9 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
-from laplacianshot.episodes import LAMS, draw_tasks
-from laplacianshot.inference._threads import available_threads
+from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.episodes.tuning import LAMS
+from laplacianshot.runtime.threads import available_threads
 
 ROWS_A_CLASS, CLASSES, DIM, SIGNAL = 600, 20, 640, 0.22
 LOOP_TASKS = 300

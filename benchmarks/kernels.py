@@ -24,13 +24,14 @@ import numpy as np
 from labeling.speed import gaussian_classes, pictures
 from single_task import make_task
 
-from laplacianshot.inference import byte_search, neighbors
-from laplacianshot.inference._narrow_kernels import add_class_sums, applies, multiply_rows
-from laplacianshot.inference._threads import Workers, row_blocks
-from laplacianshot.inference._types import Floats
-from laplacianshot.inference.projection import Projection, project
-from laplacianshot.inference.search_trial import Trial
 from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.neighbors import exact as neighbors
+from laplacianshot.neighbors.accel import byte_search
+from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, applies, multiply_rows
+from laplacianshot.neighbors.accel.directions import Projection, project
+from laplacianshot.neighbors.accel.trial import Trial
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats
 
 N, D = 10_000, 1280
 NEIGHBORS = 16

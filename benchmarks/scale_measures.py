@@ -29,13 +29,13 @@ def peak_gb() -> float:
 def warm_up() -> None:
     """Compile or load the kernels."""
     from laplacianshot import LaplacianShot
-    from laplacianshot.scale.plan import LargePlan
-    from laplacianshot.scale.solve import LargeTask, solve_large
+    from laplacianshot.engine.large import LargeTask, solve_large
+    from laplacianshot.engine.plan import LargePlan
 
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 16), dtype=np.float32), np.r_[np.arange(8), np.full(2992, -1)]
     small = LaplacianShot().fit(X, y)
-    from laplacianshot.scale import scaled_neighbors
+    from laplacianshot.neighbors.search import scaled_neighbors
 
     scaled_neighbors(X, 5, method="cells", target_recall=0.5)
     for dense in (True, False):
@@ -46,7 +46,7 @@ def warm_up() -> None:
 def measure_fit(vectors: str, classes: str, choices: str) -> dict[str, Any]:
     """Seconds of each stage of a fit, what it found and its peak memory."""
     from laplacianshot import LaplacianShot
-    from laplacianshot.scale import fit_large
+    from laplacianshot.engine.fit import fit_large
 
     X, y, truth = opened(vectors, classes)
     warm_up()
@@ -83,10 +83,10 @@ def measure_fit(vectors: str, classes: str, choices: str) -> dict[str, Any]:
 
 def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any]:
     """Seconds of the exact search of a sample of rows and of its bare products, extrapolated to all rows."""
-    from laplacianshot.inference._threads import Workers, row_blocks
     from laplacianshot.inference.transforms import base_mean
-    from laplacianshot.scale import Rows
-    from laplacianshot.scale.recall import ExactSample
+    from laplacianshot.neighbors.recall import ExactSample
+    from laplacianshot.neighbors.rows import Rows
+    from laplacianshot.runtime.threads import Workers, row_blocks
 
     X, _, _ = opened(vectors, classes)
     n = len(X)
@@ -119,7 +119,8 @@ def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any
 def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> dict[str, Any]:
     """Seconds and recall of a way to find the neighbours."""
     from laplacianshot.inference.transforms import base_mean
-    from laplacianshot.scale import Rows, scaled_neighbors
+    from laplacianshot.neighbors.rows import Rows
+    from laplacianshot.neighbors.search import scaled_neighbors
 
     X, _, _ = opened(vectors, classes)
     warm_up()
@@ -139,8 +140,8 @@ def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> 
 
 def product_quantised(rows: Any, k: int) -> dict[str, Any]:
     """faiss's inverted lists of 4-bit codes with fast scan, and exact ranking of five times as many candidates."""
-    from laplacianshot._extras import require
-    from laplacianshot.scale.recall import ExactSample
+    from laplacianshot.neighbors.recall import ExactSample
+    from laplacianshot.runtime.extras import require
 
     faiss: Any = require("faiss", "scale")
     n = len(rows)

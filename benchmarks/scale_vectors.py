@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 D = 512
 SEEDS = ("digits", "cifar")

@@ -70,7 +70,7 @@ def product_by_blas_threads(X: Any) -> None:
 
 
 def product_by_our_threads(X: Any) -> None:
-    from laplacianshot.inference._threads import Workers, row_blocks
+    from laplacianshot.runtime.threads import Workers, row_blocks
 
     with Workers(len(X) ** 2) as workers:
         out = np.empty((workers.threads, BLOCK_ROWS, BLOCK_COLUMNS), dtype=np.float32)
@@ -89,7 +89,7 @@ PRODUCTS = (product_as_one_would_write_it, product_by_blas_threads, product_by_o
 
 def products_of_a_plain_fit(X: Any, rounds: int) -> None:
     """The products of a plain fit: half of X X^T for the graph, and each round's X M^T and Y^T X."""
-    from laplacianshot.inference._threads import Workers
+    from laplacianshot.runtime.threads import Workers
 
     product_above_the_diagonal(X)
     columns = np.ones((D, C), dtype=np.float32)
@@ -107,7 +107,7 @@ def products_of_a_plain_fit(X: Any, rounds: int) -> None:
 
 
 def product_above_the_diagonal(X: Any) -> None:
-    from laplacianshot.inference._threads import Workers, row_blocks
+    from laplacianshot.runtime.threads import Workers, row_blocks
 
     with Workers(len(X) ** 2) as workers:
         out = np.empty((workers.threads, BLOCK_ROWS, BLOCK_COLUMNS), dtype=np.float32)

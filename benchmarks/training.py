@@ -28,7 +28,7 @@ from PIL import Image, ImageDraw
 from laplacianshot.datasets.pictures import Pictures, open_pictures
 from laplacianshot.embedding import build_network
 from laplacianshot.embedding.pictures import batches
-from laplacianshot.inference._threads import available_threads
+from laplacianshot.runtime.threads import available_threads
 from laplacianshot.training import TrainConfig, train
 from laplacianshot.training.loss import smoothed_cross_entropy
 from laplacianshot.training.views import train_view

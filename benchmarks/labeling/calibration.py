@@ -27,10 +27,10 @@ from labeling.confidence_tasks import HELD_OUT, NAMES, PIXELS, Setting, draw_tas
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot._files import put_file
-from laplacianshot.inference._types import Floats
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.reports.style import BLUE, FAINT, INK, QUIET, bare
+from laplacianshot.runtime.files import put_file
+from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from recipe_study.common import FeatureSet, large_task, load
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 DESIGN = ("cub-base", "cub-val", "cifar-base", "cifar-val", "bank-even", "omni-back")
 HELD_OUT = ("cub-novel", "cifar-test", "bank-odd")

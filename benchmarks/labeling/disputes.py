@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.disputes import Opinions, doubt_of_labels, find_disputes
+from laplacianshot.runtime.types import Floats, Ints
 
 WAY = 10
 SHOTS = (2, 3, 5, 10)

@@ -25,10 +25,10 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference._types import Floats
 from laplacianshot.labeling._checks import Checks
 from laplacianshot.labeling._evidence import COLUMNS
 from laplacianshot.labeling.confidence import SHIFT_SPREAD, gather, most_probable_shift
+from laplacianshot.runtime.types import Floats
 
 # Rows of a task that the fit looks at, and draws of a setting by its number of classes (0: all).
 ROWS = 1000

@@ -28,11 +28,11 @@ from sklearn.metrics import roc_auc_score
 
 from laplacianshot import LaplacianShot
 from laplacianshot.episodes.statistics import mean_interval, paired_difference
-from laplacianshot.inference.neighbors import nearest_neighbors
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.rejection import how_strange, rejected
+from laplacianshot.neighbors.exact import nearest_neighbors
 from laplacianshot.reports.style import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
 
 FOREIGN = 0.2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 SETS = {
     "CUB": "bird pictures, EfficientNet-Lite0",

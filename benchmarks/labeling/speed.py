@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling.core import LabelOptions, label_vectors
+from laplacianshot.runtime.types import Floats, Ints
 
 N, D, SHOTS = 10_000, 1280, 5
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laplacianshot._lazy import lazy_names
+from laplacianshot.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from laplacianshot.episodes import Evaluation, Evaluations, FeatureSet, Tuning, evaluate, tune
-    from laplacianshot.inference import BoundResult, LaplacianShot, bound_optimize
+    from laplacianshot.datasets.feature_set import FeatureSet
+    from laplacianshot.episodes.evaluation import evaluate
+    from laplacianshot.episodes.results import Evaluation, Evaluations, Tuning
+    from laplacianshot.episodes.tuning import tune
+    from laplacianshot.estimator import LaplacianShot
+    from laplacianshot.inference.bound import BoundResult, bound_optimize
     from laplacianshot.labeling import LabelResult, label_source
 
 __version__ = "0.1.0"
@@ -35,9 +39,9 @@ _HOMES = {
     "BoundResult": "laplacianshot.inference.bound",
     "Evaluation": "laplacianshot.episodes.results",
     "Evaluations": "laplacianshot.episodes.results",
-    "FeatureSet": "laplacianshot.episodes.feature_set",
+    "FeatureSet": "laplacianshot.datasets.feature_set",
     "LabelResult": "laplacianshot.labeling.result",
-    "LaplacianShot": "laplacianshot.inference.estimator",
+    "LaplacianShot": "laplacianshot.estimator",
     "Tuning": "laplacianshot.episodes.results",
     "bound_optimize": "laplacianshot.inference.bound",
     "evaluate": "laplacianshot.episodes.evaluation",

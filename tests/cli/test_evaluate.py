@@ -249,7 +249,7 @@ def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, bi
     Path("text.npy").write_text("not an array")
     np.save("short.npy", np.zeros(3))
     monkeypatch.setattr(
-        "laplacianshot.reports.evaluation_plan.evaluate", lambda *_, **__: pytest.fail("worked on bad input")
+        "laplacianshot.episodes.evaluation_plan.evaluate", lambda *_, **__: pytest.fail("worked on bad input")
     )
     refused(["evaluate", str(birds), *arguments], named)
 
@@ -280,7 +280,7 @@ def test_a_disk_that_fills_up_costs_the_file_but_not_the_table(birds, tmp_path, 
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("laplacianshot._files.os.fdopen", full_disk)
+    monkeypatch.setattr("laplacianshot.runtime.files.os.fdopen", full_disk)
     path = tmp_path / "out.csv"
     assert run(["evaluate", str(birds), *FEW, "--csv", str(path)]) == 1
     out, err = capsys.readouterr()
@@ -306,7 +306,7 @@ def test_ctrl_c_before_anything_was_finished_is_code_130_and_still_json(birds, c
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("laplacianshot.reports.evaluation_plan.evaluate", interrupt)
+    monkeypatch.setattr("laplacianshot.episodes.evaluation_plan.evaluate", interrupt)
     assert run(["evaluate", str(birds), "--json"]) == 130
     found = document(capsys)
     assert found["interrupted"] is True
@@ -319,7 +319,7 @@ def test_a_method_that_had_no_turn_before_ctrl_c_is_left_out(birds, capsys, monk
         none = replace(first, accuracies=np.empty(0), interrupted=True)
         return Evaluations((none, *(replace(other, interrupted=True) for other in others)))
 
-    monkeypatch.setattr("laplacianshot.reports.evaluation_plan.evaluate", interrupted)
+    monkeypatch.setattr("laplacianshot.episodes.evaluation_plan.evaluate", interrupted)
     assert run(["evaluate", str(birds), *FEW, "--json"]) == 130
     (result,) = document(capsys)["results"]
     assert [entry["method"] for entry in result["evaluations"]] == ["laplacianshot-reference", "simpleshot-cl2"]

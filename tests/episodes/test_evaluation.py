@@ -13,9 +13,10 @@ from sklearn.semi_supervised import LabelSpreading
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate
 from laplacianshot.baselines import BASELINES, NearestPrototype, baseline
-from laplacianshot.episodes import Evaluations, draw_tasks
 from laplacianshot.episodes.evaluation import center_for
+from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.run import Chunk, over_threads
+from laplacianshot.episodes.tasks import draw_tasks
 from tests.episodes.oracle import clustered_set, fit_by_hand
 
 RECIPES = ("laplacianshot", "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference")

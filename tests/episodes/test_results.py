@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laplacianshot.episodes import Convergence, Evaluation, Evaluations, Setting, Tuning
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 
 RNG = np.random.default_rng(0)
 ONE, TWO, THREE = (np.clip(RNG.normal(mean, 0.1, size=200), 0, 1) for mean in (0.6, 0.7, 0.5))

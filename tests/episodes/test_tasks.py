@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from laplacianshot.episodes import PROTOCOLS, FeatureSet, Tasks, _sampling_kernels, draw_tasks
+from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes import _sampling_kernels
+from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks
 
 DRAWN = ["balanced", "dirichlet", "unequal", "open-set"]
 INAT = ["inat", "inat-leaking-labels"]

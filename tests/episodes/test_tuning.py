@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
-from laplacianshot.episodes import LAMS, NEIGHBORS, mean_interval
+from laplacianshot.episodes.statistics import mean_interval
+from laplacianshot.episodes.tuning import LAMS, NEIGHBORS
 from tests.episodes.oracle import clustered_set
 
 TASK = {"way": 3, "query": 8, "tasks": 60}

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from laplacianshot.baselines import baseline
-from laplacianshot.episodes import Comparison, Repeat, draw_labelled, keep_labels, run_repeat, run_repeats
+from laplacianshot.episodes.whole_set import Comparison, Repeat, draw_labelled, keep_labels, run_repeat, run_repeats
 
 LABELS = np.repeat([0, 1, 2], [5, 7, 9])
 

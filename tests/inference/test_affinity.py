@@ -4,8 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.inference import knn_affinity, make_psd, normalize, psd_shift, symmetrize
-from laplacianshot.inference.affinity import check_affinity
+from laplacianshot.inference.affinity import check_affinity, knn_affinity, make_psd, normalize, psd_shift, symmetrize
 
 
 @pytest.fixture

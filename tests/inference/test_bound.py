@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot import bound_optimize
-from laplacianshot.inference import knn_affinity, make_psd, symmetrize
+from laplacianshot.inference.affinity import knn_affinity, make_psd, symmetrize
 
 
 def softmax(logits):

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.inference import DefaultConstants, joint_optimize, knn_affinity, normalize, transform_features
+from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.joint import joint_optimize
+from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
+from laplacianshot.inference.transforms import transform_features
 
 
 def make_task(seed, n_classes=4, shots=(2, 1, 3, 2), n_query=40, dim=6, spread=0.6):

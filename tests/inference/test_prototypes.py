@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from laplacianshot.inference import class_means, rectify_prototypes, squared_distances
+from laplacianshot.inference.prototypes import class_means, rectify_prototypes, squared_distances
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from laplacianshot.inference import base_mean, transform_features
+from laplacianshot.inference.transforms import base_mean, transform_features
 
 
 @pytest.fixture

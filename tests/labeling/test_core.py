@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.scale import Rows
+from laplacianshot.neighbors.rows import Rows
 
 
 def clusters(n_classes=3, per_class=20, labelled=2, spread=0.15, seed=0):
@@ -134,7 +134,7 @@ class TestLarge:
         codes[0] = 7  # a label to be disputed
         options = LabelOptions(suggest=4, reject=0.05, graph="cells")
         dense = label_vectors(X, codes, 40, options)
-        for module in ("inference.choices", "scale.plan"):
+        for module in ("engine.choices", "engine.plan"):
             monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 1000)
         sparse = label_vectors(X, codes, 40, options)
         assert sp.issparse(sparse.model.label_distributions_)
@@ -168,7 +168,7 @@ class TestLarge:
             return made
 
         monkeypatch.setattr(Rows, "formed", watched)
-        monkeypatch.setattr("laplacianshot.scale.plan._LOOK_ROWS", 2048)
+        monkeypatch.setattr("laplacianshot.engine.plan._LOOK_ROWS", 2048)
         label_vectors(np.load(tmp_path / "X.npy", mmap_mode="r"), codes, 4, LabelOptions(graph="cells", reject=0.1))
         # The largest part is the sample that cells are made from: 96 times the root of the number of rows.
         assert max(formed) <= 96 * len(X) ** 0.5 + 96

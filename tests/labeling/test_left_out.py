@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference import DefaultConstants
+from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling import left_out
 from laplacianshot.labeling.left_out import left_out_logits
 

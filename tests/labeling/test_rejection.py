@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference import knn_affinity, normalize
+from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.labeling import rejection
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.rejection import how_strange, rejected

@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference import knn_affinity, normalize, transform_features
-from laplacianshot.inference.transforms import base_mean
+from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling import suggestions
 from laplacianshot.labeling.suggestions import suggest, suggest_first
 

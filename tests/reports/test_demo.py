@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.datasets import load_digits
-from laplacianshot.episodes import Comparison, Repeat, run_repeats
+from laplacianshot.episodes.whole_set import Comparison, Repeat, run_repeats
 from laplacianshot.reports import demo
 from laplacianshot.reports.demo import DemoResult, curve_labels, demo_methods, demo_steps, run_demo
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from laplacianshot.baselines import BASELINES
-from laplacianshot.episodes import PROTOCOLS
 from laplacianshot.episodes.results import Setting
+from laplacianshot.episodes.tasks import PROTOCOLS
 from laplacianshot.reports.published import STATUSES, Figure, load_published
 
 ROOT = Path(__file__).resolve().parents[2]

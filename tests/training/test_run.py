@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from laplacianshot._locks import FolderLock
+from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted, train
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM
 from laplacianshot.training.epochs import Epochs

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from laplacianshot import FeatureSet
-from laplacianshot.episodes import draw_tasks
+from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.training.validation import features_of, validate
 from tests.training.drawings import Plain, tiny
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 # Inner products are rounded in the last bits: what is this many of them away from zero is zero.
 _ROUNDING = 32

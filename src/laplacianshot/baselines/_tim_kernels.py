@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.types import Floats, Ints
 
 # float32 throughout: one float64 would widen all lanes.
 _F = np.float32

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.types import Floats
 
 # Relative error allowed in the mass of a class, and most rounds to get there: the authors' figures.
 _TOLERANCE = 1e-6

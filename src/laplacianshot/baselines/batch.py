@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from laplacianshot.baselines.batch import TaskBatch, gram_of
-from laplacianshot.inference._types import Floats, Ints, Labels
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.transforms import Transform, base_mean, transform_features
+from laplacianshot.runtime.types import Floats, Ints, Labels
 
 Space: TypeAlias = Transform | Literal["power"]
 Center: TypeAlias = Literal["pooled", "support"]

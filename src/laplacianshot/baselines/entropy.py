@@ -7,7 +7,7 @@ import numpy as np
 from laplacianshot.baselines._rows import inverse_norms
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 
 class EntropyTuning(BatchedBaseline):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot.baselines.contract import Baseline
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 Scaling: TypeAlias = Literal["none", "common"]
 

@@ -14,7 +14,7 @@ from sklearn.semi_supervised import LabelSpreading
 from laplacianshot.baselines._rows import row_distances
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 Kernel: TypeAlias = Literal["rbf", "knn"]
 

@@ -8,7 +8,7 @@ from laplacianshot.baselines._rows import row_distances
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
 from laplacianshot.baselines.label_spreading import PUBLISHED_ALPHA
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 # The neighbours of a row end where its Gaussian is this many standard deviations wide.
 _DEVIATIONS = 3

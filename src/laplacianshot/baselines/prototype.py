@@ -9,8 +9,8 @@ import numpy as np
 from laplacianshot.baselines._rows import cosines, softmax
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import REFERENCE_TEMPERATURE, class_means, squared_distances
+from laplacianshot.runtime.types import Floats, Ints
 
 
 class NearestPrototype(BatchedBaseline):

@@ -7,7 +7,7 @@ import numpy as np
 from laplacianshot.baselines._rows import cosines
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 # 35 of the 75 queries of a task, as in the authors' code.
 PUBLISHED_SHARE = 35 / 75

@@ -8,7 +8,7 @@ from laplacianshot.baselines._rows import inverse_norms
 from laplacianshot.baselines._transport_kernels import transport
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 
 class PTMAP(BatchedBaseline):

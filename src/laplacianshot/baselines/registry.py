@@ -20,7 +20,7 @@ from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototy
 from laplacianshot.baselines.pseudo_labels import PseudoLabels
 from laplacianshot.baselines.pt_map import PTMAP
 from laplacianshot.baselines.tim import TIM, AlphaTIM
-from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
 
 _PUBLISHED = f"lam {PUBLISHED_LAM}, n_neighbors {PUBLISHED_NEIGHBORS}"

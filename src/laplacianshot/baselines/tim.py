@@ -9,7 +9,7 @@ import numpy as np
 from laplacianshot.baselines._tim_kernels import alternate, descend
 from laplacianshot.baselines.batch import TaskBatch
 from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 _F = np.float32
 

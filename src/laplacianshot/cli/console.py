@@ -66,7 +66,7 @@ def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
 @contextmanager
 def compilation_shown(bar: Progress) -> Iterator[None]:
     """The bar says so where what comes next has to be compiled first, which takes a while once on a machine."""
-    from laplacianshot.inference._compile import told_of_compilation
+    from laplacianshot.runtime.compilation import told_of_compilation
 
     def tell() -> None:
         for line in bar.tasks:

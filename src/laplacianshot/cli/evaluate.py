@@ -14,9 +14,9 @@ from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_output, check_report_folder
 
 if TYPE_CHECKING:
-    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.datasets.feature_set import FeatureSet
+    from laplacianshot.episodes.evaluation_plan import EvaluationPlan
     from laplacianshot.reports.evaluation import EvaluationReport
-    from laplacianshot.reports.evaluation_plan import EvaluationPlan
 
 DEFAULT_METHODS = (
     "laplacianshot,laplacianshot-paper,laplacianshot-reference,simpleshot-cl2,bd-cspn,label-propagation,logistic"
@@ -110,8 +110,8 @@ def evaluate(
     csv_path = None if csv is None else check_output(csv, (".csv",), "--csv")
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
+    from laplacianshot.episodes.evaluation_plan import EvaluationPlan
     from laplacianshot.episodes.results import Setting
-    from laplacianshot.reports.evaluation_plan import EvaluationPlan
     from laplacianshot.reports.evaluation_tables import is_inat
 
     feature_set = options.load_features(features)

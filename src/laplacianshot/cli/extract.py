@@ -166,7 +166,7 @@ def _pictures(dataset: str, data: Path, on_error: Literal["skip", "raise"]) -> P
 def _on_device(trained: Checkpoint, device: str, threads: int | None) -> Network:
     import torch
 
-    from laplacianshot.inference._threads import available_threads
+    from laplacianshot.runtime.threads import available_threads
 
     torch.set_num_threads(threads or available_threads())
     chosen = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"

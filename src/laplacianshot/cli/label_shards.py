@@ -16,7 +16,7 @@ def shards_named(source: Path) -> str | None:
     """The path or URL of SOURCE if it names shards."""
     # A path has one of the two slashes of a URL.
     name = re.sub(r"^([a-z0-9]+):/+", r"\1://", str(source))
-    from laplacianshot.labeling.shards import is_sharded
+    from laplacianshot.ray.label_shards import is_sharded
 
     return name if is_sharded(name) else None
 
@@ -36,7 +36,7 @@ def label_shards_into(
 ) -> int:
     """Label the rows of shards; options that need all of them in memory are refused."""
     from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.shards import label_shards
+    from laplacianshot.ray.label_shards import label_shards
     from laplacianshot.reports.files import json_text
 
     for name, value in refused.items():

@@ -18,7 +18,7 @@ import typer
 from laplacianshot.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.datasets.feature_set import FeatureSet
 
 Value = TypeVar("Value")
 
@@ -174,7 +174,7 @@ def known(names: Iterable[str], what: str) -> Callable[[str], str]:
 
 def combinations(protocol: str, way: str, shots: str) -> list[tuple[str, int, int | tuple[int, int]]]:
     """Each protocol with each way and shot; the iNat task knows neither, so it comes once."""
-    from laplacianshot.episodes import PROTOCOLS
+    from laplacianshot.episodes.tasks import PROTOCOLS
 
     protocols = listed(protocol, "--protocol", known(PROTOCOLS, "protocol"))
     ways, its_shots = listed(way, "--way", positive), listed(shots, "--shot", shot)
@@ -187,7 +187,7 @@ def combinations(protocol: str, way: str, shots: str) -> list[tuple[str, int, in
 
 def load_features(path: Path) -> FeatureSet:
     """The feature file, or one line that says what is wrong with it."""
-    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.datasets.feature_set import FeatureSet
 
     try:
         return FeatureSet.load(path)
@@ -259,7 +259,7 @@ def cluster(engine: EngineName, address: str | None) -> Iterator[None]:
             raise CommandError("--address belongs to --engine ray; leave it out.")
         yield
         return
-    from laplacianshot.scale.ray.cluster import ClusterError, connected
+    from laplacianshot.ray.cluster import ClusterError, connected
 
     try:
         with connected(address):

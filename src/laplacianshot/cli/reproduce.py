@@ -70,7 +70,7 @@ def reproduce(
         return 0
     if setting is None or data is None or output is None:
         raise CommandError("give a SETTING (see --list), --data DIR and -o OUT.")
-    from laplacianshot._extras import require
+    from laplacianshot.runtime.extras import require
 
     # Here, so that --help need not wait for torch.
     try:

@@ -70,7 +70,7 @@ def studio(
     if not demo and source is None:
         raise CommandError("SOURCE is missing: name a folder, a table or a file of vectors, or give --demo.")
     # Here, so that --help need not wait for them.
-    from laplacianshot._extras import require
+    from laplacianshot.runtime.extras import require
 
     try:
         require("fastapi", "studio")

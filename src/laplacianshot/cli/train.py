@@ -130,8 +130,8 @@ def _run(
 
 
 def _pictures(config: TrainConfig, data: Path, on_error: OnError) -> Pictures:
-    from laplacianshot._extras import require
     from laplacianshot.datasets.pictures import DATASETS, CorruptPicture, open_pictures
+    from laplacianshot.runtime.extras import require
 
     try:
         # A missing package is an error now, not after the pictures have been looked through.

@@ -15,7 +15,7 @@ from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.files import check_report_folder
 
 if TYPE_CHECKING:
-    from laplacianshot.episodes import FeatureSet
+    from laplacianshot.datasets.feature_set import FeatureSet
     from laplacianshot.reports.tuning import TuningReport
 
 TUNE_EXAMPLES = """\
@@ -69,11 +69,10 @@ def tune(
     """Choose lambda and the number of neighbours on validation classes, every value on the same tasks."""
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
-    from laplacianshot.episodes import LAMS, NEIGHBORS
     from laplacianshot.episodes.results import Setting
-    from laplacianshot.episodes.tuning import NO_SPLITS
+    from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, NO_SPLITS
+    from laplacianshot.episodes.tuning_plan import TuningPlan
     from laplacianshot.reports.evaluation_tables import is_inat
-    from laplacianshot.reports.tuning_plan import TuningPlan
 
     feature_set = options.load_features(features)
     lam_split = _tuning_split(feature_set, split)

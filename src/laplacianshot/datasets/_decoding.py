@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

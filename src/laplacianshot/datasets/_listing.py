@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laplacianshot.datasets._sources import Files, Source
-from laplacianshot.inference._types import Ints, Labels
+from laplacianshot.runtime.types import Ints, Labels
 
 # The names by which data sets call the three parts, and ours.
 SPLITS = {

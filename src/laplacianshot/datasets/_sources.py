@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot.datasets._decoding import _from_array, check, decode
-from laplacianshot.inference._types import Ints
+from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:
     from PIL.Image import Image

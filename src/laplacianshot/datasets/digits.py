@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.datasets import load_digits as sklearn_digits
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,8 +20,8 @@ from laplacianshot.datasets._kept import KeptPictures
 from laplacianshot.datasets._listing import Listing
 from laplacianshot.datasets._sources import Source
 from laplacianshot.datasets.layouts import LAYOUTS
-from laplacianshot.inference._threads import available_threads
-from laplacianshot.inference._types import Ints, Labels
+from laplacianshot.runtime.threads import available_threads
+from laplacianshot.runtime.types import Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

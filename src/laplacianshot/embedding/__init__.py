@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laplacianshot._lazy import lazy_names
+from laplacianshot.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import ENCODERS, open_encoder

@@ -20,7 +20,7 @@ from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
-    from laplacianshot.inference._types import Floats, Ints
+    from laplacianshot.runtime.types import Floats, Ints
 
 __all__ = ["Encoded", "Items", "encode_items"]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.store import (
     FeatureStore,
     Skipped,
@@ -21,6 +20,7 @@ from laplacianshot.embedding.store import (
     arrays_hash,
     view_text,
 )
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from laplacianshot.datasets.pictures import Pictures
     from laplacianshot.embedding.pictures import View
-    from laplacianshot.inference._types import Floats, Ints
+    from laplacianshot.runtime.types import Floats, Ints
 
 # Images (B, C, H, W) to vectors (B, D).
 Encoder: TypeAlias = "torch.nn.Module | Callable[[Floats], Floats]"

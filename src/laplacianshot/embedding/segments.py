@@ -20,8 +20,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot._files import put_file, remove_partial, sync_folder
-from laplacianshot._locks import FolderInUse, FolderLock
+from laplacianshot.runtime.files import put_file, remove_partial, sync_folder
+from laplacianshot.runtime.locks import FolderInUse, FolderLock
 
 KEY_BYTES = 16
 Keys = np.dtype(f"S{KEY_BYTES}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from laplacianshot.embedding.segments import KEY_BYTES, Segments, pack_keys
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # A file changed this short a time ago may change once more without its times showing it.
 _SETTLED_NS = 2_000_000_000

@@ -1,8 +1,8 @@
 """Few-shot tasks: how they are drawn, run and summed up."""
 
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.convergence import trace_convergence
 from laplacianshot.episodes.evaluation import evaluate
-from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
 from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks

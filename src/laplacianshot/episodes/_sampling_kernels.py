@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference._compile import kernel, ordered_kernel
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel, ordered_kernel
+from laplacianshot.runtime.types import Floats, Ints
 
 # Constants of SplitMix64 (Steele, Lea and Flood, 2014). All are uint64: with a signed one numba would compute in float.
 _U = np.uint64

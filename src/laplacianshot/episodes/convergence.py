@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batch import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
-from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import method_name, recipe_of
 from laplacianshot.episodes.results import Convergence, Setting
 from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import draw_tasks
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 
 def trace_convergence(

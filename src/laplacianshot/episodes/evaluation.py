@@ -10,15 +10,15 @@ from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
-from laplacianshot.episodes.feature_set import FeatureSet
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.methods import Runnable, runnables
 from laplacianshot.episodes.results import Evaluation, Evaluations, Setting
 from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
-from laplacianshot.inference._threads import available_threads
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.threads import available_threads
+from laplacianshot.runtime.types import Floats, Ints
 
 BaseMean: TypeAlias = Any
 
@@ -106,7 +106,7 @@ def evaluate(
         Run the tasks on this machine, or spread over the workers of a Ray cluster (extra ``ray``); accuracies are the
         same.
     address : str, optional
-        Of the cluster; see :func:`~laplacianshot.scale.ray.connected`.
+        Of the cluster; see :func:`~laplacianshot.ray.connected`.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def _spread(engine: str, address: str | None) -> Spread | None:
             raise ValueError("address belongs to engine='ray'; leave it None.")
         return None
     # Here, as Ray is an extra.
-    from laplacianshot.scale.ray.evaluation import over_workers
+    from laplacianshot.ray.evaluation import over_workers
 
     return over_workers(address)
 

@@ -17,12 +17,12 @@ from laplacianshot.baselines.contract import BatchedBaseline, best_classes
 from laplacianshot.episodes.batch import BatchedRecipe, Placement
 from laplacianshot.episodes.batch.grams import Buffers
 from laplacianshot.episodes.tasks import INAT_LEAKING
-from laplacianshot.inference import LaplacianShot
-from laplacianshot.inference._types import Floats, Ints, Labels
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELLED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
 from laplacianshot.inference.transforms import transform_features
+from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
 _LARGEST_RECIPE = 1200

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 
 @dataclass(frozen=True)

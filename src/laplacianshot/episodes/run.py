@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from laplacianshot._ahead import MadeAhead
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batch import GramSource, Placement
 from laplacianshot.episodes.batch.grams import Buffers
-from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import Batch
 from laplacianshot.episodes.tasks import Tasks
-from laplacianshot.inference._threads import available_threads, row_blocks, single_threaded_blas
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.threads import available_threads, row_blocks, single_threaded_blas
+from laplacianshot.runtime.types import Floats, Ints
 
 Progress: TypeAlias = Callable[[int, int], object]
 

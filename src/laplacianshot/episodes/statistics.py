@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 # Standard normal quantile of a two-sided 95% interval.
 Z95 = 1.96

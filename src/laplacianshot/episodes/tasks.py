@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.datasets.feature_set import ClassRows, FeatureSet
 from laplacianshot.episodes import _sampling_kernels as kernels
-from laplacianshot.episodes.feature_set import ClassRows, FeatureSet
-from laplacianshot.inference._types import Ints
 from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.runtime.types import Ints
 
 INAT_LEAKING = "inat-leaking-labels"
 

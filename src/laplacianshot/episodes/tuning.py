@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from laplacianshot.episodes._feature_input import check_split_name
+from laplacianshot.datasets._feature_input import check_split_name
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batch import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
-from laplacianshot.episodes.feature_set import FeatureSet
 from laplacianshot.episodes.methods import recipe_of
 from laplacianshot.episodes.results import Setting, Tuning
 from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.bound import check_lam
+from laplacianshot.runtime.types import Floats, Ints
 
 # The paper's grids.
 LAMS = (0.1, 0.3, 0.5, 0.7, 0.8, 1.0, 1.2, 1.5)

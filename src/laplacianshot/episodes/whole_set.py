@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from laplacianshot.baselines import TransductiveClassifier
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.runtime.types import Floats, Ints
 
 
 def draw_labelled(labels: Ints, per_class: int, *, seed: int, repeat: int = 0) -> Ints:

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.neighbors import Neighbors, PointIndex, nearest_neighbors
+from laplacianshot.neighbors.exact import Neighbors, PointIndex, nearest_neighbors
+from laplacianshot.runtime.types import Floats, Ints
 
 Symmetry: TypeAlias = Literal["directed", "mutual", "symmetric"]
 EdgeWeights: TypeAlias = Literal["binary", "heat"]

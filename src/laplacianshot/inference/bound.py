@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._softmax import softmax
-from laplacianshot.inference._threads import Workers, even_blocks
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._update_kernels import bound_rows
+from laplacianshot.engine._update_kernels import bound_rows
 from laplacianshot.inference.affinity import check_affinity
+from laplacianshot.runtime.softmax import softmax
+from laplacianshot.runtime.threads import Workers, even_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 StoppingRule: TypeAlias = Literal["paper", "reference"]
 

@@ -12,12 +12,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._softmax import softmax
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.runtime.softmax import softmax
+from laplacianshot.runtime.types import Floats, Ints
 
 # Divergence of the class shares at first look at which the centre has moved by 1 - 1/e from all rows to the support: at
 # least, and as a multiple of (C - 1) / N.

@@ -1,7 +1,7 @@
 """Rounds of the default recipe: the M step, the Y step and the objective, wherever the assignments are kept.
 
 What is minimised is F of :mod:`laplacianshot.inference.joint`. Assignments are in memory there, in blocks or sparse in
-:mod:`laplacianshot.scale`: each kind brings its own Y step, and all descend in the same way.
+:mod:`laplacianshot.engine`: each kind brings its own Y step, and all descend in the same way.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from laplacianshot.inference._row_kernels import posterior_rows, prior_cost
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import class_sums
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import divergence
+from laplacianshot.runtime.row_kernels import posterior_rows, prior_cost
+from laplacianshot.runtime.types import Floats, Ints
 
 
 class Rounds(Protocol):

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference._softmax import softmax
-from laplacianshot.inference._threads import row_blocks
-from laplacianshot.inference._types import Floats
-from laplacianshot.inference.neighbors import PointIndex
 from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.neighbors.exact import PointIndex
+from laplacianshot.runtime.softmax import softmax
+from laplacianshot.runtime.threads import row_blocks
+from laplacianshot.runtime.types import Floats
 
 _BLOCK_ROWS = 8192
 

@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference import _narrow_kernels
-from laplacianshot.inference._row_kernels import squared_lengths, squares_about
-from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference._update_kernels import joint_rows, joint_visits, pairwise_rows, sum_rows
+from laplacianshot.engine._update_kernels import joint_rows, joint_visits, pairwise_rows, sum_rows
 from laplacianshot.inference.descent import Prior, Sums, descend, log_share
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import base_mean
+from laplacianshot.neighbors.accel import _narrow_kernels
+from laplacianshot.runtime.row_kernels import squared_lengths, squares_about
+from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 # Queries visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache.
 _VISIT_ROWS = 3072

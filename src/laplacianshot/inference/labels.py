@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from laplacianshot.inference._types import Ints, Labels
+from laplacianshot.runtime.types import Ints, Labels
 
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
 UNLABELLED = -1

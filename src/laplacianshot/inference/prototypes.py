@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._threads import Workers, row_blocks
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.transforms import rows_in_cache
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 # The authors' code sharpens the cosine by this factor; the paper's text has none (1).
 REFERENCE_TEMPERATURE = 10.0

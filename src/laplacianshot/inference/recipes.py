@@ -25,7 +25,7 @@ STEADY_LAM = 2.0
 TOLERANCE = 1e-6
 
 # A task of more rows is large: exact neighbours would take longer than all the rest. So is one of more assignments,
-# which take 1 GB an array. Large tasks are solved by laplacianshot.scale.
+# which take 1 GB an array. Large tasks are solved by laplacianshot.engine.
 LARGE_ROWS = 50_000
 LARGE_ASSIGNMENTS = 2**28
 # Ways to find neighbours approximately, and the share of the true ones that they shall find.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from laplacianshot.inference._row_kernels import squares_about
-from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
-from laplacianshot.inference._types import Floats
-from laplacianshot.inference._update_kernels import confidence_rows
+from laplacianshot.engine._update_kernels import confidence_rows
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE
 from laplacianshot.inference.transforms import base_mean
+from laplacianshot.runtime.row_kernels import squares_about
+from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
+from laplacianshot.runtime.types import Floats
 
 # Relative width at which the search for the temperature stops, and the most doublings it starts with.
 _TAU_TOLERANCE = 1e-8

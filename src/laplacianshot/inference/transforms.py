@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._row_kernels import add_rows
-from laplacianshot.inference._threads import Workers, even_blocks, row_blocks
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.row_kernels import add_rows
+from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 Transform: TypeAlias = Literal["none", "l2", "cl2"]
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot._ahead import MadeAhead
-from laplacianshot.inference._threads import available_threads, in_this_thread, single_threaded_blas
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.descent import Prior
 from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
-from laplacianshot.scale import Rows
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.threads import available_threads, in_this_thread, single_threaded_blas
+from laplacianshot.runtime.types import Floats, Ints
 
 # Rows and classes of a small task, at most; queries and given rows of one of its classes.
 _MOST_ROWS = 1200

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._threads import row_blocks
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.scale import Rows
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.threads import row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 # Rows of a block at most, and its entries.
 _BLOCK_ROWS = 8192
@@ -69,5 +69,5 @@ def entries_at(matrix: Any, rows: Ints, columns: Ints) -> Floats:
 
 
 def later_rows(points: Any, first: int) -> Any:
-    """Rows from ``first`` on of an array or of :class:`~laplacianshot.scale.Rows`, without forming them."""
+    """Rows from ``first`` on of an array or of :class:`~laplacianshot.neighbors.rows.Rows`, without forming them."""
     return points.ordered(np.arange(first, len(points))) if isinstance(points, Rows) else points[first:]

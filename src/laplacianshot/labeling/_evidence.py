@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling._class_rows import ClassRows, class_blocks
-from laplacianshot.scale import Rows
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.types import Floats, Ints
 
 # s(v) = sign(v) log(1 + |v|).
 COLUMNS = (

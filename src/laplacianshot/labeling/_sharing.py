@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling._class_rows import ClassRows
+from laplacianshot.runtime.types import Floats, Ints
 
 # Power of the assignments of the other classes.
 REST_POWER = 2 / 3

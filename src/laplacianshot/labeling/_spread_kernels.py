@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.types import Floats, Ints
 
 
 @kernel

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.descent import Prior
-from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.labeling._checks import Checks, Fitted, draw_checks
 from laplacianshot.labeling._class_rows import ClassRows, later_rows
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
 from laplacianshot.labeling._sharing import shared_out, shared_out_dense, shared_out_sparse, sigmoid
 from laplacianshot.labeling.left_out import constants_of, left_out_first_logits, left_out_logits
+from laplacianshot.runtime.types import Floats, Ints
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
 INTERCEPT = -2.0121

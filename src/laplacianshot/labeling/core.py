@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.engine.choices import Engine
+from laplacianshot.engine.fit import fit_large, scaled_affinity
+from laplacianshot.engine.large import Watch
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.center import given_center
-from laplacianshot.inference.choices import Engine
-from laplacianshot.inference.estimator import LaplacianShot
 from laplacianshot.inference.recipes import LARGE_ROWS, DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling._class_rows import entries_at
@@ -27,9 +28,9 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.memory import within_memory
 from laplacianshot.labeling.rejection import how_strange, rejected
 from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
-from laplacianshot.scale import Rows, fit_large, scaled_affinity
-from laplacianshot.scale.budget import parse_bytes
-from laplacianshot.scale.solve import Watch
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.budget import parse_bytes
+from laplacianshot.runtime.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,11 @@ def label_vectors(
     n_classes : int
     options : LabelOptions, optional
     watch : callable, optional
-        Told of the stages of a large set, as by :func:`~laplacianshot.scale.fit_large`.
+        Told of the stages of a large set, as by :func:`~laplacianshot.engine.fit.fit_large`.
     checkpoint : Path, optional
         Folder where finished stages of a large set are kept, and taken up again.
     engine : callable, optional
-        What fits elsewhere, as in :func:`~laplacianshot.scale.fit_large`.
+        What fits elsewhere, as in :func:`~laplacianshot.engine.fit.fit_large`.
 
     Returns
     -------

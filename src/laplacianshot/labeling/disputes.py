@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling._class_rows import ClassRows
+from laplacianshot.runtime.types import Floats, Ints
 
 # Labels that must be contradicted for a warning, and the share of those that can be checked. On the sets of
 # benchmarks/labeling/disputes.py the share was at most 0.24 with right labels and at least 0.40 with shuffled ones.

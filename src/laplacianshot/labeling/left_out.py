@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling._class_rows import ClassRows, dense
+from laplacianshot.runtime.types import Floats, Ints
 
 # Entries of the dense arrays that one block of given rows needs.
 _BLOCK_ENTRIES = 4_000_000

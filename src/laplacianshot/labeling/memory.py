@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from laplacianshot.engine.plan import ENTRIES
 from laplacianshot.inference.recipes import LARGE_ASSIGNMENTS
 from laplacianshot.labeling.suggestions import MOST_PAIRS
-from laplacianshot.scale.budget import BudgetError, MemoryPlan, parse_bytes
-from laplacianshot.scale.plan import ENTRIES
+from laplacianshot.runtime.budget import BudgetError, MemoryPlan, parse_bytes
 
 # Bytes of a row: its id, label, origin and evidence, and its line of the output.
 _OF_A_ROW = 700.0

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._threads import Workers, row_blocks
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling._spread_kernels import conduct, conduct_sparse, spread_rows
 from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 # What an edge conducts between items of different classes, against one between items surely of the same.
 LEAK = 0.1

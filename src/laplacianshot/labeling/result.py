@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling._class_rows import dense
+from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source

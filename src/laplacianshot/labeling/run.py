@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ROWS
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
-from laplacianshot.labeling.on_ray import OnRay, one_line
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
+from laplacianshot.ray.labeling import OnRay, one_line
+from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +200,7 @@ def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tupl
         return None, ""
     if cache is not True:
         return Path(cache) / "stages", ""
-    from laplacianshot.embedding.user_cache import user_cache
+    from laplacianshot.runtime.user_cache import user_cache
 
     folder, fault = user_cache()
     return folder / "stages", fault
@@ -260,7 +260,7 @@ def _vectors(
     # Here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder
     from laplacianshot.embedding.encoding import encode_items
-    from laplacianshot.embedding.user_cache import user_cache
+    from laplacianshot.runtime.user_cache import user_cache
 
     opened = open_encoder(encoder, source.kind, threads=threads)
     notes: list[str] = []

@@ -24,9 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from laplacianshot.inference._threads import row_blocks
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.runtime.threads import row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 # Cover that the median edge gives.
 REACH = 0.3

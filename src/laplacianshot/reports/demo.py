@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 from laplacianshot import __version__
 from laplacianshot.baselines import BASELINES, TransductiveClassifier, baseline
 from laplacianshot.datasets import Digits
-from laplacianshot.episodes import Comparison, Repeat, Standing, draw_labelled, keep_labels, run_repeats
-from laplacianshot.inference import DefaultConstants, LaplacianShot
-from laplacianshot.inference._types import Floats, Ints, Labels
-from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
+from laplacianshot.episodes.whole_set import Comparison, Repeat, Standing, draw_labelled, keep_labels, run_repeats
+from laplacianshot.estimator import LaplacianShot
+from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
 from laplacianshot.reports.text import counted, interval_dict, points, side
+from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Labels a class of the accuracy curve, and how many choices of them at most.
 CURVE_LABELS = (1, 2, 5, 10, 20)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laplacianshot._files import put_file
 from laplacianshot.datasets import Digits
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.reports.demo import DEFAULT, DemoResult, Example, Trace
 from laplacianshot.reports.style import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, spread_out
+from laplacianshot.runtime.files import put_file
+from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

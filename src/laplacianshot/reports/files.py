@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from laplacianshot._files import put_file
+from laplacianshot.runtime.files import put_file
 
 
 def json_text(document: Mapping[str, Any]) -> str:

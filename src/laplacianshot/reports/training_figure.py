@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laplacianshot._files import put_file
 from laplacianshot.reports.style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
+from laplacianshot.runtime.files import put_file
 from laplacianshot.training.state import EpochRecord
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from laplacianshot import __version__
-from laplacianshot.inference._threads import available_threads
+from laplacianshot.runtime.threads import available_threads
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "safetensors", "pillow")
 

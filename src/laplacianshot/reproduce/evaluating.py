@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from laplacianshot.baselines import baseline
-from laplacianshot.episodes import FeatureSet, evaluate
+from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.evaluation import evaluate
+from laplacianshot.episodes.evaluation_plan import EvaluationPlan, Watch, task_arguments
 from laplacianshot.episodes.results import Convergence, Evaluations, Setting
-from laplacianshot.inference._types import Floats
 from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
-from laplacianshot.reports.evaluation_plan import EvaluationPlan, Watch, task_arguments
 from laplacianshot.reports.evaluation_tables import setting_slug, setting_title
 from laplacianshot.reproduce.experiment import Protocol
 from laplacianshot.reproduce.parts import (
@@ -25,6 +25,7 @@ from laplacianshot.reproduce.parts import (
     unpack_evaluations,
 )
 from laplacianshot.reproduce.tuning import PAPER, REFERENCE, Constants
+from laplacianshot.runtime.types import Floats
 
 # Plain data and arrays of a part.
 Part: TypeAlias = tuple[dict[str, Any], dict[str, Any]]

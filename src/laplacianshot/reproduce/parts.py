@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot._files import put_file
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.episodes.statistics import MeanInterval
 from laplacianshot.reports.tuning import Tuned
+from laplacianshot.runtime.files import put_file
 
 # The plain part of a file, as JSON text.
 _PLAIN = "plain"

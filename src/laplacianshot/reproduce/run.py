@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from laplacianshot._files import put_file
-from laplacianshot._locks import FolderLock
-from laplacianshot.episodes import FeatureSet, draw_tasks
-from laplacianshot.reports.evaluation_plan import task_arguments
+from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.evaluation_plan import task_arguments
+from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.reproduce.evaluating import Measured, Measurement, cells
 from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.parts import part_hash
 from laplacianshot.reproduce.reporting import make_report
 from laplacianshot.reproduce.steps import Step, StepRecord, digest, read_json
 from laplacianshot.reproduce.tuning import Constants, tune_all
+from laplacianshot.runtime.files import put_file
+from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.training.errors import ConfigError, OutputInUse
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from laplacianshot._files import put_file, remove_partial
+from laplacianshot.runtime.files import put_file, remove_partial
 from laplacianshot.training.errors import OutputInUse
 
 # In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, what came of it.

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from laplacianshot.baselines import baseline
-from laplacianshot.episodes import FeatureSet, draw_tasks
+from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.evaluation_plan import Watch, task_arguments
 from laplacianshot.episodes.results import Setting
-from laplacianshot.reports.evaluation_plan import Watch, task_arguments
+from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.episodes.tuning_plan import TuningPlan
 from laplacianshot.reports.evaluation_tables import setting_slug
 from laplacianshot.reports.tuning import Tuned
-from laplacianshot.reports.tuning_plan import TuningPlan
 from laplacianshot.reproduce.experiment import Protocol
 from laplacianshot.reproduce.parts import load_tuned, save_tuned
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laplacianshot._torch_threads import torch_threads
 from laplacianshot.embedding.extraction import extract
 from laplacianshot.embedding.store import FeatureStore, arrays_hash
 from laplacianshot.reproduce.steps import digest
+from laplacianshot.runtime.torch_threads import torch_threads
 from laplacianshot.training import Checkpoint, TrainConfig, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.views import eval_view

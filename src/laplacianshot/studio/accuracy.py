@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from laplacianshot.inference._types import Floats, Ints
-from laplacianshot.inference.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot
+from laplacianshot.runtime.types import Floats, Ints
 
 PARTS, FEWER_PARTS = 10, 5
 # A set of more items is large.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laplacianshot.inference._types import Ints
+from laplacianshot.runtime.types import Ints
 from laplacianshot.studio.changes import Book, Change, checked_name
 from laplacianshot.studio.exporting import count_of
 from laplacianshot.studio.session import Session

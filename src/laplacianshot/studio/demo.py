@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.datasets.digits import load_digits
-from laplacianshot.inference._types import Floats
 from laplacianshot.labeling.sources.source import Kind, Source, hash_of
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from laplacianshot.reports.labeling.colours import class_colour
-from laplacianshot.reports.labeling.names import passage
 from laplacianshot.studio import schemas
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.store import Action
 from laplacianshot.studio.view import GIVEN, ORIGINS, PREDICTED, View
+from laplacianshot.ui.colors import class_colour
+from laplacianshot.ui.names import passage
 
 # Characters of a text in a gallery, and of a whole text.
 _SHORT, _LONG = 300, 100_000

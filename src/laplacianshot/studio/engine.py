@@ -17,15 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference._threads import single_threaded_blas
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.temperature import mean_squared_distance
-from laplacianshot.labeling.map import map_2d
+from laplacianshot.runtime.threads import single_threaded_blas
+from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.accuracy import HeldBack, hold_back
 from laplacianshot.studio.relabel import Found, columns_of, quick, rehearse, relabel
 from laplacianshot.studio.vectors import Stopped, Vectors
 from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
+from laplacianshot.ui.map import map_2d
 
 # The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
 _REST = 0.4

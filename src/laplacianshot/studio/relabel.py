@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference._threads import Workers
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import normalize
 from laplacianshot.inference.descent import Prior, balance_pull
 from laplacianshot.inference.joint import JointRounds
@@ -27,6 +25,8 @@ from laplacianshot.labeling.confidence import log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.rejection import rejected
 from laplacianshot.labeling.suggestions import suggest
+from laplacianshot.runtime.threads import Workers
+from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
 # Items in the queue of what to label next.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from laplacianshot._locks import FolderLock
-from laplacianshot.embedding.user_cache import user_cache
+from laplacianshot.runtime.locks import FolderLock
+from laplacianshot.runtime.user_cache import user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.exporting import import_path, take_over
 from laplacianshot.studio.security import Gate

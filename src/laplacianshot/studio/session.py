@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot.inference._types import Ints
+from laplacianshot.runtime.types import Ints
 from laplacianshot.studio import view as views
 from laplacianshot.studio.changes import ActionError, Book, Change
 from laplacianshot.studio.engine import Engine, GivenLabels

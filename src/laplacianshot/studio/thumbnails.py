@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.datasets._decoding import CorruptPicture, thumbnail
 from laplacianshot.embedding.vector_cache import file_state
-from laplacianshot.inference._threads import available_threads
-from laplacianshot.reports.labeling.thumbnails import TINY, picture_format
+from laplacianshot.runtime.threads import available_threads
+from laplacianshot.ui.thumbnails import TINY, picture_format
 
 if TYPE_CHECKING:
     from PIL.Image import Image

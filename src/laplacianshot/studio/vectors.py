@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder

@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling.sources.values import composed
+from laplacianshot.runtime.types import Floats, Ints
 
 Origin: TypeAlias = Literal["waiting", "unlabelled", "predicted", "given", "failed"]
 Sort: TypeAlias = Literal[

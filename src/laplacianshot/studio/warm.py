@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
-from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.suggestions import cover_kernel
-from laplacianshot.scale import scaled_neighbors
+from laplacianshot.neighbors.exact import Neighbors
+from laplacianshot.neighbors.search import scaled_neighbors
+from laplacianshot.runtime.types import Floats, Ints
 
 # Neighbours sought, at most: of more than 20,000 items with very few classes the recipe would take more.
 MOST_NEIGHBORS = 100

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laplacianshot._extras import require
-from laplacianshot._lazy import lazy_names
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.lazy import lazy_names
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import TrainError
 from laplacianshot.training.named import config_names, load_config

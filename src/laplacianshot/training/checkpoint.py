@@ -16,8 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from laplacianshot._files import put_file
 from laplacianshot.embedding import build_network
+from laplacianshot.runtime.files import put_file
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import CheckpointError, ConfigError
 from laplacianshot.training.state import TrainState

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laplacianshot._ahead import MadeAhead
 from laplacianshot.embedding.pictures import Batch, View, batches
-from laplacianshot.inference._types import Ints
+from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.types import Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.errors import Diverged
 from laplacianshot.training.interruption import StopRequest, TrainingInterrupted

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from laplacianshot._extras import require
-from laplacianshot._files import put_file
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import put_file
 from laplacianshot.training.state import EpochRecord
 
 LOG, EVENTS = "log.csv", "tensorboard"

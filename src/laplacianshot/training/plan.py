@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.embedding.pictures.streams import epoch_order
-from laplacianshot.episodes import FeatureSet, draw_tasks
-from laplacianshot.inference._types import Ints
+from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.runtime.types import Ints
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import ConfigError
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from laplacianshot._files import put_file, remove_partial
-from laplacianshot._locks import FolderLock
-from laplacianshot._torch_threads import torch_threads
+from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.locks import FolderLock
+from laplacianshot.runtime.torch_threads import torch_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.epochs import Epochs

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laplacianshot.episodes import Evaluation, FeatureSet, evaluate
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.evaluation import evaluate
+from laplacianshot.episodes.results import Evaluation
+from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.config import TrainConfig
 
 # The nearest mean of L2-normalised features.

@@ -129,7 +129,7 @@ def test_on_a_full_disk_what_was_there_stays(tmp_path, result, ending, monkeypat
         os.close(handle)
         return opened(os.open("/dev/full", os.O_WRONLY), mode)
 
-    monkeypatch.setattr("laplacianshot._files.os.fdopen", full)
+    monkeypatch.setattr("laplacianshot.runtime.files.os.fdopen", full)
     with pytest.raises(OSError, match="space") as caught:
         write_rows(result, path)
     assert caught.value.errno == errno.ENOSPC

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from laplacianshot.inference import knn_affinity
+from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import open_source
 

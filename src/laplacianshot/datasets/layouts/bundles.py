@@ -12,7 +12,7 @@ import numpy as np
 
 from laplacianshot.datasets._listing import SPLITS, UNSPLIT, Listing
 from laplacianshot.datasets._sources import EncodedBytes, Pixels, Source
-from laplacianshot.inference._types import Ints, Labels
+from laplacianshot.runtime.types import Ints, Labels
 
 _ARRAYS = (
     "labels (n,), class_names, and either images uint8 (n, H, W) or (n, H, W, 3), or jpeg_bytes uint8 with offsets "

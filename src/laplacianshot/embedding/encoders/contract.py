@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 Kind: TypeAlias = Literal["pictures", "texts"]
 

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from laplacianshot._files import put_file, remove_partial
 from laplacianshot.embedding.encoders.contract import EncoderError
 from laplacianshot.embedding.segments import STALE_SECONDS
-from laplacianshot.embedding.user_cache import VARIABLE, user_cache
 from laplacianshot.embedding.vector_cache import FileHashes, file_state
+from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.user_cache import VARIABLE, user_cache
 
 # Raised by one whenever the same weights would give another graph.
 GRAPH_VERSION = 2

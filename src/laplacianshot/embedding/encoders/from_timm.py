@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.kinds import check_kind
 from laplacianshot.embedding.encoders.normalising import Normalising
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 from laplacianshot.embedding.encoders.torch_networks import TorchEncoder, loading, module_hash
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

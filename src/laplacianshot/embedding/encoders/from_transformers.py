@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.texts import readable, runs_of_equal_length
 from laplacianshot.embedding.encoders.torch_networks import TorchEncoder, loading, module_hash
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

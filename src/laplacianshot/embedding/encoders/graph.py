@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # Old enough for every onnxruntime that we support.
 _OPSET = 17

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.exported import exported
 from laplacianshot.embedding.encoders.graph import Graph
 from laplacianshot.embedding.encoders.kinds import check_kind
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 from laplacianshot.embedding.encoders.sessions import PictureSession, Session
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 NAME = "efficientnet-lite0"
 DIM = 1280

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.exported import exported
 from laplacianshot.embedding.encoders.graph import Graph
 from laplacianshot.embedding.encoders.kinds import check_kind
 from laplacianshot.embedding.encoders.sessions import Session
 from laplacianshot.embedding.encoders.texts import TextSession, open_tokenizer
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 NAME = "minilm-l6"
 DIM = 384

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # Mean and standard deviation of the colours of ImageNet's training pictures.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

@@ -18,12 +18,12 @@ from laplacianshot.embedding.encoders.normalising import Normalising
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 from laplacianshot.embedding.encoders.sessions import Session, encoder_key
 from laplacianshot.embedding.encoders.texts import open_tokenizer, runs_of_equal_length, token_numbers
-from laplacianshot.embedding.user_cache import user_cache
+from laplacianshot.runtime.user_cache import user_cache
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # Side of the pictures, where the file takes any.
 _SIDE = 224

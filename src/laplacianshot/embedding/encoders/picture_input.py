@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
-from laplacianshot.inference._threads import available_threads
+from laplacianshot.runtime.threads import available_threads
 
 ENCODERS: Mapping[str, str] = MappingProxyType(
     {

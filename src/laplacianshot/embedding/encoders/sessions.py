@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import EncoderError, Kind
 from laplacianshot.embedding.encoders.picture_input import PictureInput
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # Raised by one whenever the same network and input would give other vectors than before.
 CODE_VERSION = 1

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import EncoderError, Kind
 from laplacianshot.embedding.encoders.sessions import Session, encoder_key
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 # Tokens of one run of the network: what lies between two layers then fits the processor's cache.
 _RUN_TOKENS = 1024

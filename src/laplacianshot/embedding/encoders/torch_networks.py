@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
-from laplacianshot._torch_threads import torch_threads
 from laplacianshot.embedding.encoders.contract import EncoderError, Kind
 from laplacianshot.embedding.encoders.sessions import encoder_key
 from laplacianshot.embedding.store.key import arrays_hash
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.torch_threads import torch_threads
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats
+    from laplacianshot.runtime.types import Floats
 
 
 @dataclass(frozen=True)

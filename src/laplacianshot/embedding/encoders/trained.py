@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
 from laplacianshot.embedding.encoders.kinds import check_kind
 from laplacianshot.embedding.encoders.normalising import Normalising
 from laplacianshot.embedding.encoders.torch_networks import TorchEncoder, module_hash
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

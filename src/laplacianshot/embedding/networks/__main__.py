@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 if __name__ == "__main__":
     try:

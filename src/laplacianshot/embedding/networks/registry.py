@@ -7,7 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.networks.network import Network

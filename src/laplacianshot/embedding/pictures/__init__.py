@@ -1,6 +1,6 @@
 """Pictures as tensors: views for training and evaluation, and batches of them."""
 
-from laplacianshot._extras import require
+from laplacianshot.runtime.extras import require
 
 # Before the modules that need them, so that a missing one is named with its extra.
 require("torch", "train")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference._compile import kernel
+from laplacianshot.runtime.compilation import kernel
 
 BRIGHTNESS, CONTRAST, SATURATION = 0, 1, 2
 

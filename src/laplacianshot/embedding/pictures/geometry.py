@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from PIL.Image import Resampling, Transform
 
-from laplacianshot.inference._types import Floats
+from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from laplacianshot._ahead import MadeAhead
 from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures.streams import checked_counter, epoch_order
 from laplacianshot.embedding.pictures.views import View
-from laplacianshot.inference._types import Ints
+from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.types import Ints
 
 
 class Batch(NamedTuple):

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 # Highest word of the counter of the stream that orders an epoch; pictures have their own number there.
 _ORDER = 2**64 - 1

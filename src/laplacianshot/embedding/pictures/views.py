@@ -14,7 +14,7 @@ from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures._colour_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
 from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_centre, resized_crop
 from laplacianshot.embedding.pictures.streams import checked_counter, uniforms
-from laplacianshot.inference._types import Floats, Ints, Labels
+from laplacianshot.runtime.types import Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,13 +7,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot._extras import require
-from laplacianshot._files import put_file
 from laplacianshot.embedding.store.files import SIDES
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import put_file
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.store.reader import FeatureStore
-    from laplacianshot.inference._types import Labels
+    from laplacianshot.runtime.types import Labels
 
 FORMATS = (".npz", ".parquet")
 

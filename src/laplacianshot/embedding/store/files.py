@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laplacianshot._locks import LOCK_NAME
+from laplacianshot.runtime.locks import LOCK_NAME
 
 VECTORS = "vectors.bin"
 ITEM_KEYS = "item_keys.bin"

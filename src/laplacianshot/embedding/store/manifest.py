@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from laplacianshot._files import put_file
 from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError
 from laplacianshot.embedding.store.files import MANIFEST
 from laplacianshot.embedding.store.key import StoreKey
+from laplacianshot.runtime.files import put_file
 
 FORMAT = 1
 DTYPES = ("float16", "float32")

@@ -18,7 +18,7 @@ from laplacianshot.embedding.store.manifest import Manifest, Skipped
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.store.writer import StoreWriter
-    from laplacianshot.inference._types import Floats, Ints, Labels
+    from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Rows written together when a store is made from arrays.
 _BLOCK_ROWS = 4096

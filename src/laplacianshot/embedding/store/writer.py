@@ -12,8 +12,6 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot._files import put_file, remove_partial, sync_folder
-from laplacianshot._locks import LOCK_NAME, FolderLock
 from laplacianshot.embedding.store.errors import IncompleteStore, StaleStore, StoreError, StoreInUse
 from laplacianshot.embedding.store.files import (
     ITEM_KEYS,
@@ -26,9 +24,11 @@ from laplacianshot.embedding.store.files import (
 from laplacianshot.embedding.store.key import StoreKey, packed_keys
 from laplacianshot.embedding.store.manifest import DTYPES, Manifest, Skipped
 from laplacianshot.embedding.store.reader import read_keys, rows_of_keys, side_array
+from laplacianshot.runtime.files import put_file, remove_partial, sync_folder
+from laplacianshot.runtime.locks import LOCK_NAME, FolderLock
 
 if TYPE_CHECKING:
-    from laplacianshot.inference._types import Floats, Ints, Labels
+    from laplacianshot.runtime.types import Floats, Ints, Labels
 
 _KEY_BYTES = 32
 

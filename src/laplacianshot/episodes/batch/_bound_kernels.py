@@ -15,9 +15,9 @@ from laplacianshot.episodes.batch._gram_kernels import (
     rectify,
     shift_queries,
 )
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.types import Floats, Ints
 
 # Lambdas updated together. Named eight times below: the compiler makes vectors of constants, not of variables.
 _LANES = 8

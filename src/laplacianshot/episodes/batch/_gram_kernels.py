@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.types import Floats, Ints
 
 # Inner products of unit rows are known to a few units in the last place of float32: distances closer than this, against
 # the squared norms, are compared exactly.

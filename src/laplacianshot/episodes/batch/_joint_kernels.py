@@ -20,9 +20,9 @@ from laplacianshot.episodes.batch._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
-from laplacianshot.inference._compile import kernel
-from laplacianshot.inference._kernel_parts import exp_nonpositive
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.types import Floats, Ints
 
 # Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
 _LEAST: Any = np.float32(-40)

@@ -10,11 +10,11 @@ import numpy as np
 from laplacianshot.baselines.contract import Space, place_rows
 from laplacianshot.episodes.batch._gram_kernels import gather_grams
 from laplacianshot.episodes.batch._joint_kernels import blended_grams, centered_grams
-from laplacianshot.inference._threads import Workers, row_blocks
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.inference.center import CHANCE_FADE, LEAST_FADE
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, DefaultConstants
 from laplacianshot.inference.transforms import working_dtype
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
 
 TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 

@@ -10,14 +10,14 @@ import numpy as np
 from laplacianshot.episodes.batch._bound_kernels import bound_terms, bound_updates
 from laplacianshot.episodes.batch._joint_kernels import joint_tasks
 from laplacianshot.episodes.batch.grams import Buffers, Placement
-from laplacianshot.inference import LaplacianShot
-from laplacianshot.inference._types import Floats, Ints
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
 from laplacianshot.inference.center import given_center
-from laplacianshot.inference.neighbors import Neighbors
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
+from laplacianshot.neighbors.exact import Neighbors
+from laplacianshot.runtime.types import Floats, Ints
 
 # Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
 _DENSE_NODES = 256

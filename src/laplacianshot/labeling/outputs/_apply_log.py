@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from laplacianshot._files import sync_folder
-from laplacianshot._locks import take_lock
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._placing import How
+from laplacianshot.runtime.files import sync_folder
+from laplacianshot.runtime.locks import take_lock
 
 _VERSION = 1
 

@@ -12,11 +12,11 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from laplacianshot import __version__
-from laplacianshot._files import put_file
 from laplacianshot.labeling._label_studio import ID_FIELD
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.result import GIVEN, LabelResult
 from laplacianshot.labeling.sources.source import Source
+from laplacianshot.runtime.files import put_file
 
 # Names of the tags in the labelling interface.
 _CONTROL, _OBJECT = "label", "item"

@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from laplacianshot._extras import require
-from laplacianshot._files import put_file
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import LabelResult
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import put_file
 
 # Digits of a confidence: more would only tell of rounding.
 _DIGITS = 6

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot._extras import require
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.sources.columns import TableColumns, columns_of
 from laplacianshot.labeling.sources.pictures import open_pictures
@@ -18,6 +17,7 @@ from laplacianshot.labeling.sources.tables import ENDINGS as TABLES
 from laplacianshot.labeling.sources.tables import Table, read_table
 from laplacianshot.labeling.sources.texts import texts_of
 from laplacianshot.labeling.sources.vectors import is_store, open_npy, open_npz, open_store, vectors_of_table
+from laplacianshot.runtime.extras import require
 
 _EXPECTED = (
     "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"

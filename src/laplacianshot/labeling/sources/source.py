@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from laplacianshot.inference._types import Floats
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.result import Skipped
+from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laplacianshot._extras import require
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.sources.decoding import read_text
+from laplacianshot.runtime.extras import require
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats, Ints
 from laplacianshot.labeling._class_rows import entries_at
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
+from laplacianshot.runtime.types import Floats, Ints
 
 # Items of a list, and of a class.
 LIST = 24

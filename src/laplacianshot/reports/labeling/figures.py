@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laplacianshot.inference._types import Floats
 from laplacianshot.reports.style import BLUE, INK, QUIET, bare
 from laplacianshot.reports.svg import WIDTH, new_figure
 from laplacianshot.reports.text import percentage
+from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

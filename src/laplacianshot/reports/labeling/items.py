@@ -12,9 +12,9 @@ import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, REJECTED, LabelResult
 from laplacianshot.reports.labeling.map_part import dot
-from laplacianshot.reports.labeling.names import isolated, line, passage, short_path
-from laplacianshot.reports.labeling.thumbnails import Thumbnail
 from laplacianshot.reports.text import percentage
+from laplacianshot.ui.names import isolated, line, passage, short_path
+from laplacianshot.ui.thumbnails import Thumbnail
 
 # A class of a lower probability is not named beside a better one.
 _POSSIBLE = 0.005

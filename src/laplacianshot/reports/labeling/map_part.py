@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from laplacianshot.inference._types import Floats
 from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.labeling.map import map_2d
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports.labeling.choice import ClassItems
-from laplacianshot.reports.labeling.colours import NO_CLASS, class_colour
-from laplacianshot.reports.labeling.names import in_order, isolated, line, passage
-from laplacianshot.reports.labeling.thumbnails import Sheet
+from laplacianshot.runtime.types import Floats
+from laplacianshot.ui.colors import NO_CLASS, class_colour
+from laplacianshot.ui.map import map_2d
+from laplacianshot.ui.names import in_order, isolated, line, passage
+from laplacianshot.ui.thumbnails import Sheet
 
 # Characters that the names of all items, and those of all classes, may have together.
 _NAMES = 2_000_000

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from laplacianshot.inference._types import Ints
 from laplacianshot.labeling.result import PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports import html
 from laplacianshot.reports.evaluation_page import PAGE, Section
@@ -20,11 +19,12 @@ from laplacianshot.reports.labeling.choice import Choice, choose
 from laplacianshot.reports.labeling.figures import confidence_figure, objective_figure
 from laplacianshot.reports.labeling.items import Shown
 from laplacianshot.reports.labeling.map_part import dot, map_data, map_html, map_script, places_of
-from laplacianshot.reports.labeling.names import isolated, line
 from laplacianshot.reports.labeling.tables import classes_table, run_tables, skipped_table, tiles
-from laplacianshot.reports.labeling.thumbnails import inline_picture, read_pictures, sheet_of
 from laplacianshot.reports.svg import inline_svg, svg_text
 from laplacianshot.reports.text import counted, percentage
+from laplacianshot.runtime.types import Ints
+from laplacianshot.ui.names import isolated, line
+from laplacianshot.ui.thumbnails import inline_picture, read_pictures, sheet_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,9 +10,9 @@ import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
 from laplacianshot.reports.labeling.choice import ClassItems
-from laplacianshot.reports.labeling.names import line
 from laplacianshot.reports.table import Table, row
 from laplacianshot.reports.text import percentage
+from laplacianshot.ui.names import line
 
 # Rows of a table; of the others it says how many there are.
 _CLASSES = 2_000

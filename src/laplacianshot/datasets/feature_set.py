@@ -1,0 +1,291 @@
+"""A set of feature vectors with a class for every row: what tasks are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from laplacianshot.datasets._feature_input import (
+    check_split_name,
+    checked_features,
+    checked_labels,
+    checked_split,
+    names_of,
+    read_arrays,
+)
+from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.threads import row_blocks
+from laplacianshot.runtime.types import Floats, Ints, Labels
+
+# Rows looked at together, so that a memory-mapped set is never held in memory whole.
+_BLOCK_ROWS = 4096
+
+
+class ClassRows(NamedTuple):
+    """Rows grouped by class: those of class c are ``order[starts[c]:starts[c + 1]]``, in file order.
+
+    Attributes
+    ----------
+    order : int array of shape (n,)
+    starts : int array of shape (C + 1,)
+    """
+
+    order: Ints
+    starts: Ints
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class FeatureSet:
+    """Features with a class for every row, and optionally a split.
+
+    The input is checked once, here. Features are kept as they are stored: a float16 or memory-mapped array is not
+    copied. A class may occur in several splits; :attr:`splits_share_classes` tells.
+
+    Parameters
+    ----------
+    features : array of shape (n, D)
+        Finite numbers: float16, float32, float64 or integers.
+    labels : array of shape (n,)
+        Integers (of any value: -1 is a class like any other), strings or bools. Every row has one.
+    split : array of strings of shape (n,), optional
+        The part that a row belongs to, such as ``base``, ``val`` or ``novel``.
+    class_names : sequence of str of length K, optional
+        ``class_names[label]`` is the name of an integer label 0 to K - 1; string labels must be among the names. A
+        class without a given name is called ``str(label)``.
+
+    Attributes
+    ----------
+    features : array of shape (n, D)
+    codes : int array of shape (n,)
+        Class of each row, 0 to C - 1.
+    classes : array of shape (C,)
+        The labels that occur, sorted: ``labels == classes[codes]``.
+    class_names : tuple of str of length C
+        Name of each class that occurs.
+    split : array of strings of shape (n,), or None
+
+    Examples
+    --------
+    >>> FeatureSet([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], ["cat", "dog", "cat"], split=["base", "novel", "base"])
+    FeatureSet(3 rows x 2, 2 classes, splits base 2, novel 1)
+    """
+
+    features: Floats
+    codes: Ints
+    classes: Labels
+    class_names: tuple[str, ...]
+    split: Labels | None
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        split: ArrayLike | None = None,
+        class_names: Sequence[str] | Labels | None = None,
+    ) -> None:
+        rows = checked_features(features)
+        classes, codes = np.unique(checked_labels(labels, len(rows)), return_inverse=True)
+        names = names_of(classes, class_names)
+        self._fill(rows, codes.astype(np.int64), classes, names, checked_split(split, len(rows)))
+
+    def _fill(
+        self, features: Floats, codes: Ints, classes: Labels, class_names: tuple[str, ...], split: Labels | None
+    ) -> None:
+        codes.flags.writeable = False
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "class_names", class_names)
+        object.__setattr__(self, "split", split)
+
+    @classmethod
+    def _of_checked(
+        cls, features: Floats, codes: Ints, classes: Labels, class_names: tuple[str, ...], split: Labels | None
+    ) -> Self:
+        made = object.__new__(cls)
+        made._fill(features, codes, classes, class_names, split)
+        return made
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a feature file: ``.npz`` with ``features``, ``labels`` and optionally ``split`` and ``class_names``.
+
+        Other arrays of the file are left alone. Nothing is unpickled. A folder is read as a feature store, whose
+        features stay on the disk, memory-mapped.
+        """
+        arrays = read_arrays(Path(path))
+        try:
+            return cls(arrays["features"], arrays["labels"], arrays.get("split"), arrays.get("class_names"))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, n."""
+        return len(self.codes)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that occur, C."""
+        return len(self.classes)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a row, D."""
+        return int(self.features.shape[1])
+
+    @property
+    def labels(self) -> Labels:
+        """The labels as they were given, (n,)."""
+        return self.classes[self.codes]
+
+    @cached_property
+    def splits(self) -> dict[str, int]:
+        """Rows of each split, in the order in which the splits first occur; empty without a split."""
+        if self.split is None:
+            return {}
+        names, first, counts = np.unique(self.split, return_index=True, return_counts=True)
+        return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
+
+    @cached_property
+    def splits_share_classes(self) -> bool:
+        """Whether a class has rows in more than one split."""
+        classes_of_splits = [set(self.codes[self.rows(name)].tolist()) for name in self.splits]
+        return sum(map(len, classes_of_splits)) > len(set().union(*classes_of_splits))
+
+    @cached_property
+    def class_rows(self) -> ClassRows:
+        """Row numbers grouped by class, each class in file order."""
+        order = np.argsort(self.codes, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.codes, minlength=self.n_classes))])
+        order.flags.writeable = starts.flags.writeable = False
+        return ClassRows(order, starts)
+
+    def rows(self, split: str | None = None) -> Ints:
+        """Row numbers of a split, ascending; all of them for None."""
+        if split is None:
+            return np.arange(self.n_rows)
+        check_split_name(split, self.splits)
+        return np.flatnonzero(self.split == split)
+
+    def select(self, split: str) -> Self:
+        """The rows of one split, with the classes that occur there. Adjacent rows are not copied."""
+        rows = self.rows(split)
+        kept, codes = np.unique(self.codes[rows], return_inverse=True)
+        names = tuple(self.class_names[c] for c in kept)
+        part = None if self.split is None else self.split[rows]
+        return self._of_checked(self._features_at(rows), codes.astype(np.int64), self.classes[kept], names, part)
+
+    def with_split(self, split: ArrayLike) -> Self:
+        """The same rows with another split (n,). Features are shared."""
+        checked = checked_split(split, self.n_rows)
+        return self._of_checked(self.features, self.codes, self.classes, self.class_names, checked)
+
+    def split_by_class(self, parts: Mapping[str, float | Sequence[Any]], *, seed: int = 0) -> Self:
+        """The same rows, split so that all rows of a class go to one part.
+
+        Parameters
+        ----------
+        parts : mapping
+            Either a fraction of the classes for each part, summing to 1 (numbers of classes are rounded by largest
+            remainder, classes shuffled with the seed), or a list of the classes of each part, by label or by name,
+            with every class in exactly one list.
+        seed : int
+            For fractions.
+
+        Examples
+        --------
+        >>> intents = FeatureSet([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "c", "d"])
+        >>> intents.split_by_class({"base": 0.5, "novel": 0.5}, seed=0).splits
+        {'base': 2, 'novel': 2}
+        """
+        fractions = {name: part for name, part in parts.items() if isinstance(part, Real)}
+        if not parts or (fractions and len(fractions) < len(parts)):
+            raise ValueError(
+                f"parts must be fractions for all splits or lists of classes for all, got {dict(parts)!r}."
+            )
+        if fractions:
+            part_of_class = self._shuffled_parts([float(part) for part in fractions.values()], list(parts), seed)
+        else:
+            part_of_class = self._listed_parts({name: list(part) for name, part in parts.items()})  # type: ignore[arg-type]
+        return self.with_split(np.array(list(parts))[part_of_class][self.codes])
+
+    def base_mean(self, split: str = "base") -> Floats | None:
+        """Mean of the rows of a split, (D,) float64; None if there is no such split."""
+        if split not in self.splits:
+            return None
+        rows = self.rows(split)
+        if _adjacent(rows):
+            return mean_of_rows(self._features_at(rows))
+        total = np.zeros(self.dim)
+        for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+            total += (stop - start) * mean_of_rows(self.features[rows[start:stop]])
+        return total / len(rows)
+
+    def _features_at(self, rows: Ints) -> Floats:
+        return self.features[rows[0] : rows[-1] + 1] if _adjacent(rows) else self.features[rows]
+
+    def _shuffled_parts(self, fractions: list[float], names: list[str], seed: int) -> Ints:
+        """Part of each class (C,) by fractions."""
+        wanted = np.array(fractions)
+        if not (wanted > 0).all() or abs(wanted.sum() - 1) > 1e-6:
+            raise ValueError(
+                f"parts must be fractions above 0 that sum to 1, got {dict(zip(names, fractions, strict=True))}."
+            )
+        if not isinstance(seed, Integral) or seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {seed!r}.")
+        exact = wanted * self.n_classes
+        counts = np.floor(exact + 1e-9).astype(np.int64)
+        short = self.n_classes - int(counts.sum())
+        counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
+        if not counts.all():
+            name = names[int(np.argmin(counts))]
+            raise ValueError(f"parts: {name!r} would get no class of {self.n_classes}; give it a larger fraction.")
+        part_of_class = np.empty(self.n_classes, dtype=np.int64)
+        part_of_class[np.random.default_rng(int(seed)).permutation(self.n_classes)] = np.repeat(
+            np.arange(len(counts)), counts
+        )
+        return part_of_class
+
+    def _listed_parts(self, lists: Mapping[str, list[Any]]) -> Ints:
+        """Part of each class (C,) by lists of labels or names."""
+        numbers = {name: code for code, name in enumerate(self.class_names)}
+        numbers |= {label: code for code, label in enumerate(self.classes.tolist())}
+        part_of_class = np.full(self.n_classes, -1, dtype=np.int64)
+        for part, (name, members) in enumerate(lists.items()):
+            for member in members:
+                code = numbers.get(member)
+                if code is None:
+                    raise ValueError(f"parts: {member!r} of {name!r} is neither a label nor a class name of the set.")
+                if part_of_class[code] >= 0:
+                    raise ValueError(f"parts: class {member!r} is listed twice; list every class once.")
+                part_of_class[code] = part
+        left = np.flatnonzero(part_of_class < 0)
+        if left.size:
+            raise ValueError(
+                f"parts: {left.size} of {self.n_classes} classes are in no list, such as "
+                f"{self.class_names[left[0]]!r}; list every class once."
+            )
+        return part_of_class
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
+        return (
+            f"FeatureSet({self.n_rows} rows x {self.dim}, {self.n_classes} classes, "
+            f"{f'splits {splits}' if splits else 'no splits'})"
+        )
+
+
+def _adjacent(rows: Ints) -> bool:
+    return bool(rows[-1] - rows[0] + 1 == len(rows))

@@ -1,0 +1,1 @@
+"""The mathematics of ``inference``, fast and at any size."""

@@ -1,0 +1,262 @@
+"""The default recipe on a large set: neighbours, graph, rounds, each within the memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.engine.checkpoint import StageFolder, content_of, kept_neighbors
+from laplacianshot.engine.graph import NodeGraph, node_graph
+from laplacianshot.engine.large_induction import LargeRule
+from laplacianshot.engine.plan import LargePlan, looked_queries
+from laplacianshot.engine.rounded import Rounded
+from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
+from laplacianshot.engine.solve import Fitted
+from laplacianshot.inference.descent import Prior, descend
+from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.temperature import choose_tau
+from laplacianshot.inference.transforms import Transform
+from laplacianshot.neighbors.cells import CellIndex
+from laplacianshot.neighbors.reduction import Reduction
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.runtime.softmax import softmax
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
+
+# Called with the name of a stage, it gives what is called with (done, total) on the way.
+Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
+
+_BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True, repr=False)
+class LargeTask:
+    """A large set and its few labels.
+
+    Attributes
+    ----------
+    X : array of shape (n, D)
+        In memory or memory-mapped.
+    codes : int array of shape (n,)
+        Classes in ``0..C-1``, each at least once, -1 for queries, of which there are two at least.
+    n_classes : int
+    transform : {"none", "l2", "cl2"}
+    center : array of shape (D,), for ``cl2``
+    constants : DefaultConstants
+    plan : LargePlan
+    """
+
+    X: Floats
+    codes: Ints
+    n_classes: int
+    transform: Transform
+    center: Floats | None
+    constants: DefaultConstants
+    plan: LargePlan
+
+
+def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Fitted:
+    """The joint recipe (:mod:`laplacianshot.inference.joint`) with rows formed block by block.
+
+    Parameters
+    ----------
+    task : LargeTask
+    tol : float
+    watch : callable, optional
+        Called with the name of each stage.
+    checkpoint : Path, optional
+        Folder where neighbours and updates are kept by content, and taken up again.
+    """
+    stages = (lambda name: None) if watch is None else watch
+    rows = Rows.transformed(task.X, task.transform, task.center)
+    reduce = task.plan.graph.reduce
+    reduction = None if reduce is None else Reduction.of(rows, reduce)
+    told = stages("Neighbours")
+    folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
+    found = kept_neighbors(
+        rows,
+        task.constants.n_neighbors,
+        task.plan.graph,
+        reduction,
+        memory=task.plan.memory,
+        progress=told,
+        folder=None if folders is None else folders[0],
+    )
+    stages("Graph")
+    graph = node_graph(found.order, found.indices, task.codes < 0)
+    report, index = found.report, found.index
+    del found
+    told = stages("Updates")
+    result = None if folders is None else Rounded.load(folders[1])
+    if result is None:
+        result = _rounds(task, rows, graph, tol, told)
+        if folders is not None:
+            result.save(folders[1])
+    return fitted_of(task, rows, graph, result, report, index, reduction)
+
+
+def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[StageFolder, StageFolder]:
+    """Those of the neighbours and of the updates."""
+    graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
+    rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.most_entries)
+    neighbors = StageFolder.of(checkpoint, "neighbors", *graph)
+    return neighbors, StageFolder.of(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
+
+
+def fitted_of(
+    task: LargeTask,
+    rows: Rows,
+    graph: NodeGraph,
+    result: Rounded,
+    report: GraphReport,
+    index: CellIndex | None = None,
+    reduction: Reduction | None = None,
+) -> Fitted:
+    """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
+    reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
+    weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
+    weights[graph.n_query :] *= task.constants.support_edge
+    vote_weights = np.empty(len(weights))
+    vote_weights[graph.nodes] = weights
+    rule = LargeRule(
+        prototypes=result.prototypes,
+        points=rows.ordered(np.concatenate([np.flatnonzero(task.codes >= 0), np.flatnonzero(task.codes < 0)])),
+        distributions=result.distributions,
+        vote_weights=vote_weights,
+        n_neighbors=task.constants.n_neighbors,
+        lam=task.constants.lam,
+        tau=result.tau,
+        bias=result.bias,
+        offset=np.zeros(rows.shape[1], np.float32) if index is None or reduction else index.rows.origin - rows.origin,
+        all_rows=rows,
+        index=index,
+        reduction=reduction,
+    )
+    return Fitted(
+        result.distributions,
+        result.labels,
+        result.prototypes,
+        result.objective,
+        result.converged,
+        task.constants.lam,
+        rule,
+        {"_graph": graph, "graph_report_": report},
+        report.recall,
+        result.dropped,
+    )
+
+
+def _rounds(
+    task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Callable[[int, int], object] | None
+) -> Rounded:
+    constants, n_classes = task.constants, task.n_classes
+    # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
+    near = rows.centered()
+    shift = near.origin - rows.origin
+    queries = near.ordered(graph.nodes[: graph.n_query])
+    support = near.take(graph.nodes[graph.n_query :])
+    labels = task.codes[graph.nodes[graph.n_query :]]
+    origin = -shift if task.transform == "cl2" else support.mean(axis=0)
+    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    prototypes = prior.means.astype(np.float32)
+    n = len(queries)
+    sums, square_sum = moments(queries)
+    looked_at = near.ordered(looked_queries(np.flatnonzero(task.codes < 0), n_classes))
+    spread = mean_spread(sums, square_sum, n)
+    tau, entries = first_look(looked_at[:], prototypes, spread, constants, task.plan)
+    fixed = Queries(queries, graph, labels, constants.support_edge, tau, square_sum)
+    with Workers(n * n_classes * 10) as workers:
+        rounds: DenseRounds | TopRounds
+        if entries is None:
+            rounds = DenseRounds(workers, fixed, prototypes)
+        else:
+            rounds = TopRounds(workers, fixed, prototypes, entries)
+        descent = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
+        assignments, dropped = rounds.assignments(), max(rounds.dropped)
+        del rounds
+    distributions, found = _of_all_rows(assignments, graph, labels, n_classes)
+    return Rounded(
+        distributions,
+        found,
+        descent.prototypes + shift,
+        descent.objective,
+        descent.converged,
+        tau,
+        descent.class_bias,
+        dropped,
+    )
+
+
+def first_look(
+    rows: Floats, prototypes: Floats, spread: float, constants: DefaultConstants, plan: LargePlan
+) -> tuple[float, int | None]:
+    """The temperature, and how many entries of an assignment to keep (None: all), from some transformed queries."""
+    unary = squared_distances(rows, prototypes, wide=False)
+    tau = choose_tau(unary, spread, constants.pair_spread)
+    unary *= np.float32(-tau)
+    return tau, None if plan.dense else plan.entries(softmax(unary))
+
+
+def moments(rows: Rows) -> tuple[Floats, float]:
+    """``sum_q x_q`` (D,) and ``sum_q |x_q|^2``."""
+    n, width = rows.shape
+    blocks = row_blocks(n, _BLOCK_ROWS)
+    sums, squares = np.zeros((len(blocks), width)), np.zeros(len(blocks))
+
+    def add(number: int, start: int, stop: int) -> None:
+        block = rows[start:stop]
+        sums[number] = block.sum(axis=0, dtype=np.float64)
+        squares[number] = np.einsum("nd,nd->n", block, block).sum(dtype=np.float64)
+
+    with Workers(rows.size) as workers:
+        workers.run(add, blocks)
+    return sums.sum(axis=0), float(squares.sum())
+
+
+def mean_spread(sums: Floats, square_sum: float, n: int) -> float:
+    """The mean of ``|x_q - x_p|^2`` over pairs of different rows of n, from their :func:`moments`."""
+    mean = sums / n
+    return max(0.0, 2 * (square_sum - n * float(mean @ mean)) / (n - 1))
+
+
+def _of_all_rows(assignments: Floats | TopEntries, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:
+    """Assignments of queries in the graph's order, and the support's labels, as (n, C) of the rows of X; and labels."""
+    n, n_query = len(graph.nodes), graph.n_query
+    queries, support = graph.nodes[:n_query], graph.nodes[n_query:]
+    found = np.empty(n, dtype=np.int64)
+    found[support] = labels
+    if isinstance(assignments, TopEntries):
+        found[queries] = assignments.classes[:, 0]
+        return _sparse_rows(assignments, queries, support, labels, n_classes), found
+    found[queries] = assignments.argmax(axis=1)
+    distributions = np.zeros((n, n_classes), dtype=np.float32)
+    distributions[queries] = assignments
+    distributions[support, labels] = 1
+    return distributions, found
+
+
+def _sparse_rows(top: TopEntries, queries: Ints, support: Ints, labels: Ints, n_classes: int) -> sp.csr_array:
+    """Entries of the queries and certainty of the support, at their rows of X: (n, C)."""
+    n = len(queries) + len(support)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    indptr[1 + queries] = np.count_nonzero(top.values, axis=1)
+    indptr[1 + support] = 1
+    np.cumsum(indptr, out=indptr)
+    indices, data = np.empty(indptr[-1], np.int32), np.ones(indptr[-1], np.float32)
+    indices[indptr[support]] = labels
+    for start, stop in row_blocks(len(queries), _BLOCK_ROWS):
+        values = top.values[start:stop]
+        classes = np.where(values > 0, top.classes[start:stop], n_classes)
+        order = np.argsort(classes, axis=1, kind="stable")
+        held = np.take_along_axis(classes, order, axis=1) < n_classes
+        at = (indptr[queries[start:stop], None] + np.arange(values.shape[1]))[held]
+        indices[at] = np.take_along_axis(classes, order, axis=1)[held]
+        data[at] = np.take_along_axis(values, order, axis=1)[held]
+    return sp.csr_array((data, indices, indptr), shape=(n, n_classes))

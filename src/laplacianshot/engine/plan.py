@@ -1,0 +1,179 @@
+"""Whether a task is large, and how it is solved within a memory budget: decided before the work starts."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from laplacianshot.engine.rounds import MOST_BLOCKS, VISIT_ROWS
+from laplacianshot.inference.center import Rows
+from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
+from laplacianshot.neighbors.search import Method, in_memory_plan, memory_plan
+from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
+from laplacianshot.runtime.threads import available_threads
+from laplacianshot.runtime.types import Floats
+
+# Entries kept of a row: as many as lose at most this much of the first assignments, which are the broadest.
+LOST_AT_FIRST = 0.01
+ENTRIES = (16, 32, 64, 128, 256)
+# Queries that the temperature is chosen from, and entries of their unary terms.
+_LOOK_ROWS = 65536
+_LOOK_ENTRIES = 2**22
+_SORTED_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class GraphChoice:
+    """How neighbours are sought.
+
+    Attributes
+    ----------
+    method : {"auto", "exact", "cells", "ivf", "hnsw"}
+        As in :func:`~laplacianshot.neighbors.search.scaled_neighbors`.
+    reduce : int, optional
+        Dimensions of the search.
+    target_recall : float
+    seed : int
+    """
+
+    method: Method = "auto"
+    reduce: int | None = None
+    target_recall: float = TARGET_RECALL
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class LargePlan:
+    """How a large task is solved.
+
+    Attributes
+    ----------
+    dense : bool
+        Whether all entries of an assignment are kept, or the largest ones.
+    memory : int, optional
+        Most bytes that the fit takes beyond X.
+    graph : GraphChoice
+    most_entries : int
+        Entries of an assignment that there is room for.
+    """
+
+    dense: bool = True
+    memory: int | None = None
+    graph: GraphChoice = GraphChoice()
+    most_entries: int = ENTRIES[-1]
+
+    def entries(self, first: Floats) -> int:
+        """How many entries of a row to keep, from first assignments (m, C) of some rows.
+
+        As few as lose at most LOST_AT_FIRST of them on average; all that there is room for, and a warning, where that
+        is too little.
+        """
+        some = first[:: -(-len(first) // _SORTED_ROWS)].copy()
+        some.sort(axis=1)
+        lost = 1 - some.mean(axis=0, dtype=np.float64)[::-1].cumsum()
+        most = min(self.most_entries, first.shape[1])
+        for count in (*(count for count in ENTRIES if count < most), most):
+            if count == first.shape[1] or lost[count - 1] <= LOST_AT_FIRST:
+                return int(count)
+        warnings.warn(
+            f"the {most} largest entries of an assignment, all that there is room for, leave out "
+            f"{lost[most - 1]:.1%} of it at first; more memory would keep more.",
+            stacklevel=2,
+        )
+        return int(most)
+
+
+def first_look(n_query: int, n_classes: int) -> int:
+    """How many queries the temperature is chosen from."""
+    return min(n_query, _LOOK_ROWS, max(4096, _LOOK_ENTRIES // n_classes))
+
+
+def looked_queries(queries: Rows, n_classes: int) -> Rows:
+    """Those of the queries (N,) that the temperature is chosen from: evenly spaced, the same for any graph."""
+    return queries[:: -(-len(queries) // first_look(len(queries), n_classes))]
+
+
+def plan_fit(
+    size: tuple[int, int, int, int, int],
+    graph: GraphChoice,
+    *,
+    can_be_large: bool,
+    memory: int | float | str | None,
+    itemsize: int,
+) -> LargePlan | None:
+    """How a task of ``size`` (rows, queries, classes, features, neighbours) is solved; None: as a small one.
+
+    Small ones have an exact graph and dense assignments. MemoryError where no way keeps the budget.
+    """
+    n, n_query, n_classes, _, _ = size
+    budget = None if memory is None else parse_bytes(memory)
+    can_be_large = can_be_large and n_query >= 2
+    must_be = graph.method in APPROXIMATE or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS
+    if not (can_be_large and must_be):
+        needed = small_plan(*size, itemsize)
+        if not can_be_large:
+            needed.check(budget, advice="only the default recipe with graph='auto' needs less")
+        if budget is None or needed.total <= budget:
+            return None
+    return large_plan(*size, memory=budget, graph=graph)
+
+
+def small_plan(n: int, n_query: int, n_classes: int, width: int, k: int, itemsize: int) -> MemoryPlan:
+    """What a small task holds at most: rows in working precision, exact search, dense assignments."""
+    rows = float(n * width * itemsize)
+    search = {**in_memory_plan(n, width, k).parts, "transformed rows": rows}
+    graph = n * k * (2 * (itemsize + 4.0) * 2 + 16)
+    solve = {
+        "transformed rows": rows,
+        "graph": graph,
+        "assignments": 7.0 * itemsize * n_query * n_classes,
+        "sums": 2.0 * itemsize * MOST_BLOCKS * n_classes * (width + VISIT_ROWS),
+    }
+    return larger(MemoryPlan(search), MemoryPlan(solve))
+
+
+def large_plan(
+    n: int,
+    n_query: int,
+    n_classes: int,
+    width: int,
+    k: int,
+    *,
+    memory: int | None = None,
+    graph: GraphChoice | None = None,
+) -> LargePlan:
+    """How a large task is solved, with as many entries of an assignment as fit; MemoryError where no way does."""
+    graph = GraphChoice() if graph is None else graph
+    most = [count for count in reversed(ENTRIES) if count < n_classes] or [n_classes]
+    ways = ([n_classes] if n_query * n_classes <= LARGE_ASSIGNMENTS else []) + most
+    for entries in ways:
+        needed = _needed(n, n_query, n_classes, width, k, entries, graph)
+        if memory is None or needed.total <= memory:
+            break
+    else:
+        needed.check(memory, advice="a smaller n_neighbors needs less")
+    dense = entries == n_classes and n_query * n_classes <= LARGE_ASSIGNMENTS
+    return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries)
+
+
+def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: int, graph: GraphChoice) -> MemoryPlan:
+    """The moment that holds most; ``entries`` of an assignment are kept, or all C of them."""
+    threads = available_threads()
+    reduced = 0.0 if graph.reduce is None else 4.0 * n * graph.reduce
+    always = {"order": 40.0 * n, "reduced rows": reduced}
+    method = graph.method
+    if method == "auto":
+        method = "exact" if n <= LARGE_ROWS else "cells"
+    search = {**memory_plan(method, n, graph.reduce or width, k).parts, **always}
+    # At worst no two rows are neighbours of one another: 2 k edges a row, of 8 bytes.
+    edges = {"graph": 16.0 * n * k, **always}
+    build = {"neighbours": 8.0 * n * k, **edges}
+    rounds = {
+        "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 8.0 * n_query,
+        "sums": 4.0 * MOST_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
+        **edges,
+    }
+    look = {"first look": 4.0 * first_look(n_query, n_classes) * (width + 4 * n_classes), **edges}
+    return larger(*map(MemoryPlan, (search, build, look, rounds)))

@@ -1,0 +1,1 @@
+"""Nearest neighbors, exact and approximate, with measured recall."""

@@ -1,0 +1,1 @@
+"""Ways to find exact neighbors without forming every product."""

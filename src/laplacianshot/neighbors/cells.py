@@ -1,0 +1,187 @@
+"""Approximate neighbours by cells: k-means cells, and each row's search in the cells nearest to it.
+
+An inverted-list search asks for one query at a time and reads its lists from memory. Here all rows are queries at once,
+so the queries that look into a cell are put together and multiplied with its points as one dense product, which runs
+at the speed of BLAS. Rows are visited in the order of their cells: queries that follow one another look into the same
+cells, and the graph that comes out has its edges near the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from laplacianshot.neighbors._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.neighbors.exact import Neighbors
+from laplacianshot.neighbors.kmeans import CentroidSearch, nearest_centroids
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.streamed import ELSEWHERE
+from laplacianshot.runtime.progress import RowCounter
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
+
+# Queries searched together, and rows of one product.
+QUERY_ROWS = 8192
+_PRODUCT_ROWS = 1024
+# Cells to be searched that are kept of every row, from one pass over the rows to the next.
+MOST_KEPT = 64
+# A cell of more than so many times the mean is cut, and only one part of it searched: its rows are all alike.
+_LARGEST_CELL = 16
+
+
+@dataclass(frozen=True, repr=False)
+class CellIndex:
+    """Rows sorted by the cell they lie in.
+
+    Attributes
+    ----------
+    rows : Rows
+        All rows, cell after cell.
+    order : int array of shape (n,)
+        Where each of them was in the rows that were given.
+    centroids : array of shape (n_cells, D)
+        Near ones have near numbers.
+    starts : int array of shape (n_parts + 1,)
+        First row of each part; a part is a cell, or a piece of a cell that is too large.
+    parts : int array of shape (n_cells + 1,)
+        First part of each cell.
+    n_probes : int
+        How many of the nearest cells a row is sought in.
+    """
+
+    rows: Rows
+    order: Ints
+    centroids: Floats
+    starts: Ints
+    parts: Ints
+    n_probes: int
+
+    @classmethod
+    def build(
+        cls, rows: Rows, centroids: Floats, n_probes: int, *, progress: Callable[[int, int], object] | None = None
+    ) -> tuple[CellIndex, Ints]:
+        """Sort rows into the cells of ``centroids`` (n_cells, D).
+
+        Returns
+        -------
+        CellIndex
+        int array of shape (n, n_probes) or (n, 1)
+            The cells nearest to each row of the index, the nearest first: its own. That one alone where there are more
+            than MOST_KEPT of them, which would take more memory than anything else: they are found again in the search.
+        """
+        n_probes = min(n_probes, len(centroids))
+        kept = n_probes if n_probes <= MOST_KEPT else 1
+        probes = nearest_centroids(rows, centroids, kept, progress=progress)
+        n_cells = len(centroids)
+        own = probes[:, 0]
+        order = np.argsort(own, kind="stable")
+        counts = np.bincount(own, minlength=n_cells)
+        largest = max(1, _LARGEST_CELL * -(-len(rows) // n_cells))
+        pieces = np.maximum(1, -(-counts // largest))
+        parts = np.concatenate([[0], np.cumsum(pieces)])
+        within = np.arange(parts[-1]) - np.repeat(parts[:-1], pieces)
+        firsts = np.repeat(np.cumsum(counts) - counts, pieces)
+        starts = firsts + within * np.repeat(counts, pieces) // np.repeat(pieces, pieces)
+        starts = np.concatenate([starts, [len(rows)]])
+        return cls(rows.ordered(order), order, centroids, starts, parts, n_probes), probes[order]
+
+    def neighbors(
+        self,
+        n_neighbors: int,
+        probes: Ints,
+        *,
+        distances: bool = True,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Neighbors:
+        """Neighbours of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
+
+        -1 where fewer were seen.
+        Squared distances come along if they are wanted; else that array has no columns.
+        """
+        n, k = len(self.rows), n_neighbors
+        indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
+        squares = np.empty((n, k if distances else 0), dtype=np.float32)
+        tell = RowCounter(n, progress)
+        nearest_of = CentroidSearch.of(self.centroids, self.n_probes)
+        kept = probes.shape[1] == self.n_probes
+
+        def search(_: int, start: int, stop: int) -> None:
+            queries = self.rows[start:stop]
+            cells = probes[start:stop] if kept else nearest_of(queries)
+            part_of = self.parts_of(cells, np.arange(start, stop)[:, None], own=True)
+            keys, ids = self._search(queries, part_of, k, start, indices.dtype)
+            indices[start:stop] = ids
+            if distances:
+                halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
+                np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
+            tell.add(stop - start)
+
+        with Workers(n * n) as workers:
+            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MOST_KEPT // max(MOST_KEPT, self.n_probes))))
+        return Neighbors(indices, squares)
+
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """Rows nearest to each row of ``X`` (m, D), in the same coordinates; by their positions in ``rows``."""
+        n, k = len(X), min(n_neighbors, len(self.rows))
+        indices = np.empty((n, k), dtype=np.int32 if len(self.rows) < 2**31 else np.int64)
+        squares = np.empty((n, k), dtype=np.float32)
+        probes = nearest_centroids(X, self.centroids, self.n_probes)
+
+        def search(_: int, start: int, stop: int) -> None:
+            queries = X[start:stop]
+            part_of = self.parts_of(probes[start:stop], np.arange(start, stop)[:, None], own=False)
+            keys, indices[start:stop] = self._search(queries, part_of, k, ELSEWHERE, indices.dtype)
+            halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
+            np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
+
+        with Workers(n * len(self.rows)) as workers:
+            workers.run(search, row_blocks(n, QUERY_ROWS))
+        return Neighbors(indices, squares)
+
+    def parts_of(self, cells: Ints, positions: Ints, *, own: bool) -> Ints:
+        """The part of each of ``cells`` that the query at ``positions`` searches, which broadcast with them.
+
+        Of a cell in which it lies itself, if these are its own positions among ``rows``, the part in which it lies.
+        """
+        first, count = self.parts[cells], self.parts[cells + 1] - self.parts[cells]
+        chosen: Ints = first + positions % count
+        if own and len(self.starts) - 1 > len(self.centroids):
+            lies = np.searchsorted(self.starts, positions, side="right") - 1
+            chosen = np.where((lies >= first) & (lies < first + count), lies, chosen)
+        return chosen
+
+    def offer(
+        self, queries: Floats, who: Ints, parts: Ints, keys: Floats, ids: Ints, *, first_row: int, first_point: int = 0
+    ) -> None:
+        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``.
+
+        ``keys`` and ``ids`` (m, k) are heaps of queries (m, D) as in :func:`~._cell_kernels.offer_cell`; the points
+        have the numbers from ``first_point`` on, and query h is point ``first_row + h`` itself.
+        """
+        by_part = np.argsort(parts, kind="stable")
+        bounds = np.append(np.flatnonzero(np.diff(parts[by_part], prepend=-1)), len(parts))
+        for first, last in pairwise(bounds):
+            part = parts[by_part[first]]
+            start, stop = self.starts[part], self.starts[part + 1]
+            if start == stop:
+                continue
+            points = self.rows[start:stop]
+            halves = np.einsum("nd,nd->n", points, points) / 2
+            members = who[by_part[first:last]]
+            for top in range(0, len(members), _PRODUCT_ROWS):
+                some = members[top : top + _PRODUCT_ROWS]
+                offer_cell(queries[some] @ points.T, halves, some, first_point + start, first_row, keys, ids)
+
+    def _search(
+        self, queries: Floats, part_of: Ints, k: int, first_row: int, dtype: np.dtype[np.signedinteger]
+    ) -> tuple[Floats, Ints]:
+        """Keys and positions of the nearest points, (m, k) each, nearest first."""
+        keys = np.full((len(queries), k), np.inf, dtype=np.float32)
+        ids = np.full((len(queries), k), -1, dtype=dtype)
+        who = np.repeat(np.arange(len(queries)), part_of.shape[1])
+        self.offer(queries, who, part_of.ravel(), keys, ids, first_row=first_row)
+        sort_heaps(keys, ids)
+        return keys, ids

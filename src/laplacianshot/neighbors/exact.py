@@ -1,0 +1,311 @@
+"""Exact k nearest neighbours by blocked matrix products.
+
+Candidates are found in float32 from ``|x|^2 + |y|^2 - 2 x.y`` a block at a time, then ordered by their exact distance,
+so that rounding in the products cannot swap two neighbours. Searching a set against itself forms each block once and
+reads it both ways: half the products. No n x n matrix is ever held, and a point is recognised by its index, never by a
+zero distance: duplicates are neighbours of one another, and no point is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from laplacianshot.inference.transforms import base_mean
+from laplacianshot.neighbors._exact_kernels import choose_nearest, offer_columns, offer_pairs, rank_candidates
+from laplacianshot.neighbors.accel import byte_search
+from laplacianshot.neighbors.accel.directions import project, taken
+from laplacianshot.neighbors.accel.trial import LEAST_ROWS, Trial
+from laplacianshot.runtime.threads import Workers, disjoint_pairs, even_blocks, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
+
+# Points that meet others at a time; fewer where products are bounds, as a block meets itself in full.
+_BLOCK_ROWS = 1024
+_BOUNDED_BLOCK_ROWS = 448
+_LEAST_ROWS = 128
+_RANKED_ROWS = 512
+# Points that rows from elsewhere are compared with at a time.
+_BLOCK_COLUMNS = 4096
+# Candidates kept beyond k while distances are only known to float32 rounding.
+SPARE = 6
+# What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
+# products.
+_WORTH_PROJECTING = 0.7
+_WORTH_ROUNDING = 0.75
+# What preparing few coordinates costs beside that, in all and over the number of entries.
+_PREPARING, _PREPARING_ONCE = 0.1, 1.2e6
+# Scaled coordinates beyond this would overflow when squared.
+_FARTHEST = 1e15
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The k nearest points of each query, nearest first.
+
+    Attributes
+    ----------
+    indices : array of shape (n, k)
+        Rows of the searched points.
+    distances : array of shape (n, k)
+        Their squared Euclidean distances.
+    """
+
+    indices: Ints
+    distances: Floats
+
+
+class PointIndex:
+    """Points made ready to be searched, once for any number of searches.
+
+    They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbour; both keep the
+    products as sharp as float32 can be.
+
+    Parameters
+    ----------
+    points : array of shape (n, D)
+        Finite, C-contiguous.
+    """
+
+    def __init__(self, points: Floats) -> None:
+        self.points = points
+        dim = points.shape[1]
+        self._center, self._scale = np.zeros(dim, points.dtype), 1.0
+        if points.dtype == np.float32 and len(points):
+            self._rows, self._halves = points, _half_squares(points)
+            if self._as_they_are():
+                return
+        if len(points):
+            self._center = base_mean(points).astype(points.dtype)
+            spread = np.maximum(points.max(axis=0) - self._center, self._center - points.min(axis=0))
+            self._scale = float(np.max(spread, initial=0.0)) or 1.0
+        self._rows, self._halves = self._prepare(points)
+
+    def _as_they_are(self) -> bool:
+        """Whether the points are near zero and of a size that float32 is at ease with."""
+        center = base_mean(self.points)
+        mean = float(np.mean(self._halves, dtype=np.float64))
+        return bool(center @ center <= mean / 2 and mean > 1e-12 and float(self._halves.max()) < 1e12)
+
+    def neighbors(self, n_neighbors: int) -> Neighbors:
+        """The nearest other points of each point, (n, min(n_neighbors, n - 1))."""
+        k = min(n_neighbors, len(self.points) - 1)
+        if k <= 0:
+            return _no_neighbors(len(self.points))
+        with self._workers() as workers:
+            return self._candidates(workers, k).ranked(workers, self.points, self.points, k)
+
+    def neighbor_sets(self, n_neighbors: int) -> Ints:
+        """The numbers of the nearest other points of each point, (n, min(n_neighbors, n - 1)), in no order.
+
+        Exact distances are formed only where the candidates' rounding leaves open who is among the nearest.
+        """
+        k = min(n_neighbors, len(self.points) - 1)
+        if k <= 0:
+            return _no_neighbors(len(self.points)).indices
+        # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves,
+        # and those that made the candidate's half. The point's own half is part of all of its keys.
+        rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
+        margins = (self._halves + 2 * self._halves.max()) * np.float32(rounding)
+        with self._workers() as workers:
+            return self._candidates(workers, k).nearest(workers, self.points, k, margins)
+
+    def _workers(self) -> Workers:
+        return Workers(len(self.points) ** 2)
+
+    def _candidates(self, workers: Workers, k: int) -> _Heaps:
+        """The k nearest other points of each point and a few more, by distances in float32."""
+        n = len(self.points)
+        heaps = _Heaps.empty(n, min(k + SPARE, n - 1), n)
+        projection, by_bytes, worth = None, False, _WORTH_PROJECTING
+        if n >= LEAST_ROWS:
+            trial = Trial.of_rows(workers, self._rows, self._halves, heaps.keys.shape[1])
+            if byte_search.applies(self._rows.shape[1]):
+                cost = byte_search.cost(trial)
+                by_bytes = cost < _WORTH_ROUNDING
+                worth = min(worth, cost - _PREPARING - _PREPARING_ONCE / self._rows.size)
+            projection = project(workers, self._rows, self._halves, trial, worth)
+        if projection is None:
+            if by_bytes:
+                byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
+            else:
+                _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
+            return heaps
+        order = projection.order
+        points = _Points(taken(workers, self._rows, order), self._halves[order], projection.coordinates)
+        _search_itself(workers, points, heaps, _BOUNDED_BLOCK_ROWS)
+        return heaps.put_back(order)
+
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
+        n, k = len(self.points), min(n_neighbors, len(self.points))
+        if k <= 0:
+            return _no_neighbors(len(X))
+        heaps = _Heaps.empty(len(X), min(k + SPARE, n), n)
+        points = _Points(self._rows, self._halves)
+        with Workers(len(X) * n) as workers:
+            for top, bottom in row_blocks(len(X), _BLOCK_ROWS):
+                rows = _Points(*self._prepare(X[top:bottom]), first=top)
+                for left, right in row_blocks(n, _BLOCK_COLUMNS):
+                    _search(workers, rows, points.part(left, right), heaps)
+            return heaps.ranked(workers, X, self.points, k)
+
+    def _prepare(self, X: Floats) -> tuple[Floats, Floats]:
+        """Rows in the index's float32 coordinates, and half their squared norms."""
+        rows = np.empty(X.shape, dtype=np.float32)
+        for start, stop in row_blocks(len(X), _BLOCK_ROWS):
+            block = X[start:stop] - self._center
+            block /= block.dtype.type(self._scale)
+            np.clip(block, -_FARTHEST, _FARTHEST, out=rows[start:stop], casting="same_kind")
+        return rows, _half_squares(rows)
+
+
+def _half_squares(rows: Floats) -> Floats:
+    """``|x|^2 / 2`` of rows (n, D)."""
+    halves = np.empty(len(rows), dtype=np.float32)
+
+    def fill(_: int, start: int, stop: int) -> None:
+        np.einsum("nd,nd->n", rows[start:stop], rows[start:stop], out=halves[start:stop])
+
+    with Workers(rows.size) as workers:
+        workers.run(fill, workers.share(len(rows)))
+    halves /= 2
+    return halves
+
+
+def nearest_neighbors(X: Floats, n_neighbors: int) -> Neighbors:
+    """The nearest other rows of each row of ``X`` (n, D), finite and C-contiguous: (n, min(n_neighbors, n - 1))."""
+    return PointIndex(X).neighbors(n_neighbors)
+
+
+def cross_neighbors(X: Floats, points: Floats, n_neighbors: int) -> Neighbors:
+    """The nearest rows of ``points`` (n, D) to each row of ``X`` (m, D), equal ones too: (m, min(n_neighbors, n))."""
+    return PointIndex(points).neighbors_of(X, n_neighbors)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Consecutive points: their features (n, D), half squared lengths (n,) and the number of the first.
+
+    ``coordinates`` (n, d + 1), where there are any, have inner products that are never below those of the features.
+    """
+
+    features: Floats
+    halves: Floats
+    coordinates: Floats | None = None
+    first: int = 0
+
+    def part(self, start: int, stop: int) -> _Points:
+        coordinates = None if self.coordinates is None else self.coordinates[start:stop]
+        return _Points(self.features[start:stop], self.halves[start:stop], coordinates, self.first + start)
+
+
+@dataclass(frozen=True)
+class _Heaps:
+    """The nearest candidates so far, a max-heap a query: half squared distances (n, m) and numbers (n, m)."""
+
+    keys: Floats
+    ids: Ints
+
+    @classmethod
+    def empty(cls, n_queries: int, size: int, n_points: int) -> _Heaps:
+        ids = np.full((n_queries, size), -1, dtype=np.int32 if n_points < 2**31 else np.int64)
+        return cls(np.full((n_queries, size), np.inf, dtype=np.float32), ids)
+
+    def put_back(self, order: Ints) -> _Heaps:
+        """The same with the numbers that points had before they were put in this order."""
+        keys, ids = np.empty_like(self.keys), np.empty_like(self.ids)
+        keys[order] = self.keys
+        ids[order] = np.where(self.ids >= 0, order.astype(ids.dtype)[self.ids], -1)
+        return _Heaps(keys, ids)
+
+    def ranked(self, workers: Workers, queries: Floats, points: Floats, k: int) -> Neighbors:
+        """The k nearest candidates of each query by exact distance, then by index."""
+        indices = np.empty((len(queries), k), dtype=self.ids.dtype)
+        distances = np.empty((len(queries), k), dtype=np.float64)
+
+        def rank(_: int, start: int, stop: int) -> None:
+            rank_candidates(queries, points, self.ids, indices, distances, start, stop)
+
+        workers.run(rank, row_blocks(len(queries), _RANKED_ROWS))
+        return Neighbors(indices, distances)
+
+    def nearest(self, workers: Workers, points: Floats, k: int, margins: Floats) -> Ints:
+        """The k nearest candidates of each point in no order, if keys are off by at most ``margins`` (n,)."""
+        indices = np.empty((len(points), k), dtype=self.ids.dtype)
+
+        def choose(_: int, start: int, stop: int) -> None:
+            choose_nearest(points, self.keys, self.ids, margins, indices, start, stop)
+
+        workers.run(choose, row_blocks(len(points), _RANKED_ROWS))
+        return indices
+
+
+def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows: int) -> None:
+    """Offer all points to one another, each block of products formed once and read both ways.
+
+    Blocks that meet at the same time have no point in common, so that no two threads change a heap.
+    """
+    n = len(points.halves)
+    # Few points make smaller blocks, so that several meet at a time.
+    blocks = even_blocks(n, min(block_rows, max(_LEAST_ROWS, n // 8)), n)
+    spare: list[Floats] = []
+    tallest = max(stop - start for start, stop in blocks)
+
+    def products_of(rows: Floats, columns: Floats, buffer: Floats) -> Floats:
+        return np.matmul(rows, columns.T, out=buffer[: len(rows) * len(columns)].reshape(len(rows), len(columns)))
+
+    @contextmanager
+    def buffer() -> Iterator[Floats]:
+        mine = spare.pop() if spare else np.empty(tallest**2, dtype=np.float32)
+        yield mine
+        spare.append(mine)
+
+    def within(_: int, start: int, stop: int) -> None:
+        own = points.part(start, stop)
+        with buffer() as memory:
+            products = products_of(own.features, own.features, memory)
+            sides = (own.halves, own.halves, start, start)
+            offer_columns(products, *sides, True, heaps.keys, heaps.ids, 0, stop - start)
+
+    def meet(_: int, one: int, other: int) -> None:
+        rows, columns = points.part(*blocks[one]), points.part(*blocks[other])
+        with buffer() as memory:
+            done = 0
+            if rows.coordinates is not None and columns.coordinates is not None:
+                products = products_of(rows.coordinates, columns.coordinates, memory)
+                done = _offer_pairs(products, rows, columns, heaps, bounds=True)
+            if done < len(rows.halves):
+                rows = rows.part(done, len(rows.halves))
+                products = products_of(rows.features, columns.features, memory)
+                _offer_pairs(products, rows, columns, heaps, bounds=False)
+
+    workers.run(within, blocks)
+    for pairs in disjoint_pairs(len(blocks)):
+        workers.run(meet, pairs)
+
+
+def _offer_pairs(products: Floats, rows: _Points, columns: _Points, heaps: _Heaps, *, bounds: bool) -> int:
+    sides = (rows.halves, columns.halves, rows.first, columns.first)
+    return offer_pairs(products, *sides, heaps.keys, heaps.ids, rows.features, columns.features, bounds)
+
+
+def _search(workers: Workers, rows: _Points, columns: _Points, heaps: _Heaps) -> None:
+    """Offer ``columns`` as candidates to the heaps of ``rows``."""
+    products = np.empty((len(rows.halves), len(columns.halves)), dtype=np.float32)
+    sides = (rows.halves, columns.halves, rows.first, columns.first)
+
+    def multiply(_: int, start: int, stop: int) -> None:
+        np.matmul(rows.features, columns.features[start:stop].T, out=products[:, start:stop])
+
+    def offer(_: int, start: int, stop: int) -> None:
+        offer_columns(products, *sides, False, heaps.keys, heaps.ids, start, stop)
+
+    workers.run(multiply, workers.share(len(columns.halves)))
+    workers.run(offer, workers.share(len(rows.halves)))
+
+
+def _no_neighbors(n: int) -> Neighbors:
+    return Neighbors(np.empty((n, 0), dtype=np.int32), np.empty((n, 0), dtype=np.float64))

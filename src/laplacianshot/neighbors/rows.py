@@ -1,0 +1,148 @@
+"""Rows of a matrix that stays where it is, transformed a block at a time.
+
+A memory-mapped file of a million vectors is never copied whole: whoever needs rows asks for a block of them. Only one
+number a row is kept, the length that it is divided by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.inference.transforms import Transform
+from laplacianshot.neighbors._row_kernels import form_rows, halves_to_single, squared_norms
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats, Ints
+
+_FLOAT32: np.dtype[Any] = np.dtype(np.float32)
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Rows:
+    """Rows ``(x_i - origin) scale_i`` (n, D) in float32, formed when they are asked for.
+
+    Slices and :meth:`take` give new arrays, and may be asked for by several threads at once. Made by
+    :meth:`transformed`.
+
+    Attributes
+    ----------
+    source : array of shape (n_all, D)
+        float16, float32 or float64, in memory or memory-mapped; finite.
+    origin : array of shape (D,), float32
+    scale : array of shape (n_all,), float32
+    order : int array of shape (n,)
+        Which rows of the source, in which order.
+    unit : bool
+        Whether the rows have length one, or zero.
+    """
+
+    source: Floats
+    origin: Floats
+    scale: Floats
+    order: Ints
+    unit: bool = False
+
+    @classmethod
+    def transformed(cls, X: Floats, transform: Transform = "none", center: Floats | None = None) -> Rows:
+        """All rows of X, transformed as by :func:`~laplacianshot.inference.transforms.transform_features`.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        transform : {"none", "l2", "cl2"}
+        center : array of shape (D,), for ``cl2``
+        """
+        if transform == "cl2" and center is None:
+            raise ValueError("transform='cl2' needs a center of shape (D,).")
+        source = np.asarray(X)
+        origin = np.zeros(X.shape[1]) if transform != "cl2" or center is None else center
+        scale = np.ones(len(X), dtype=np.float32)
+        if transform != "none":
+            # What is left of a row equal to the centre is rounding, not a direction.
+            negligible = 8 * float(np.finfo(np.float32).eps) * float(np.linalg.norm(origin))
+            _inverse_norms(source, origin, negligible, scale)
+        return cls(source, origin.astype(np.float32), scale, np.arange(len(X)), transform != "none")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, D)``."""
+        return len(self.order), self.source.shape[1]
+
+    @property
+    def size(self) -> int:
+        """``n D``."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32."""
+        return _FLOAT32
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, rows: slice | Ints) -> Floats:
+        """Rows (m, D), consecutive or by their positions."""
+        return self.formed(rows)
+
+    def take(self, rows: Ints) -> Floats:
+        """Any rows (m, D), by their positions."""
+        return self.formed(rows)
+
+    def ordered(self, order: Ints) -> Rows:
+        """The same rows in another order, or some of them."""
+        return replace(self, order=self.order[order])
+
+    def centered(self) -> Rows:
+        """The same rows moved to their mean, where float32 products are sharpest; rows of length one stay as they are.
+
+        That changes no distance between two of them.
+        """
+        return self if self.unit else replace(self, origin=(self.origin + self.mean()).astype(np.float32))
+
+    def mean(self) -> Floats:
+        """Mean of the rows (D,), accumulated in float64."""
+        blocks = row_blocks(len(self), _BLOCK_ROWS)
+        sums = np.zeros((len(blocks), self.shape[1]))
+
+        def add(number: int, start: int, stop: int) -> None:
+            sums[number] = self[start:stop].sum(axis=0, dtype=np.float64)
+
+        with Workers(self.size) as workers:
+            workers.run(add, blocks)
+        mean: Floats = sums.sum(axis=0) / max(1, len(self))
+        return mean
+
+    def formed(self, rows: slice | Ints, buffer: Floats | None = None) -> Floats:
+        """Rows (m, D) by their positions; in the first m rows of ``buffer``, where that is given."""
+        chosen = self.order[rows]
+        out = np.empty((len(chosen), self.shape[1]), np.float32) if buffer is None else buffer[: len(chosen)]
+        if self.source.dtype == np.float16:
+            # Kernels know no half precision.
+            halves_to_single(self.source[chosen].view(np.uint16), out)
+            form_rows(out, np.arange(len(chosen)), self.origin, self.scale[chosen], out)
+        else:
+            form_rows(self.source, chosen, self.origin, self.scale, out)
+        return out
+
+
+def _inverse_norms(X: Floats, origin: Floats, negligible: float, scale: Floats) -> None:
+    """``1 / |x_i - origin|`` into scale (n,), 0 for lengths up to ``negligible``."""
+    origin = origin.astype(np.float32 if X.dtype != np.float64 else np.float64)
+
+    def fill(_: int, start: int, stop: int) -> None:
+        squares = np.empty(stop - start)
+        block = X[start:stop]
+        if X.dtype == np.float16:
+            single = np.empty(block.shape, dtype=np.float32)
+            halves_to_single(np.ascontiguousarray(block).view(np.uint16), single)
+            block = single
+        squared_norms(block, origin, squares)
+        lengths = np.sqrt(squares)
+        scale[start:stop] = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > negligible)
+
+    with Workers(X.size) as workers:
+        workers.run(fill, row_blocks(len(X), _BLOCK_ROWS))

@@ -1,0 +1,243 @@
+"""Ray's side: a connection, tasks that survive the loss of a node, and a word before the work when it cannot fit."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from laplacianshot.ray.timeline import Begin, Span
+from laplacianshot.runtime.budget import written_bytes
+from laplacianshot.runtime.extras import require
+
+# How often a task is started again when its worker or node is lost.
+RETRIES = 8
+# Seconds between two looks at what is done, and without any CPU before the run is given up.
+_TICK = 2.0
+_PATIENCE = 90.0
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be reached, is too small, or was lost; one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a run takes at least, over all nodes.
+
+    Attributes
+    ----------
+    memory : float
+        Bytes of the workers.
+    objects : float
+        Bytes of the object store.
+    """
+
+    memory: float
+    objects: float
+
+
+@dataclass(eq=False)
+class Cluster:
+    """A connection to Ray, and what its workers did so far.
+
+    Attributes
+    ----------
+    ray : module
+    spans : list of Span
+    """
+
+    ray: Any
+    spans: list[Span] = field(default_factory=list)
+
+    def cpus(self) -> int:
+        """CPUs of the nodes that are alive."""
+        return int(sum(node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]))
+
+    def check(self, needs: Needs) -> None:
+        """ClusterError where the cluster is too small for what a run takes at least."""
+        there = self.ray.cluster_resources()
+        if self.cpus() < 1:
+            raise ClusterError("the cluster has no CPU for workers; start nodes with --num-cpus 1 or more.")
+        sizes = (("memory", needs.memory, "memory"), ("object_store_memory", needs.objects, "object store"))
+        for key, wanted, name in sizes:
+            held = float(there.get(key, 0.0))
+            if wanted > held:
+                raise ClusterError(
+                    f"the cluster is too small: this needs {written_bytes(wanted)} of {name} at least and there are "
+                    f"{written_bytes(held)} on {sum(node['Alive'] for node in self.ray.nodes())} nodes; add nodes, or "
+                    f"give them more."
+                )
+
+    def share(self, value: Any) -> Any:
+        """Put a value where every task can read it; the reference stands for it among arguments."""
+        return self.ray.put(value)
+
+    def map(
+        self,
+        stage: str,
+        function: Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> list[Any]:
+        """``function(*call)`` for every call on the workers, results in order; lost ones are started again."""
+        return self.results(self._started(stage, function, calls), progress=progress)
+
+    def stream(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """The same, results in order as they come."""
+        for ref in self._started(stage, function, calls):
+            self.wait_for([ref])
+            value, span = self.get(ref)
+            self.spans.append(span)
+            yield value
+
+    def _started(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        remote = self.ray.remote(_timed).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
+        return [remote.remote(function, stage, *call) for call in calls]
+
+    def scatter(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
+        """The same for a function that gives ``parts`` values, left in the object store: references by call and part.
+
+        Parts that are lost with a node are made again.
+        """
+        remote = self.ray.remote(_parts).options(num_cpus=1, max_retries=RETRIES, num_returns=parts)
+        made = [remote.remote(function, *call) for call in calls]
+        return [[refs] for refs in made] if parts == 1 else made
+
+    def results(self, refs: Sequence[Any], *, progress: Callable[[int, int], object] | None = None) -> list[Any]:
+        """What tasks give with their spans, when all are done."""
+        place = {ref: number for number, ref in enumerate(refs)}
+        values: list[Any] = [None] * len(refs)
+        waiting = list(refs)
+        if progress is not None:
+            progress(0, len(refs))
+        while waiting:
+            done, waiting = self._wait(waiting)
+            for ref in done:
+                values[place[ref]], span = self.get(ref)
+                self.spans.append(span)
+            if progress is not None and done:
+                progress(len(refs) - len(waiting), len(refs))
+        return values
+
+    def wait_for(self, refs: Sequence[Any]) -> None:
+        """Until all are done, or have failed."""
+        waiting = list(refs)
+        while waiting:
+            _, waiting = self._wait(waiting)
+
+    def get(self, refs: Any) -> Any:
+        """Values that are there; what a function raised is raised here, what was lost is a ClusterError."""
+        try:
+            return self.ray.get(refs)
+        except self.ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, Exception) and not isinstance(cause, self.ray.exceptions.RayError):
+                raise cause from None
+            raise Lost(f"a worker was lost: {str(error).splitlines()[0]}") from error
+
+    def _wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Some that are done, and the others."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            done, waiting = self.ray.wait(refs, num_returns=1, timeout=_TICK)
+            if done:
+                more, waiting = self.ray.wait(waiting, num_returns=len(waiting), timeout=0) if waiting else ([], [])
+                return [*done, *more], waiting
+            if self.cpus() > 0:
+                deadline = time.monotonic() + _PATIENCE
+            elif time.monotonic() > deadline:
+                raise ClusterError(
+                    f"the cluster has had no CPU for {_PATIENCE:.0f} seconds; start nodes and run again."
+                )
+
+
+class Lost(ClusterError):
+    """A worker or what it held was lost."""
+
+
+@contextmanager
+def connected(address: str | None = None, *, cpus: int | None = None) -> Iterator[Cluster]:
+    """A cluster, left as it was found.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port`` of a running cluster, or ``auto``. None: the one this process is connected to already, or a local
+        one that listens on this machine only and ends with the block.
+    cpus : int, optional
+        Of that local one; all by default.
+
+    Raises
+    ------
+    ClusterError
+        There is no cluster at the address, or it is no address.
+    """
+    if address is not None:
+        _check_form(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None or address.partition(":")[0] in ("127.0.0.1", "localhost"):
+        # Read when ray is imported: without it, Ray takes 127.0.0.1 for this machine's address in its network.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = require("ray", "ray")
+    if ray.is_initialized():
+        yield Cluster(ray)
+        return
+    if address is not None and address != "auto":
+        _check_reachable(address)
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address is None:
+            # Workers that do not give way to everything else, as this process does not either.
+            equal = {"worker_niceness": 0}
+            here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_system_config": equal}
+            ray.init("local", num_cpus=cpus, **here, **quiet)
+        else:
+            ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = str(error).splitlines()[0]
+        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
+    try:
+        yield Cluster(ray)
+    finally:
+        ray.shutdown()
+
+
+def _check_form(address: str) -> None:
+    """ClusterError for what is neither ``host:port`` nor ``auto``."""
+    port = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
+    if address != "auto" and (port is None or not 0 < int(port[1]) < 2**16):
+        raise ClusterError(f"address is {address!r}; give HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
+
+
+def _check_reachable(address: str) -> None:
+    """ClusterError at once where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no Ray cluster at {address} ({error}); give host:port of its head node.") from None
+
+
+def node_of(ray: Any) -> str:
+    """The node that this worker runs on."""
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _timed(function: Callable[..., Any], stage: str, *arguments: Any) -> tuple[Any, Span]:
+    """Runs on a worker."""
+    begin = Begin.now()
+    value = function(*arguments)
+    return value, Span.since(begin, function.__name__, stage, node_of(require("ray", "ray")))
+
+
+def _parts(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs on a worker."""
+    values = tuple(function(*arguments))
+    return values if len(values) > 1 else values[0]

@@ -1,0 +1,153 @@
+"""Pictures and texts to vectors by Ray Data: actors that hold an encoder, and a file of vectors for each shard."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.embedding.contents import Items
+from laplacianshot.embedding.encoders import open_encoder
+from laplacianshot.embedding.encoders.contract import Kind
+from laplacianshot.embedding.encoding import Encoded, encode_items
+from laplacianshot.ray.cluster import connected
+from laplacianshot.ray.folder import RunFolder
+from laplacianshot.runtime.extras import require
+
+# Items of one file of vectors, at most, and files for each CPU, at least.
+_SHARD_ITEMS = 20_000
+_SHARDS_A_CPU = 2
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Items ``start..stop`` of others, as items."""
+
+    items: Items
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def content_hash(self, i: int) -> bytes:
+        return self.items.content_hash(self.start + i)
+
+    def load(self, i: int) -> Any:
+        return self.items.load(self.start + i)
+
+    def file(self, i: int) -> Path | None:
+        return self.items.file(self.start + i)
+
+
+class EncodeShards:
+    """An actor of Ray Data: opens the encoder once, then encodes one shard after the other into files."""
+
+    def __init__(self, items: Any, encoder: str | None, kind: Kind, folder: RunFolder) -> None:
+        self._items: Items = require("ray", "ray").get(items[0])
+        self._encoder = open_encoder(encoder, kind, threads=1)
+        self._folder = folder
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Encode the shards of a batch: how many items they have."""
+        done = []
+        for number, start, stop in zip(batch["number"], batch["start"], batch["stop"], strict=True):
+            if not self._folder.has(_name(number)):
+                encoded = encode_items(_Part(self._items, int(start), int(stop)), self._encoder)
+                positions, reasons = zip(*encoded.failed, strict=True) if encoded.failed else ((), ())
+                arrays = {"vectors": encoded.vectors, "rows": encoded.rows + start}
+                faults = {"failed": np.array(positions, np.int64) + start, "reasons": np.array(reasons, str)}
+                self._folder.put_arrays(_name(number), arrays | faults)
+            done.append(stop - start)
+        return {"items": np.array(done)}
+
+
+def ray_encode(
+    items: Items,
+    encoder: str | None,
+    kind: Kind,
+    *,
+    folder: str,
+    address: str | None = None,
+    shards: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Encoded:
+    """What :func:`~laplacianshot.embedding.encoding.encode_items` gives, made by the workers of a cluster.
+
+    Parameters
+    ----------
+    items : Items
+        Whose files every node can read; small enough to be sent to each.
+    encoder : str, optional
+        Its name; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
+    kind : "pictures" or "texts"
+    folder : str
+        Path or URL that every node can write to. Shards that were encoded before are taken from there.
+    address : str, optional
+    shards : int, optional
+    progress : callable, optional
+
+    Returns
+    -------
+    Encoded
+    """
+    ray = require("ray", "ray")
+    data = require("ray.data", "ray")
+    # Here, where its faults are told in one line.
+    key = open_encoder(encoder, kind, threads=1).key
+    n = len(items)
+    with connected(address) as cluster:
+        cpus = max(1, cluster.cpus())
+        count = min(n, shards or max(_SHARDS_A_CPU * cpus, -(-n // _SHARD_ITEMS)))
+        bounds = [n * part // count for part in range(count + 1)]
+        place = RunFolder.of(folder).below(f"vectors-{_key(items, key, bounds)}")
+        calls = [
+            {"number": number, "start": bounds[number], "stop": bounds[number + 1]}
+            for number in range(count)
+            if not place.has(_name(number))
+        ]
+        done = n - sum(call["stop"] - call["start"] for call in calls)
+        if progress is not None:
+            progress(done, n)
+        if calls:
+            data.DataContext.get_current().enable_progress_bars = False
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
+            dataset = data.from_items(calls, override_num_blocks=len(calls)).map_batches(
+                EncodeShards,
+                batch_size=1,
+                num_cpus=1,
+                compute=data.ActorPoolStrategy(min_size=1, max_size=min(cpus, len(calls))),
+                fn_constructor_args=([ray.put(items)], encoder, kind, place),
+            )
+            for batch in dataset.iter_batches(batch_size=1):
+                done += int(batch["items"].sum())
+                if progress is not None:
+                    progress(done, n)
+        parts = [place.arrays(_name(number)) for number in range(count)]
+    failed = [
+        (int(position), str(reason))
+        for part in parts
+        for position, reason in zip(part["failed"], part["reasons"], strict=True)
+    ]
+    vectors, rows = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "rows"))
+    return Encoded(vectors, rows, tuple(failed), n_cached=n - sum(call["stop"] - call["start"] for call in calls))
+
+
+def _key(items: Items, encoder: str, bounds: list[int]) -> str:
+    """Names the vectors of these items by their content, the encoder and how they are cut."""
+    digest = hashlib.blake2b(f"{encoder}{bounds}".encode(), digest_size=12)
+    for i in range(len(items)):
+        try:
+            digest.update(items.content_hash(i))
+        except ValueError as error:
+            digest.update(str(error).encode())
+    return digest.hexdigest()
+
+
+def _name(number: int) -> str:
+    return f"vectors-{number:05}.npz"

@@ -1,0 +1,123 @@
+"""What every worker knows of a run, and the rows that it forms from a shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.inference.transforms import Transform
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.ray.folder import RunFolder
+from laplacianshot.ray.shards import Shard
+from laplacianshot.runtime.types import Floats, Ints
+
+# Transformed shards that a worker keeps at hand: its own and the one it looks into.
+_KEPT = 2
+_rows: dict[tuple[str, Shard], Rows] = {}
+
+
+@dataclass(frozen=True, repr=False)
+class Job:
+    """A set in shards with its few labels.
+
+    Attributes
+    ----------
+    folder : RunFolder
+        Where finished stages are.
+    shards : tuple of Shard
+    support : int array of shape (n_s,)
+        Rows that have a label, ascending.
+    labels : int array of shape (n_s,)
+        Their classes in ``0..C-1``.
+    n_classes : int
+    transform : {"none", "l2", "cl2"}
+    center : array of shape (D,), for ``cl2``
+    shift : array of shape (D,), optional
+        Mean of the transformed rows, which is taken from them where they are not of length one.
+    ordered : bool
+        Whether rows were put where their neighbours are (:mod:`laplacianshot.ray.order`).
+    """
+
+    folder: RunFolder
+    shards: tuple[Shard, ...]
+    support: Ints
+    labels: Ints
+    n_classes: int
+    transform: Transform = "cl2"
+    center: Floats | None = None
+    shift: Floats | None = None
+    ordered: bool = False
+
+    @property
+    def n(self) -> int:
+        """Rows in all."""
+        return self.shards[-1].first + len(self.shards[-1])
+
+    @property
+    def firsts(self) -> Ints:
+        """First row of each shard, and n: (S + 1,)."""
+        return np.array([*(shard.first for shard in self.shards), self.n])
+
+    def rows(self, number: int) -> Rows:
+        """Transformed rows of a shard, near zero."""
+        key = (self.folder.url, self.shards[number])
+        if key not in _rows:
+            while len(_rows) >= _KEPT:
+                del _rows[next(iter(_rows))]
+            formed = Rows.transformed(self.shards[number].read(), self.transform, self.center)
+            if self.shift is not None:
+                formed = replace(formed, origin=formed.origin + self.shift)
+            _rows[key] = formed
+        return _rows[key]
+
+    def originals(self, number: int) -> Ints:
+        """What number each row of a shard had before the rows were put in order."""
+        shard = self.shards[number]
+        if not self.ordered:
+            return np.arange(shard.first, shard.first + len(shard))
+        rows: Ints = self.folder.arrays(originals_name(shard.path))["rows"]
+        return rows
+
+    def given(self, number: int) -> tuple[Ints, Ints]:
+        """Positions in a shard of its labelled rows, and their classes."""
+        shard = self.shards[number]
+        start, stop = np.searchsorted(self.support, [shard.first, shard.first + len(shard)])
+        return self.support[start:stop] - shard.first, self.labels[start:stop]
+
+    def queries(self, number: int) -> Ints:
+        """Positions in a shard of its unlabelled rows, ascending."""
+        free = np.ones(len(self.shards[number]), dtype=bool)
+        free[self.given(number)[0]] = False
+        return np.flatnonzero(free)
+
+    def query_numbers(self, number: int, rows: Ints) -> Ints:
+        """Rows of the whole set that are queries of a shard, as numbers among those queries."""
+        local = rows - self.shards[number].first
+        numbers: Ints = local - np.searchsorted(self.given(number)[0], local)
+        return numbers
+
+    def query_rows(self, numbers: range) -> Ints:
+        """Rows of the whole set that are the queries of these numbers among all queries."""
+        # The q-th query comes after as many labelled rows as have at most q queries before them.
+        before = self.support - np.arange(len(self.support))
+        wanted = np.array(numbers)
+        rows: Ints = wanted + np.searchsorted(before, wanted, side="right")
+        return rows
+
+    def is_support(self, rows: Ints) -> Any:
+        """Which rows of the whole set have a label."""
+        at = np.searchsorted(self.support, rows)
+        return self.support[np.minimum(at, len(self.support) - 1)] == rows
+
+    def split(self, rows: Ints) -> list[slice]:
+        """Where the ascending ``rows`` of the whole set lie in each shard."""
+        bounds = np.searchsorted(rows, self.firsts)
+        return [slice(a, b) for a, b in pairwise(bounds.tolist())]
+
+
+def originals_name(path: str) -> str:
+    """The file that says where the rows of an ordered shard were."""
+    return path.rsplit("/", 1)[-1].replace("ordered", "rows").replace(".npy", ".npz")

@@ -1,0 +1,124 @@
+"""Vectors in shards on a shared path, beyond what one machine holds: labels of rows in, shards of labels out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.sources.columns import given_labels
+from laplacianshot.labeling.sources.tables import read_table
+from laplacianshot.labeling.sources.values import id_of
+from laplacianshot.labeling.sources.vectors import is_store, vector_files
+from laplacianshot.ray.labeling import one_line
+
+if TYPE_CHECKING:
+    from laplacianshot.ray.result import RayFit
+
+Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
+
+# What one file of labels is called.
+_FILES = (".csv", ".jsonl", ".parquet")
+
+
+def label_shards(
+    source: str | PathLike[str],
+    labels: str | PathLike[str] | Mapping[int, str],
+    output: str | PathLike[str],
+    *,
+    balanced: bool = False,
+    base_mean: ArrayLike | None = None,
+    graph: str = "auto",
+    address: str | None = None,
+    run_folder: str | None = None,
+    shards: int | None = None,
+    watch: Watch | None = None,
+) -> RayFit:
+    """Label every row of vectors in shards, on a Ray cluster.
+
+    Parameters
+    ----------
+    source : path or URL
+        A folder of ``.npy`` or ``.parquet`` files, one such file, or a pattern with ``*``, that every node can read.
+    labels : path, or mapping of int to str
+        A table with the columns ``id`` and ``label``, where ids are row numbers over all shards from 0, predictions of
+        ours not counted; or labels by row.
+    output : path or URL
+        A folder for the labels: a ``.parquet`` for each shard with the columns row, label, share (how much the class
+        claims the row, not calibrated) and origin.
+    balanced, base_mean, graph, address, shards, watch
+        See :func:`~laplacianshot.label_source`.
+    run_folder : str, optional
+        Where finished stages are kept; by default a folder ``_run`` in the output, which readers of Parquet skip.
+
+    Returns
+    -------
+    RayFit
+
+    Raises
+    ------
+    LabelingError
+        What was given cannot be labelled; the message says why and what to do.
+    """
+    from laplacianshot.engine.plan import GraphChoice
+    from laplacianshot.ray.fit import ray_fit
+    from laplacianshot.ray.folder import RUN
+    from laplacianshot.ray.options import RayOptions
+
+    out = fspath(output)
+    if out.rstrip("/").lower().endswith(_FILES):
+        raise LabelingError(
+            f"{out}: the output of shards is a folder of Parquet files; give a name without this ending."
+        )
+    if Path(out).is_file():
+        raise LabelingError(
+            f"{out}: the output of shards is a folder of Parquet files, and this is a file; name another."
+        )
+    rows, names = _given(labels)
+    classes, codes = np.unique(names, return_inverse=True)
+    method: Any = graph
+    with one_line():
+        return ray_fit(
+            fspath(source),
+            (rows, codes),
+            folder=f"{out.rstrip('/')}/{RUN}" if run_folder is None else run_folder,
+            options=RayOptions(balanced=balanced, base_mean=base_mean, choice=GraphChoice(method)),
+            shards=shards,
+            address=address,
+            output=out,
+            classes=classes,
+            watch=watch,
+        )
+
+
+def is_sharded(source: str) -> bool:
+    """Whether this names shards: a URL, a pattern, or a folder of ``.npy`` or ``.parquet`` files."""
+    if "*" in source or re.match(r"[a-z0-9]+:/", source):
+        return True
+    folder = Path(source)
+    if not folder.is_dir() or is_store(folder):
+        return False
+    return bool(vector_files(folder))
+
+
+def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[str]]:
+    """Rows that have a label, and their labels."""
+    if isinstance(labels, Mapping):
+        return np.array(list(labels), dtype=np.int64), list(labels.values())
+    path = Path(labels)
+    if not path.is_file():
+        raise LabelingError(f"{path}: there is no such file of labels.")
+    table = read_table(path)
+    ids = [id_of(value) for value in table.values(table.column("id", "column"))]
+    found = given_labels(table, table.column("label", "column"))
+    odd = [name for name, label in zip(ids, found, strict=True) if label is not None and not name.strip().isdigit()]
+    if odd:
+        raise LabelingError(f"{path}: ids of shards are row numbers from 0, and {listed(odd)} are not.")
+    pairs = [(int(name), label) for name, label in zip(ids, found, strict=True) if label is not None]
+    return np.array([row for row, _ in pairs], dtype=np.int64), [label for _, label in pairs]

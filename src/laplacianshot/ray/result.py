@@ -1,0 +1,152 @@
+"""What a run on Ray found: files for each shard, and what is small."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.ray.folder import RunFolder
+from laplacianshot.ray.job import Job
+from laplacianshot.ray.neighbors import neighbor_lists
+from laplacianshot.ray.shard_rounds import assignments_name
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Floats, Ints, Labels
+
+
+@dataclass(frozen=True, repr=False)
+class RayFit:
+    """The default recipe's answer for n rows in shards.
+
+    Attributes
+    ----------
+    job : Job
+    prototypes : array of shape (C, D)
+        In transformed space.
+    objective : array of shape (n_iter,)
+        F after each round at the full weight of the graph.
+    converged : bool
+    lam, tau : float
+    bias : array of shape (C,)
+    n_neighbors : int
+    graph : GraphReport
+    dropped : float
+        Largest mean mass, over the updates, that a row lost to entries not kept.
+    sent : tuple of int
+        Bytes that shards had for one another, after the first assignments and after each round.
+    recoveries : int
+        How often workers were lost in the updates.
+    seconds : mapping of str to float
+        By stage; what was there already took none.
+    """
+
+    job: Job
+    prototypes: Floats
+    objective: Floats
+    converged: bool
+    lam: float
+    tau: float
+    bias: Floats
+    n_neighbors: int
+    graph: GraphReport
+    dropped: float
+    sent: tuple[int, ...]
+    recoveries: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "stopped"
+        return (
+            f"RayFit({self.job.n} rows x {self.job.n_classes} classes in {len(self.job.shards)} shards, {state} after "
+            f"{len(self.objective)} rounds)"
+        )
+
+    def codes(self) -> Ints:
+        """A class for every row, (n,): given ones keep theirs."""
+        found: Ints = self._as_given([shard_codes(self.job, number)[0] for number in self._numbers])
+        return found
+
+    def distributions(self) -> Any:
+        """How much each class claims each row, (n, C), certainty for labelled rows; sparse where it was kept so."""
+        return self._as_given([_distributions(self.job, number) for number in self._numbers])
+
+    def neighbors(self) -> Ints:
+        """Directed neighbour lists (n, k)."""
+        lists: Ints = self._as_given([neighbor_lists(self.job, number) for number in self._numbers])
+        if self.job.ordered:
+            originals = self._originals()
+            lists = np.where(lists < 0, -1, originals[lists]).astype(lists.dtype)
+        return lists
+
+    @property
+    def _numbers(self) -> range:
+        return range(len(self.job.shards))
+
+    def _originals(self) -> Ints:
+        return np.concatenate([self.job.originals(number) for number in self._numbers])
+
+    def _as_given(self, parts: list[Any]) -> Any:
+        """What shards have for their rows, in the order in which the rows were given."""
+        together = sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
+        return together[np.argsort(self._originals(), kind="stable")] if self.job.ordered else together
+
+
+def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
+    """Class of each row of a shard, and how much it claims the row."""
+    kept = job.folder.arrays(assignments_name(number))
+    values = kept["values"]
+    codes, sure = np.empty(len(job.shards[number]), np.int64), np.ones(len(job.shards[number]), np.float32)
+    queries, (given, labels) = job.queries(number), job.given(number)
+    codes[given] = labels
+    if "classes" in kept:
+        codes[queries], sure[queries] = kept["classes"][:, 0], values[:, 0]
+    else:
+        codes[queries], sure[queries] = values.argmax(axis=1), values.max(axis=1)
+    return codes, sure
+
+
+def write_shard(job: Job, number: int, folder: RunFolder, classes: Labels | None) -> str:
+    """Labels of a shard into a Parquet file with the columns row, label, share and origin: its name."""
+    pyarrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+    codes, sure = shard_codes(job, number)
+    origins = np.full(len(codes), "predicted")
+    origins[job.given(number)[0]] = "given"
+    columns = {
+        "row": job.originals(number),
+        "label": codes if classes is None else np.asarray(classes)[codes],
+        "share": sure,
+        "origin": origins,
+    }
+    table = pyarrow.table({name: pyarrow.array(values) for name, values in columns.items()})
+    name = f"labels-{number:05}.parquet"
+    folder.put(name, lambda file: parquet.write_table(table, file))
+    return name
+
+
+def drop_other_labels(folder: RunFolder, written: Collection[str]) -> None:
+    """Take away what an earlier run with more shards left, so that the folder holds every row once."""
+    for name in folder.names():
+        if re.fullmatch(r"labels-\d{5,}\.parquet", name) and name not in written:
+            folder.remove(name)
+
+
+def _distributions(job: Job, number: int) -> Any:
+    kept = job.folder.arrays(assignments_name(number))
+    queries, (given, labels) = job.queries(number), job.given(number)
+    shape = (len(job.shards[number]), job.n_classes)
+    if "classes" not in kept:
+        dense = np.zeros(shape, np.float32)
+        dense[queries] = kept["values"]
+        dense[given, labels] = 1
+        return dense
+    values, classes = kept["values"], kept["classes"]
+    held = values > 0
+    rows = np.concatenate([np.repeat(queries, held.sum(axis=1)), given])
+    columns = np.concatenate([classes[held], labels])
+    entries = np.concatenate([values[held], np.ones(len(given), np.float32)])
+    return sp.csr_array(sp.coo_array((entries, (rows, columns)), shape=shape))

@@ -1,0 +1,180 @@
+"""The assignments of one shard, and the actor that holds those of some shards from round to round."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.engine.large import moments
+from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
+from laplacianshot.inference.descent import Sums
+from laplacianshot.ray.cluster import node_of
+from laplacianshot.ray.graph import load_graph, wanted_rows
+from laplacianshot.ray.job import Job
+from laplacianshot.ray.timeline import Begin, Span
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.threads import Workers
+from laplacianshot.runtime.types import Floats
+
+
+@dataclass(frozen=True, repr=False)
+class Start:
+    """What the first assignments depend on.
+
+    Attributes
+    ----------
+    prototypes : array of shape (C, D)
+    tau : float
+    support_edge : float
+    entries : int, optional
+        Entries of an assignment that are kept; None: all.
+    """
+
+    prototypes: Floats
+    tau: float
+    support_edge: float
+    entries: int | None
+
+
+@dataclass(frozen=True, repr=False)
+class Order:
+    """One step for every shard.
+
+    Attributes
+    ----------
+    number : int
+    accept : bool
+        Whether the assignments of the step before it are made the current ones first.
+    save : bool
+        Whether these are saved then.
+    share, prototypes, lam, pull
+        See :class:`~laplacianshot.inference.descent.Rounds`.
+    """
+
+    number: int
+    accept: bool
+    save: bool
+    share: Floats
+    prototypes: Floats
+    lam: float
+    pull: float
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What a step made, of one shard or of all: parts of F, sums by class, mass left out, bytes sent."""
+
+    pairwise: float
+    smooth: float
+    shares: Floats
+    features: Floats
+    dropped: float
+    sent: int
+
+    @classmethod
+    def of_all(cls, reports: list[Report]) -> Report:
+        """Their sum, in the order of the shards."""
+        names = ("pairwise", "smooth", "shares", "features", "dropped", "sent")
+        return cls(*(sum(getattr(report, name) for report in reports) for name in names))
+
+
+class ShardRounds:
+    """The assignments of one shard."""
+
+    def __init__(self, job: Job, number: int, start: Start) -> None:
+        self._job, self._number = job, number
+        graph = load_graph(job, number)
+        rows = job.rows(number).ordered(job.queries(number))
+        n_query = graph.edges.n_query
+        labels = job.labels[np.searchsorted(job.support, graph.edges.nodes[n_query:])]
+        queries = Queries(rows, graph.edges, labels, start.support_edge, start.tau, moments(rows)[1])
+        self._halo = graph.halo
+        self._wanted = [
+            wanted_rows(job, number, other) if other != number else np.zeros(0, np.int64)
+            for other in range(len(job.shards))
+        ]
+        self._open = ExitStack()
+        workers = self._open.enter_context(Workers(len(rows) * job.n_classes * 10))
+        self._rounds: DenseRounds | TopRounds
+        if start.entries is None:
+            self._rounds = DenseRounds(workers, queries, start.prototypes, halo=graph.n_halo)
+        else:
+            self._rounds = TopRounds(workers, queries, start.prototypes, start.entries, halo=graph.n_halo)
+
+    def opened(self, saved: int | None) -> list[Any]:
+        """Begin, or go on from a saved round: a report, and what each other shard wants."""
+        if saved is not None:
+            self._rounds.set_state(self._job.folder.arrays(state_name(self._number, saved)))
+        return self._answer(Sums(0.0, 0.0), accepted=True)
+
+    def step(self, order: Order, incoming: tuple[Any, ...]) -> list[Any]:
+        """One step, with what the other shards sent: a report, and what each of them wants of the result."""
+        if order.accept:
+            self._rounds.accept()
+        if order.save:
+            self._job.folder.put_arrays(state_name(self._number, order.number), self._rounds.state())
+        for part, rows in zip(self._halo, incoming, strict=True):
+            if part.stop > part.start:
+                self._rounds.receive(part.start, *rows)
+        self._rounds.share = order.share
+        return self._answer(self._rounds.step(order.prototypes, order.lam, order.pull), accepted=False)
+
+    def finish(self) -> None:
+        """Write the current assignments into ``assignments-*.npz``."""
+        held = self._rounds.assignments()
+        arrays = {"classes": held.classes, "values": held.values} if isinstance(held, TopEntries) else {"values": held}
+        self._job.folder.put_arrays(assignments_name(self._number), arrays)
+        self._open.close()
+
+    def _answer(self, sums: Sums, *, accepted: bool) -> list[Any]:
+        shares, features = self._rounds.class_sums()
+        parcels = [self._rounds.outgoing(rows, accepted=accepted) if len(rows) else () for rows in self._wanted]
+        sent = sum(array.nbytes for parcel in parcels for array in parcel)
+        dropped = self._rounds.dropped[-1] * len(self._job.queries(self._number))
+        return [Report(sums.pairwise, sums.smooth, shares, features, dropped, sent), *parcels]
+
+
+class Host:
+    """An actor: the assignments of some shards."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._node = node_of(require("ray", "ray"))
+        self._shards: dict[int, ShardRounds] = {}
+
+    def ready(self) -> bool:
+        """Told once it is there."""
+        return True
+
+    def open(self, number: int, start: Start, saved: int | None) -> list[Any]:
+        """Take a shard; see :meth:`ShardRounds.opened`."""
+        begin = Begin.now()
+        self._shards[number] = ShardRounds(self._job, number, start)
+        return self._timed(begin, "open", self._shards[number].opened(saved))
+
+    def step(self, number: int, order: Order, *incoming: Any) -> list[Any]:
+        """See :meth:`ShardRounds.step`."""
+        begin = Begin.now()
+        return self._timed(begin, "step", self._shards[number].step(order, incoming))
+
+    def finish(self, number: int) -> tuple[None, Span]:
+        """See :meth:`ShardRounds.finish`."""
+        begin = Begin.now()
+        self._shards.pop(number).finish()
+        return None, Span.since(begin, "finish", "Updates", self._node)
+
+    def _timed(self, begin: Begin, name: str, answer: list[Any]) -> list[Any]:
+        return [(answer[0], Span.since(begin, name, "Updates", self._node)), *answer[1:]]
+
+
+def assignments_name(number: int) -> str:
+    """The file of a shard's final assignments."""
+    return f"assignments-{number:05}.npz"
+
+
+def state_name(number: int, order: int) -> str:
+    """The file of what a shard holds before a step."""
+    return f"state-{order:03}-{number:05}.npz"

@@ -1,0 +1,201 @@
+"""Vectors in files on a shared path, cut into shards: ranges of rows that one worker handles at a time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from os import PathLike, fspath
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from laplacianshot.ray.folder import file_system, is_local
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Floats
+
+Source: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+ENDINGS = (".npy", ".parquet")
+# What a column of vectors is called where several columns hold lists.
+_VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
+# Rows that are worth a shard of their own where nobody asked for one.
+_LEAST_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows ``start..stop`` of a file; the first of them is row ``first`` of the whole set.
+
+    Attributes
+    ----------
+    path : str
+        Path or URL of a ``.npy`` (m, D) or a ``.parquet`` with a column of vectors.
+    start, stop : int
+    first : int
+    width : int
+        D.
+    """
+
+    path: str
+    start: int
+    stop: int
+    first: int
+    width: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def read(self) -> Floats:
+        """The rows (m, D), memory-mapped where they are in a local ``.npy``; whole numbers as float64."""
+        rows = self._stored()
+        return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+
+    def _stored(self) -> Floats:
+        if self.path.endswith(".parquet"):
+            return _parquet_rows(self.path, self.start, self.stop)
+        fs, path = file_system(self.path)
+        if is_local(fs):
+            mapped: Floats = np.load(path, mmap_mode="r", allow_pickle=False)[self.start : self.stop]
+            return mapped
+        with fs.open(path, "rb") as file:
+            shape, dtype = _npy_header(self.path, file)
+            offset, step = file.tell(), shape[1] * dtype.itemsize
+            data = fs.cat_file(path, start=offset + self.start * step, end=offset + self.stop * step)
+        rows: Floats = np.frombuffer(data, dtype).reshape(len(self), shape[1])
+        return rows
+
+
+def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> tuple[Shard, ...]:
+    """The shards of a source, in the order of its rows.
+
+    Parameters
+    ----------
+    source : path, URL or list of them
+        A ``.npy`` or ``.parquet`` file, a folder of them (in the order of their names), or a pattern with ``*``.
+    count : int, optional
+        How many shards, at least as many as there are files: larger files are cut into ranges of rows. By default one
+        for each CPU, unless shards would have fewer than 1,000 rows.
+    cpus : int
+
+    Raises
+    ------
+    ValueError
+        There are no vectors, fewer rows than shards, or files that do not fit together.
+    """
+    files = [(path, *_shape(path)) for path in _files(source)]
+    files = [(path, rows, width) for path, rows, width in files if rows]
+    if not files:
+        raise ValueError(f"{_named(source)} holds no rows.")
+    path, _, width = files[0]
+    for other, _, its_width in files:
+        if its_width != width:
+            raise ValueError(f"{other} has vectors of {its_width} numbers and {path} of {width}; they must be equal.")
+    n = sum(rows for _, rows, _ in files)
+    wanted = max(1, min(cpus, n // _LEAST_ROWS)) if count is None else count
+    if wanted < 1:
+        raise ValueError(f"shards is {wanted}; give a number from 1 on.")
+    if wanted > n:
+        raise ValueError(f"shards is {wanted} and {_named(source)} has {n} rows; give at most as many shards as rows.")
+    shards, first = [], 0
+    for path, rows, _ in files:
+        # As many as its part of the rows asks for.
+        parts = max(1, min(rows, round(wanted * rows / n)))
+        bounds = [rows * part // parts for part in range(parts + 1)]
+        shards += [Shard(path, a, b, first + a, width) for a, b in pairwise(bounds)]
+        first += rows
+    return tuple(shards)
+
+
+def _named(source: Source) -> str:
+    return str(source) if isinstance(source, str | PathLike) else f"{len(source)} files"
+
+
+def _files(source: Source) -> list[str]:
+    if not isinstance(source, str | PathLike):
+        return [path for one in source for path in _files(one)]
+    url = fspath(source)
+    fs, path = file_system(url)
+    if "*" in url:
+        found = sorted(fs.glob(path))
+    elif fs.isdir(path):
+        found = sorted(name for name in fs.ls(path, detail=False) if name.endswith(ENDINGS))
+    else:
+        found = [path] if fs.exists(path) else []
+    if not found:
+        raise ValueError(f"{url}: there are no files {' or '.join(ENDINGS)} there.")
+    odd = [name for name in found if not name.endswith(ENDINGS)]
+    if odd:
+        raise ValueError(f"{odd[0]}: shards are files ending in {' or '.join(ENDINGS)}.")
+    return [str(name) if is_local(fs) else str(fs.unstrip_protocol(name)) for name in found]
+
+
+def _shape(path: str) -> tuple[int, int]:
+    """Rows and columns of a file, from its header."""
+    fs, inner = file_system(path)
+    if path.endswith(".parquet"):
+        with fs.open(inner, "rb") as file:
+            parquet = _parquet(path, file)
+            rows = parquet.metadata.num_rows
+            column = _vector_column(path, parquet.schema_arrow)
+            first = next(parquet.iter_batches(batch_size=1, columns=[column]), None) if rows else None
+        return (rows, 0) if first is None else (rows, len(first.column(0)[0].as_py() or ()))
+    with fs.open(inner, "rb") as file:
+        shape, _ = _npy_header(path, file)
+    return shape
+
+
+def _npy_header(path: str, file: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+    except ValueError as error:
+        raise ValueError(f"{path} is no .npy file, or is damaged ({error}); write it with np.save.") from None
+    if len(shape) != 2 or dtype.kind not in "fiu":
+        raise ValueError(f"{path} has shape {shape} and dtype {dtype}; a shard holds numbers (n, D).")
+    if by_columns:
+        raise ValueError(f"{path} is stored column by column; write it with np.save(path, np.ascontiguousarray(X)).")
+    return (int(shape[0]), int(shape[1])), dtype
+
+
+def _parquet(path: str, file: Any) -> Any:
+    parquet, pyarrow = require("pyarrow.parquet", "parquet"), require("pyarrow", "parquet")
+    try:
+        return parquet.ParquetFile(file)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path} is no Parquet file, or is damaged ({reason}).") from None
+
+
+def _vector_column(path: str, schema: Any) -> str:
+    types = require("pyarrow.types", "parquet")
+    lists = [
+        field.name
+        for field in schema
+        if types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type)
+    ]
+    named = [name for name in lists if name.lower() in _VECTOR_NAMES]
+    if len(named) == 1 or len(lists) == 1:
+        return str((named or lists)[0])
+    raise ValueError(f"{path}: {len(lists)} columns hold lists of numbers; call the one to use 'features'.")
+
+
+def _parquet_rows(path: str, start: int, stop: int) -> Floats:
+    fs, inner = file_system(path)
+    source: Any = inner if is_local(fs) else io.BytesIO(fs.cat_file(inner))
+    parquet = _parquet(path, source)
+    column = _vector_column(path, parquet.schema_arrow)
+    # Only the row groups that the range touches.
+    sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+    ends = np.cumsum(sizes)
+    groups = [group for group, end in enumerate(ends) if end > start and end - sizes[group] < stop]
+    table = parquet.read_row_groups(groups, columns=[column])
+    before = int(ends[groups[0]] - sizes[groups[0]])
+    values = table.column(0).slice(start - before, stop - start).combine_chunks()
+    flat = values.flatten()
+    if values.null_count or flat.null_count or len(flat) % max(1, len(values)):
+        raise ValueError(f"{path}: column {column!r} has gaps, or vectors of different lengths.")
+    rows: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(values), -1)
+    return rows

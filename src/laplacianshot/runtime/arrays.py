@@ -1,0 +1,58 @@
+"""What the estimator is given, checked: finite numbers in two dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+
+from laplacianshot.inference.transforms import working_dtype
+from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.types import Floats
+
+DTYPES = [np.float64, np.float32, np.float16]
+# Entries of X from which on it is checked in blocks of rows.
+_BLOCKS_FROM = 2**22
+_CHECKED_ROWS = 4096
+
+
+def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
+    """Finite numbers in two dimensions, or an error. Many of them are looked at block by block, never copied."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
+        features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
+        check_size(features)
+        return features
+    rows = np.asarray(X)
+    blocks = row_blocks(len(rows), _CHECKED_ROWS)
+
+    def check(_: int, start: int, stop: int) -> None:
+        block = rows[start:stop]
+        if block.dtype == np.float16:
+            # The bits of infinity and NaN are the largest; comparing halves themselves is slow.
+            largest = 0.0 if (block.view(np.uint16) & 0x7FFF).max() < 0x7C00 else np.inf
+        else:
+            largest = _largest(block)
+        if not np.isfinite(largest):
+            check_array(block, dtype=DTYPES, estimator=estimator, input_name="X")
+        _check_largest(largest, block)
+
+    with Workers(rows.size) as workers:
+        workers.run(check, blocks)
+    return rows
+
+
+def check_size(features: Floats) -> None:
+    """Refuse entries whose squares are no numbers any more."""
+    _check_largest(_largest(features), features)
+
+
+def _largest(features: Floats) -> float:
+    """The largest absolute value; NaN if there is one."""
+    return float(np.maximum(features.max(), -features.min()))
+
+
+def _check_largest(largest: float, features: Floats) -> None:
+    if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
+        raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")

@@ -1,0 +1,98 @@
+"""Compiled kernels: numba's ``njit`` with an on-disk cache that never stands in the way.
+
+A kernel is compiled at its first call, released from the GIL, and kept on disk for the next process. Where no cache
+folder is writable, or the disk is full, the kernel is compiled again in each process instead of failing.
+
+Numba keys a cached kernel on the file that defines it; here also on every file of the package with ``kernel`` in its
+name. A helper that a kernel calls must live in the same file or in one of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.event import Event, Listener, install_listener
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _ForgivingCache(FunctionCache):
+    """A cache that is a convenience only: what cannot be read or written is compiled anew."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        file = self._cache_file
+        file._source_stamp = (file._source_stamp, _parts_stamp())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # a damaged file may fail in any way: compile again
+            return None
+
+
+@cache
+def _parts_stamp() -> tuple[tuple[float, int], ...]:
+    """When the kernel files of the package were last changed; nothing where they are no files (in an archive)."""
+    try:
+        states = [part.stat() for part in sorted(Path(__file__).parent.parent.rglob("*kernel*.py"))]
+    except OSError:
+        return ()
+    return tuple((state.st_mtime, state.st_size) for state in states)
+
+
+# Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning.
+_SUMS_IN_ANY_ORDER = {"contract", "reassoc", "nsz", "arcp"}
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` without the GIL, cached on disk where that is possible. Sums are taken in any order."""
+    return _compiled(function, _SUMS_IN_ANY_ORDER)
+
+
+def inlined_kernel(function: Function) -> Function:
+    """The same for a part of kernels that is compiled as if it were written where it is called."""
+    return _compiled(function, _SUMS_IN_ANY_ORDER, inline="always")
+
+
+def ordered_kernel(function: Function) -> Function:
+    """The same for arithmetic whose order matters."""
+    return _compiled(function, {"contract"})
+
+
+def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "always"] = "never") -> Function:
+    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", inline=inline)(function)
+    # RuntimeError: numba found no writable folder for its cache.
+    with suppress(RuntimeError):
+        dispatcher._cache = _ForgivingCache(function)
+    return cast(Function, dispatcher)
+
+
+class _Told(Listener):
+    """Calls ``tell`` when a compilation begins."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+
+    def on_start(self, event: Event) -> None:
+        self._tell()
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+@contextmanager
+def told_of_compilation(tell: Callable[[], object]) -> Iterator[None]:
+    """Call ``tell`` for every kernel that is compiled within the context, on any thread; not for those on disk."""
+    with install_listener("numba:compile", _Told(tell)):
+        yield

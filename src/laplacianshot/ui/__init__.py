@@ -1,0 +1,1 @@
+"""What pages share: colors, names, thumbnails and the map."""

@@ -1,0 +1,399 @@
+"""The engine on a cluster of three nodes that is started here; nodes, workers and drivers are killed for real.
+
+All tests that need the cluster are in this file, so that it is started once by whichever process runs them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
+from laplacianshot.cli.app import run
+from laplacianshot.ray.fit import ray_fit
+from laplacianshot.ray.options import RayOptions
+
+pytest.importorskip("ray", reason="needs the extra ray")
+psutil = pytest.importorskip("psutil", reason="finds the workers to kill")
+
+SHARDS = 2
+NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+# A killed node is missed after two seconds; one that is slow has twenty.
+SYSTEM = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 20000,
+    "health_check_failure_threshold": 2,
+    # On a busy machine workers that give way to all others would never end.
+    "worker_niceness": 0,
+}
+
+
+class ThreeNodes:
+    """One head and two more nodes of one CPU each; a lost one is replaced."""
+
+    def __init__(self):
+        from ray.cluster_utils import Cluster
+
+        head = {**NODE, "include_dashboard": False, "_system_config": SYSTEM}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.address = self._cluster.address
+        self._others = [self._joined() for _ in range(2)]
+        self.lost = 0
+
+    def lose_one(self):
+        """Kill a node's processes and let another node join."""
+        self._cluster.remove_node(self._others.pop(0), allow_graceful=False)
+        self._others.append(self._joined())
+        self.lost += 1
+
+    def _joined(self):
+        """A new node; on a very busy machine one may miss its own deadline."""
+        for _ in range(3):
+            try:
+                return self._cluster.add_node(**NODE)
+            except Exception as error:
+                fault = error
+        raise fault
+
+    def worker_processes(self, name):
+        """Processes of actors or tasks of this name that run on these nodes."""
+        raylets = [
+            info.process.pid
+            for node in [self._cluster.head_node, *self._others]
+            for info in node.all_processes.get("raylet", [])
+        ]
+        children = [child for pid in raylets for child in psutil.Process(pid).children()]
+        return [child for child in children if any(name in word for word in child.cmdline())]
+
+    def shutdown(self):
+        self._cluster.shutdown()
+
+
+# Seconds that a test may take on a very busy machine.
+MOST_SECONDS = 400
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """No test waits for ever, whatever it waits for."""
+
+    def stop(*_):
+        raise TimeoutError(f"not done after {MOST_SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(MOST_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    import ray
+    from filelock import FileLock
+
+    # One cluster at a time on this machine, where several processes share the tests of this file.
+    with FileLock(Path(tempfile.gettempdir()) / "laplacianshot-ray-tests.lock", timeout=600):
+        cluster = None
+        try:
+            cluster = ThreeNodes()
+            ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+            yield cluster
+        finally:
+            ray.shutdown()
+            if cluster is not None:
+                cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """Digits in a file, codes with five labels a digit, and what the engine of one machine finds."""
+    pixels, truth = load_digits(return_X_y=True)
+    pixels = pixels.astype(np.float32)
+    y = np.full(len(truth), -1)
+    for digit in range(10):
+        y[np.flatnonzero(truth == digit)[:5]] = digit
+    path = tmp_path_factory.mktemp("set") / "rows.npy"
+    np.save(path, pixels)
+    return path, pixels, y, LaplacianShot().fit(pixels, y)
+
+
+class Stages:
+    """Watches a run, and does something in the middle of a stage: ``Stages(Updates=[(11, action)])``."""
+
+    def __init__(self, **actions):
+        self.seen = {}
+        self._actions = actions
+
+    def __call__(self, stage):
+        self.seen[stage] = []
+
+        def count(done, total):
+            self.seen[stage].append((done, total))
+            waiting = self._actions.get(stage, [])
+            if waiting and waiting[0][0] <= done < total:
+                waiting.pop(0)[1]()
+
+        return count
+
+
+def assert_same(fit, local):
+    np.testing.assert_array_equal(fit.codes(), local.transduction_)
+    np.testing.assert_allclose(fit.distributions(), local.label_distributions_, atol=1e-4)
+    np.testing.assert_allclose(fit.objective, local.objective_, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder for finished stages of the digits in two shards."""
+    return str(tmp_path_factory.mktemp("kept"))
+
+
+def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(nodes, task, kept, tmp_path):
+    path, pixels, y, local = task
+    stages = Stages()
+    where = {"folder": kept, "shards": SHARDS}
+    fit = ray_fit(path, y, **where, watch=stages, output=str(tmp_path / "out"))
+    assert_same(fit, local)
+    assert fit.graph.recall == 1
+    assert list(stages.seen) == ["Reading", "Neighbours", "Graph", "Updates", "Labels"]
+    assert all(counts[-1][0] > 0 for counts in stages.seen.values())
+
+    import pyarrow.parquet as pq
+
+    assert len(list((tmp_path / "out").glob("labels-*.parquet"))) == SHARDS
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert [row["row"] for row in rows] == list(range(len(pixels)))
+    np.testing.assert_array_equal([row["label"] for row in rows], local.transduction_)
+    assert [row["origin"] for row in rows] == ["given" if given else "predicted" for given in y >= 0]
+
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {"survey", "search_shard", "build_graph", "step"} <= {event["name"] for event in spans}
+    assert len({event["pid"] for event in spans}) >= 2
+
+    again = ray_fit(path, y, **where)
+    assert_same(again, local)
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"Reading"}
+
+
+def test_nodes_lost_in_every_stage_and_killed_workers_change_no_label(nodes, task, tmp_path):
+    path, _, y, local = task
+    killed = []
+
+    def kill():
+        for process in nodes.worker_processes("ray::Host"):
+            killed.append(process.pid)
+            process.send_signal(signal.SIGKILL)
+
+    names = ("Reading", "Order", "Neighbours", "Graph", "Updates", "Labels")
+    # In the updates after the first saved round, and once more a little later.
+    actions = {name: [(11 if name == "Updates" else 1, nodes.lose_one)] for name in names}
+    actions["Updates"].append((15, kill))
+    before = nodes.lost
+    fit = ray_fit(
+        path,
+        y,
+        folder=str(tmp_path / "run"),
+        options=RayOptions(order=True),
+        shards=4,
+        watch=Stages(**actions),
+        output=str(tmp_path / "out"),
+    )
+    assert nodes.lost - before == len(names)
+    assert killed
+    assert fit.recoveries >= 2
+    assert_same(fit, local)
+    assert len(list((tmp_path / "out").glob("labels-*.parquet"))) == 4
+
+
+DRIVER = """
+import sys
+import numpy as np
+from laplacianshot.ray import ray_fit
+
+def watch(stage):
+    return lambda done, total: print(stage, done, flush=True)
+
+path, codes, folder, address, shards = sys.argv[1:]
+ray_fit(path, np.load(codes), folder=folder, address=address, shards=int(shards), watch=watch)
+"""
+
+
+def test_a_killed_driver_goes_on_from_the_last_finished_stage_and_saved_round(nodes, task, tmp_path):
+    path, _, y, local = task
+    np.save(tmp_path / "codes.npy", y)
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", DRIVER, path, tmp_path / "codes.npy", folder, nodes.address, SHARDS]
+    line = ""
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True) as driver:
+        try:
+            for line in driver.stdout:
+                if line.startswith("Updates 12"):
+                    break
+        finally:
+            driver.kill()
+    assert line.startswith("Updates 12")
+    kept = {file: file.stat().st_mtime_ns for file in folder.glob("run-*/neighbors-*.npz")}
+    assert len(kept) == SHARDS
+    fit = ray_fit(path, y, folder=str(folder), shards=SHARDS)
+    assert {file: file.stat().st_mtime_ns for file in folder.glob("run-*/neighbors-*.npz")} == kept
+    assert_same(fit, local)
+    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
+    steps = sum(event["name"] == "step" for event in events)
+    assert 0 < steps <= SHARDS * (len(fit.sent) - 1 - 10)
+
+
+def test_accuracies_over_workers_are_those_of_this_machine(nodes, task):
+    _, pixels, _, local = task
+    digits = FeatureSet(pixels, local.transduction_)
+    methods = ["laplacianshot", "simpleshot-cl2"]
+    here = evaluate(digits, methods, shot=1, tasks=300)
+    there = evaluate(digits, methods, shot=1, tasks=300, engine="ray")
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one.accuracies, other.accuracies)
+
+
+def test_evaluate_prints_the_same_figures(nodes, task, tmp_path, capsys):
+    _, pixels, _, local = task
+    np.savez(tmp_path / "digits.npz", features=pixels, labels=local.transduction_)
+    words = ["evaluate", str(tmp_path / "digits.npz"), "--methods", "simpleshot-cl2", "--tasks", "50", "--json"]
+    printed = []
+    for engine in ([], ["--engine", "ray", "--address", nodes.address]):
+        assert run([*words, *engine]) == 0
+        printed.append(json.loads(capsys.readouterr().out)["results"][0]["verdict"])
+    assert printed[0] == printed[1]
+
+
+def mean_colours(path):
+    """An encoder of pictures in an ONNX file: the mean of each channel."""
+    onnx = pytest.importorskip("onnx", reason="needs the extra label")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    node = helper.make_node("ReduceMean", ["x"], ["out"], axes=[2, 3], keepdims=0)
+    given, made = helper.make_tensor_value_info("x", kind, ["n", 3, 32, 32]), ["out", kind, None]
+    graph = helper.make_graph([node], "colours", [given], [helper.make_tensor_value_info(*made)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return f"onnx:{path}"
+
+
+def test_pictures_are_encoded_by_ray_data_and_a_lost_node_changes_nothing(nodes, tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="needs the extra label")
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(60):
+        colour = np.array([[220, 30, 30], [30, 30, 220]])[number % 2] + rng.integers(-25, 25, 3)
+        image.new("RGB", (40, 40), tuple(colour.tolist())).save(folder / f"{number:02}.png")
+    (folder / "broken.png").write_bytes(b"no picture")
+    labels = {"00.png": "red", "01.png": "blue"}
+    encoder = mean_colours(tmp_path / "colours.onnx")
+    here = label_source(folder, labels, encoder=encoder, cache=False)
+    there = label_source(
+        folder,
+        labels,
+        encoder=encoder,
+        cache=False,
+        engine="ray",
+        address=nodes.address,
+        run_folder=str(tmp_path / "run"),
+        shards=6,
+        watch=Stages(Vectors=[(1, nodes.lose_one)]),
+    )
+    assert (there.ids, there.skipped) == (here.ids, here.skipped)
+    np.testing.assert_array_equal(there.vectors, here.vectors)
+    np.testing.assert_array_equal(there.codes, here.codes)
+    np.testing.assert_allclose(there.confidence, here.confidence, atol=1e-3)
+
+
+@pytest.fixture
+def labels_file(task, tmp_path):
+    _, _, y, _ = task
+    lines = ["id,label", *(f"{row},digit {y[row]}" for row in np.flatnonzero(y >= 0))]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    return tmp_path / "labels.csv"
+
+
+def label_on_ray(nodes, *words):
+    cluster = ["--engine", "ray", "--address", nodes.address, "--shards", SHARDS]
+    return run([str(word) for word in ["label", *words, *cluster]])
+
+
+def test_the_command_writes_what_it_writes_on_one_machine(nodes, task, kept, labels_file, tmp_path):
+    path, _, _, local = task
+    words = [path, "--labels", labels_file, "-o", tmp_path / "out.csv", "--run-folder", kept]
+    assert label_on_ray(nodes, *words) == 0
+    with (tmp_path / "out.csv").open() as file:
+        found = [row["label"] for row in csv.DictReader(file)]
+    assert found == [f"digit {code}" for code in local.transduction_]
+
+
+def test_the_command_labels_a_folder_of_shards_into_a_folder(nodes, task, labels_file, tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    _, pixels, _, local = task
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for number, part in enumerate((pixels[:898], pixels[898:])):
+        np.save(folder / f"part-{number}.npy", part)
+    out = tmp_path / "out"
+    words = [folder, "--labels", labels_file, "-o", out, "--json"]
+    for _ in range(2):
+        assert label_on_ray(nodes, *words) == 0
+        assert json.loads(capsys.readouterr().out)["rows"] == len(pixels)
+        found = pd.read_parquet(out)
+        assert found["row"].tolist() == list(range(len(pixels)))
+        assert found["label"].tolist() == [f"digit {code}" for code in local.transduction_]
+        # As from a run with more shards: the next one takes it away.
+        shutil.copy(out / "labels-00001.parquet", out / "labels-00002.parquet")
+    last = Path(json.loads((out / "_run" / "run.json").read_text())["folder"])
+    assert last.parent == out / "_run"
+    events = json.loads((last / "timeline.json").read_text())["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"Reading", "Labels"}
+    assert label_on_ray(nodes, *words, "--suggest", 3) == 2
+    assert "--suggest is not there for shards" in capsys.readouterr().err
+
+
+class TestTooSmall:
+    def test_a_set_beyond_the_cluster_is_refused_before_any_work(self, nodes, tmp_path):
+        from laplacianshot.ray import ClusterError
+
+        path = tmp_path / "rows.npy"
+        # Sparse: nothing is written but the header.
+        np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(5_000_000, 2)).flush()
+        stages = Stages()
+        with pytest.raises(
+            ClusterError, match=r"too small: this needs .* GB of .* at least and there are .* add nodes"
+        ):
+            ray_fit(
+                path, (np.array([0, 1]), np.array([0, 1])), folder=str(tmp_path / "run"), shards=SHARDS, watch=stages
+            )
+        assert not stages.seen
+
+
+class TestBadInput:
+    def test_a_shard_that_is_not_finite_is_named(self, nodes, task, tmp_path):
+        _, pixels, y, _ = task
+        folder = tmp_path / "set"
+        folder.mkdir()
+        spoilt = pixels.copy()
+        spoilt[1500, 3] = np.nan
+        for part in range(3):
+            np.save(folder / f"part-{part}.npy", spoilt[part * 599 : (part + 1) * 599])
+        with pytest.raises(ValueError, match=r"part-2.npy, rows .*NaN"):
+            ray_fit(folder, y, folder=str(tmp_path / "run"))
+
+    def test_more_shards_than_rows_are_refused(self, nodes, tmp_path):
+        np.save(tmp_path / "rows.npy", np.eye(5, dtype=np.float32))
+        with pytest.raises(ValueError, match=r"shards is 6 and .* has 5 rows"):
+            ray_fit(tmp_path / "rows.npy", [0, 1, -1, -1, -1], folder=str(tmp_path / "run"), shards=6)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from laplacianshot.runtime.locks import LOCK_NAME, FolderInUse, FolderLock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from laplacianshot.runtime.locks import FolderLock
+with FolderLock(Path(sys.argv[1]), holder="the studio"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the folder."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_and_told_of_the_first(tmp_path, holder):
+    told = rf"the studio \(process {holder.pid} on .*\) is writing there; wait for its end or choose another folder\.$"
+    with pytest.raises(FolderInUse, match=told), FolderLock(tmp_path):
+        pass
+
+
+def test_whoever_comes_second_says_what_to_do(tmp_path, holder):
+    with pytest.raises(FolderInUse, match=r"writing there; look elsewhere\.$"):
+        FolderLock(tmp_path, advice="look elsewhere").acquire()
+
+
+def test_a_killed_process_leaves_its_folder_to_the_next(tmp_path, holder):
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait(timeout=30)
+    assert "process" in (tmp_path / LOCK_NAME).read_text()
+    with FolderLock(tmp_path):
+        assert f"process {os.getpid()} " in (tmp_path / LOCK_NAME).read_text()
+
+
+def test_a_process_is_refused_its_own_folder_too(tmp_path):
+    (tmp_path / "here").mkdir()
+    with (
+        FolderLock(tmp_path / "here"),
+        pytest.raises(FolderInUse, match="another run of this process is writing there"),
+        FolderLock(tmp_path / "here" / ".." / "here"),
+    ):
+        pass
+
+
+def test_a_folder_is_free_again_after_an_error(tmp_path):
+    with pytest.raises(ZeroDivisionError), FolderLock(tmp_path):
+        _ = 1 / 0
+    with FolderLock(tmp_path):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_hold_its_parents_folder(tmp_path):
+    """A worker that outlives a killed run must not keep the next one out."""
+    with FolderLock(tmp_path):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+    try:
+        check = HOLD.replace("time.sleep(60)", "pass")
+        subprocess.run([sys.executable, "-c", check, str(tmp_path)], check=True, timeout=60, capture_output=True)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -1,0 +1,81 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from laplacianshot.runtime.threads import Workers, available_threads, disjoint_pairs, in_this_thread
+
+LARGE = 10**9
+
+
+def threads_used(workers):
+    used = set()
+    blocks = workers.share(1000)
+    with workers:
+        workers.run(lambda number, start, stop: used.add(threading.get_ident()), blocks)
+    return used
+
+
+def test_little_work_stays_with_the_caller():
+    assert threads_used(Workers(1)) == {threading.get_ident()}
+
+
+def test_a_thread_that_was_given_a_whole_task_shares_it_with_no_other():
+    with in_this_thread():
+        with in_this_thread():
+            assert Workers(LARGE).threads == 1
+        assert threads_used(Workers(LARGE)) == {threading.get_ident()}
+        others = []
+        other = threading.Thread(target=lambda: others.append(Workers(LARGE).threads))
+        other.start()
+        other.join(60)
+        assert others == [available_threads()]
+    assert Workers(LARGE).threads == available_threads()
+
+
+def test_every_block_is_done_once_whichever_thread_takes_it(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    blocks = [(i, i + 1) for i in range(50)]
+    done = []
+    with Workers(LARGE) as workers:
+        workers.run(lambda number, start, stop: done.append((number, start, stop)), blocks)
+        workers.run(lambda *block: done.append(block), [])
+    assert sorted(done) == [(i, i, i + 1) for i in range(50)]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_any_thread_reaches_the_caller_and_leaves_the_rest_undone(monkeypatch, error):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    for failing in ("caller", "other"):
+        started, done = threading.Barrier(2, timeout=60), []
+
+        def work(number, start, stop, failing=failing, started=started, done=done):
+            if number < 2:
+                started.wait()  # each thread has one of the first two
+                if (threading.current_thread() is threading.main_thread()) == (failing == "caller"):
+                    raise error("no")
+                time.sleep(0.2)
+            done.append(number)
+
+        with Workers(LARGE) as workers, pytest.raises(error, match="no"):
+            workers.run(work, [(i, i + 1) for i in range(1000)])
+        assert len(done) == 1
+
+
+def test_a_product_is_that_of_all_rows(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((101, 7)), rng.standard_normal((7, 5))
+    with Workers(LARGE) as workers:
+        np.testing.assert_allclose(workers.product(A, B), A @ B, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n", range(12))
+def test_in_every_round_each_block_meets_another_once_and_all_meet_in_the_end(n):
+    rounds = disjoint_pairs(n)
+    for games in rounds:
+        players = [player for game in games for player in game]
+        assert len(players) == len(set(players))
+    met = [game for games in rounds for game in games]
+    assert sorted(met) == [(one, other) for one in range(n) for other in range(one + 1, n)]

@@ -28,7 +28,7 @@ help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-cli ## label scikit-learn's digits from one example a class
-	@echo "Labelling scikit-learn's digits with eight methods, fifty times: under a minute on an idle machine"
+	@echo "Labeling scikit-learn's digits with eight methods, fifty times: under a minute on an idle machine"
 	@$(VENV)/bin/laplacianshot demo $(DEMO_ARGS)
 
 test: lint types pytest ## everything that must pass: lint, types and the test suite

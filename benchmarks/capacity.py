@@ -4,7 +4,7 @@
     python benchmarks/capacity.py predict docs/results/capacity.json
 
 *measure* labels sets of several sizes with ``ray_fit`` on a local cluster of two CPUs. Sets are mixed from digits
-(scale_vectors.py), rows are put in order, neighbours are found by cells and the largest entries of assignments are
+(scale_vectors.py), rows are put in order, neighbors are found by cells and the largest entries of assignments are
 kept, as in sets that need a cluster; two are run in no order as well. Times are processor seconds of the workers, which
 other work on the machine disturbs least. *predict* fits each stage on the runs marked ``fit``, compares with those
 marked ``check``, which differ in size and number of shards, are up to ten times as large and had no part in the fit,
@@ -33,7 +33,7 @@ from laplacianshot.ray.graph import load_graph
 from laplacianshot.ray.options import RayOptions
 from laplacianshot.runtime.types import Floats
 
-# Rows, features, classes, neighbours, shards.
+# Rows, features, classes, neighbors, shards.
 Size = tuple[int, int, int, int, int]
 FIT: tuple[Size, ...] = (
     (8000, 128, 100, 20, 2),
@@ -62,7 +62,7 @@ STAGES = {
     "Reading": ("survey",),
     "Order": ("assign_cells", "gather_rows"),
     "Cells": ("index_shard",),
-    "Neighbours": ("search_shard",),
+    "Neighbors": ("search_shard",),
     "Edges": ("join_edges",),
     "Graph": ("build_graph",),
     "One round": ("step",),
@@ -128,7 +128,7 @@ def terms(stage: str, size: Sequence[float], probes: float, halo: float) -> list
         "Reading": [n * width, shards, 1.0],
         "Order": [n * width * shards, n * width, shards**2, 1.0],
         "Cells": [n * width * math.sqrt(n / shards), n * width, n, shards, 1.0],
-        "Neighbours": [n * width * seen, n * seen, n * width * cells, n * cells, n * k, cells, 1.0],
+        "Neighbors": [n * width * seen, n * seen, n * width * cells, n * cells, n * k, cells, 1.0],
         "Edges": [n * k, shards**2, 1.0],
         "Graph": [n * k, n * k * math.log(n * k), shards**2],
         "One round": [n * n_classes * width, n * n_classes, n * k, halo, shards**2],

@@ -38,9 +38,9 @@ def make_set(dim: int = DIM, classes: int = CLASSES, seed: int = 0) -> tuple[Fea
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(classes), ROWS_A_CLASS)
     signal = SIGNAL * (DIM / dim) ** 0.25
-    centres = rng.standard_normal((2 * classes, dim), dtype=np.float32) * signal + 0.3
-    features = np.maximum(centres[labels] + rng.standard_normal((len(labels), dim), dtype=np.float32), 0)
-    base = np.maximum(centres[classes + labels] + rng.standard_normal((len(labels), dim), dtype=np.float32), 0)
+    centers = rng.standard_normal((2 * classes, dim), dtype=np.float32) * signal + 0.3
+    features = np.maximum(centers[labels] + rng.standard_normal((len(labels), dim), dtype=np.float32), 0)
+    base = np.maximum(centers[classes + labels] + rng.standard_normal((len(labels), dim), dtype=np.float32), 0)
     return FeatureSet(features, labels), base.mean(axis=0)
 
 
@@ -102,9 +102,9 @@ def task_in_numpy(features: Any, task: Any, base_mean: Any, lam: float = 0.7, kn
         mine = groups == c
         prototypes[c] = (weights[mine, c][:, None] * both[mine]).mean(axis=0)
     unary = ((query[:, None] - prototypes) ** 2).sum(axis=2)
-    neighbours = NearestNeighbors(n_neighbors=knn).fit(query).kneighbors(query, return_distance=False)
+    neighbors = NearestNeighbors(n_neighbors=knn).fit(query).kneighbors(query, return_distance=False)
     W = np.zeros((len(query), len(query)))
-    for q, row in enumerate(neighbours):
+    for q, row in enumerate(neighbors):
         W[q, row[row != q][: knn - 1]] = 1
     Y = np.exp(-unary) / np.exp(-unary).sum(axis=1, keepdims=True)
     before = np.inf
@@ -206,12 +206,12 @@ def draw(main: list[dict[str, Any]], curves: dict[str, list[dict[str, Any]]], pa
     for axes, (name, rows) in zip(panels, curves.items(), strict=True):
         x = [row[name] for row in rows]
         scale = [1.0 if name == "tasks" else 1e6 / row["tasks"] for row in rows]
-        for key, label, colour, style in (
+        for key, label, color, style in (
             ("products", "bare products", "#555555", "--"),
             ("reference", "reference", "#0072B2", "-"),
             ("default", "default", "#D55E00", "-"),
         ):
-            axes.plot(x, [row[key] * s for row, s in zip(rows, scale, strict=True)], style, color=colour, marker=".",
+            axes.plot(x, [row[key] * s for row, s in zip(rows, scale, strict=True)], style, color=color, marker=".",
                       label=label)  # fmt: skip
         axes.set(xscale="log", yscale="log", xlabel=titles[name])
         axes.set_xticks(x, [f"{value:,}" for value in x], fontsize=8)

@@ -1,6 +1,6 @@
 """The two parts that a fit of vectors spends its time on, each way it can be done, side by side in one run.
 
-*Search*: the exact neighbours of 10,000 rows by all products, by bounds from few directions and by bounds from bytes,
+*Search*: the exact neighbors of 10,000 rows by all products, by bounds from few directions and by bounds from bytes,
 beside the bare product of all pairs; *chosen* is the way that the trial on a sample takes. *Rounds*: the products of
 10,000 x 1280 rows with C prototypes, and of the assignments with the rows, where the rows lie and by matrix products,
 on all cores.

@@ -76,14 +76,14 @@ def trainer(n_classes: int) -> Callable[[Iterable[tuple[torch.Tensor, torch.Tens
     """A bare training loop of Conv4."""
     torch.manual_seed(0)
     network = build_network("conv4", n_classes)
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
 
     def train(loader: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for images, labels in loader:
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss_of(network(images)[1], labels).backward()
-            optimiser.step()
+            optimizer.step()
 
     return train
 

@@ -10,9 +10,9 @@ pages of the file included.
     python benchmarks/scale.py peers --output docs/assets/scale --page docs/results/scale.md
 
 *growth* fits ``LaplacianShot()`` at every size and compares with the exact search of 2,048 rows, extrapolated to all.
-*graph* compares ways to find the neighbours, each with parameters chosen for the same recall. *accuracy* compares with
+*graph* compares ways to find the neighbors, each with parameters chosen for the same recall. *accuracy* compares with
 the exact graph. *peers* runs scikit-learn's ``LabelSpreading(kernel="knn")`` and Laplace learning of graphlearning (if
-it is installed) with as many neighbours, up to the first size at which each fails or exceeds the limit, in turn with
+it is installed) with as many neighbors, up to the first size at which each fails or exceeds the limit, in turn with
 our fit. Each prints a table and writes what was measured to OUTPUT-PART.json; --page makes the page of results from
 scale_page.md and all parts that are there. Vectors go to --folder, 2 GB for a million rows, and are made anew only
 where they are missing.

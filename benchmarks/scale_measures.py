@@ -117,7 +117,7 @@ def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any
 
 
 def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> dict[str, Any]:
-    """Seconds and recall of a way to find the neighbours."""
+    """Seconds and recall of a way to find the neighbors."""
     from laplacianshot.inference.transforms import base_mean
     from laplacianshot.neighbors.rows import Rows
     from laplacianshot.neighbors.search import scaled_neighbors
@@ -126,7 +126,7 @@ def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> 
     warm_up()
     rows = Rows.transformed(X, "cl2", base_mean(X))
     if method == "pq":
-        return product_quantised(rows, int(n_neighbors))
+        return product_quantized(rows, int(n_neighbors))
     cpu_start = time.process_time()
     _, report = scaled_neighbors(rows, int(n_neighbors), method=method)  # type: ignore[arg-type]
     return {
@@ -138,7 +138,7 @@ def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> 
     }
 
 
-def product_quantised(rows: Any, k: int) -> dict[str, Any]:
+def product_quantized(rows: Any, k: int) -> dict[str, Any]:
     """faiss's inverted lists of 4-bit codes with fast scan, and exact ranking of five times as many candidates."""
     from laplacianshot.neighbors.recall import ExactSample
     from laplacianshot.runtime.extras import require
@@ -176,7 +176,7 @@ def product_quantised(rows: Any, k: int) -> dict[str, Any]:
 
 
 def measure_peer(vectors: str, classes: str, n_neighbors: str, peer: str) -> dict[str, Any]:
-    """Seconds, accuracy and peak memory of a peer, on the rows that our fit works on (centred, of length one)."""
+    """Seconds, accuracy and peak memory of a peer, on the rows that our fit works on (centered, of length one)."""
     from laplacianshot.inference.transforms import base_mean, transform_features
 
     X, y, truth = opened(vectors, classes)

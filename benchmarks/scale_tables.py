@@ -21,12 +21,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
-    for n_classes, colour in zip(sorted({row["n_classes"] for row in rows}), ("#0072B2", "#D55E00"), strict=False):
+    for n_classes, color in zip(sorted({row["n_classes"] for row in rows}), ("#0072B2", "#D55E00"), strict=False):
         mine = [row for row in rows if row["n_classes"] == n_classes]
         n = [row["n"] for row in mine]
-        left.plot(n, [row["seconds"] for row in mine], "o-", color=colour, label=f"fit, {n_classes:,} classes")
-        left.plot(n, [row["exact_seconds"] for row in mine], "--", color=colour, label="exact search alone")
-        right.plot(n, [row["peak_gb"] for row in mine], "o-", color=colour, label=f"{n_classes:,} classes")
+        left.plot(n, [row["seconds"] for row in mine], "o-", color=color, label=f"fit, {n_classes:,} classes")
+        left.plot(n, [row["exact_seconds"] for row in mine], "--", color=color, label="exact search alone")
+        right.plot(n, [row["peak_gb"] for row in mine], "o-", color=color, label=f"{n_classes:,} classes")
     sizes = np.array(sorted({row["n"] for row in rows}))
     right.plot(sizes, sizes * D * 4 / 1e9, ":", color="#555555", label="the file itself")
     left.set(xscale="log", yscale="log", xlabel="rows N", ylabel="seconds", title="Time on two cores")
@@ -98,7 +98,7 @@ def slope(rows: Sequence[dict[str, Any]], key: str) -> float:
 
 
 def _growth(row: dict[str, Any]) -> list[str]:
-    search, updates = (row["stages"].get(name) for name in ("Neighbours", "Updates"))
+    search, updates = (row["stages"].get(name) for name in ("Neighbors", "Updates"))
     ratio = None if search is None else row["seconds"] / search
     return [
         f"{row['n']:,}",

@@ -2,7 +2,7 @@
 
 For each N, in one run on the same rows: the bare blocked product ``X X^T`` (every block, thrown away), the whole of
 ``LaplacianShot().fit`` with its exact graph, and scikit-learn's ``LabelSpreading(kernel="knn")`` with as many
-neighbours. The product is timed three ways and the fastest counts. Rounds follow one another, so that a busy machine
+neighbors. The product is timed three ways and the fastest counts. Rounds follow one another, so that a busy machine
 slows all of them; figures are medians, and what is to be trusted is their ratio.
 
 Column *plain* is the time, against the bare product, of the matrix products alone of a plain fit: half of ``X X^T`` for
@@ -35,13 +35,13 @@ BLOCK_ROWS, BLOCK_COLUMNS = 1024, 4096
 
 
 def make_task(n: int, kind: str, seed: int = 0) -> tuple[Any, Any, Any]:
-    """``n`` rows of C classes, float32, five labelled rows a class."""
+    """``n`` rows of C classes, float32, five labeled rows a class."""
     rng = np.random.default_rng(seed)
     truth = np.arange(n) % C
     if kind == "clear":
-        centres = rng.standard_normal((C, D), dtype=np.float32)
+        centers = rng.standard_normal((C, D), dtype=np.float32)
         X = rng.standard_normal((n, D), dtype=np.float32)
-        X += 0.35 * centres[truth]
+        X += 0.35 * centers[truth]
     else:
         pixels, digits = load_digits(return_X_y=True)
         rows = [np.flatnonzero(digits == digit) for digit in range(10)]
@@ -206,18 +206,18 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     product = np.array([row["product"] for row in clear])
     left.fill_between(n, product, 2 * product, color="#999999", alpha=0.25, lw=0)
     left.plot(n, product, color="#555555", ls="--", marker=".", label="bare product X Xᵀ (band: up to 2x)")
-    for series, key, label, colour, style in [
+    for series, key, label, color, style in [
         (clear, "fit", "LaplacianShot().fit, clear classes", "#0072B2", "o-"),
         (pairs, "fit", "LaplacianShot().fit, digit pairs", "#56B4E9", "o:"),
         (pairs, "peer", "LabelSpreading(knn)", "#D55E00", "s-"),
     ]:
         known = [(row["n"], row[key]) for row in series if row.get(key)]
         if known:
-            left.plot(*zip(*known, strict=True), style, color=colour, label=label)
-    for key, label, colour in [("fit", "LaplacianShot().fit", "#0072B2"), ("peer", "LabelSpreading(knn)", "#D55E00")]:
+            left.plot(*zip(*known, strict=True), style, color=color, label=label)
+    for key, label, color in [("fit", "LaplacianShot().fit", "#0072B2"), ("peer", "LabelSpreading(knn)", "#D55E00")]:
         known = [(row["n"], row[f"{key}_peak_mb"] / 1024) for row in clear if row.get(f"{key}_peak_mb")]
         if known:
-            right.plot(*zip(*known, strict=True), "o-", color=colour, label=label)
+            right.plot(*zip(*known, strict=True), "o-", color=color, label=label)
     right.plot(n, n * D * 4 / 2**30, color="#555555", ls=":", label="the rows themselves")
     left.set(xscale="log", yscale="log", xlabel="rows N", ylabel="seconds", title="Time")
     right.set(xscale="log", yscale="log", xlabel="rows N", ylabel="GB", title="Peak memory of the process")

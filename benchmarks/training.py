@@ -37,16 +37,16 @@ CLASSES = 20
 
 
 def make_pictures(path: Path, n: int, size: int) -> Pictures:
-    """A bundle of JPEG files with ellipses on noise, a colour for each class."""
+    """A bundle of JPEG files with ellipses on noise, a color for each class."""
     rng = np.random.default_rng(0)
-    colours = rng.integers(0, 255, (CLASSES, 3))
+    colors = rng.integers(0, 255, (CLASSES, 3))
     labels = np.arange(n) % CLASSES
     files = []
     for label in labels:
         picture = Image.fromarray(rng.integers(0, 255, (size // 4, size // 4, 3), dtype=np.uint8)).resize((size, size))
         left, top = rng.integers(0, size // 2, 2).tolist()
         box = (left, top, left + size // 2, top + size // 3)
-        ImageDraw.Draw(picture).ellipse(box, fill=tuple(colours[label].tolist()))
+        ImageDraw.Draw(picture).ellipse(box, fill=tuple(colors[label].tolist()))
         file = io.BytesIO()
         picture.save(file, "JPEG", quality=90)
         files.append(np.frombuffer(file.getvalue(), dtype=np.uint8))
@@ -64,16 +64,16 @@ def bare_epoch(config: TrainConfig, ready: list[tuple[torch.Tensor, torch.Tensor
     torch.manual_seed(0)
     network = build_network(config.network, CLASSES, in_channels=config.channels, image_size=config.image_size)
     network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    optimiser = torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         network.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
     )
     start, spent = time.perf_counter(), time.process_time()
     for images, labels in ready:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         _, logits = network(images)
         loss = smoothed_cross_entropy(logits, labels, config.label_smoothing) / len(labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
     return time.perf_counter() - start, time.process_time() - spent
 
 

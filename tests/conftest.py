@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 # A suite started in the background of a shell ignores Ctrl-C, and so would every command that its tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -49,12 +50,35 @@ def clusters() -> Callable[..., tuple[Any, Any, Any]]:
         dtype: Any = np.float64,
     ) -> tuple[Any, Any, Any]:
         rng = np.random.default_rng(seed)
-        centres = rng.standard_normal((n_classes, dim))
+        centers = rng.standard_normal((n_classes, dim))
         truth = np.repeat(np.arange(n_classes), per_class)
-        X = (centres[truth] + spread * rng.standard_normal((len(truth), dim))).astype(dtype)
+        X = (centers[truth] + spread * rng.standard_normal((len(truth), dim))).astype(dtype)
         y = np.full(len(truth), -1)
         for c in range(n_classes):
             y[rng.choice(np.flatnonzero(truth == c), shots, replace=False)] = c
         return X, truth, y
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Pixels, truth, and y with five labels a digit."""
+    pixels, truth = load_digits(return_X_y=True)
+    y = np.full(len(truth), -1)
+    for digit in range(10):
+        y[np.flatnonzero(truth == digit)[:5]] = digit
+    return pixels.astype(np.float32), truth, y
+
+
+@pytest.fixture(scope="session")
+def groups():
+    """``groups(n, dim, n_groups)``: float32 rows about centers, in random order."""
+
+    def make(n=4000, dim=16, n_groups=40, spread=0.4, seed=0):
+        rng = np.random.default_rng(seed)
+        centers = rng.standard_normal((n_groups, dim))
+        rows = centers[rng.integers(0, n_groups, n)] + spread * rng.standard_normal((n, dim))
+        return rows.astype(np.float32)
 
     return make

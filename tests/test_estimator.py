@@ -24,7 +24,7 @@ every_recipe = pytest.mark.parametrize("make", RECIPES.values(), ids=RECIPES)
 
 # What scikit-learn checks that cannot hold for a classifier of the semi-supervised convention.
 CANNOT_HOLD = {
-    "check_classifiers_classes": "it fits labels in {-1, 1}; -1 means unlabelled here, as in sklearn.semi_supervised",
+    "check_classifiers_classes": "it fits labels in {-1, 1}; -1 means unlabeled here, as in sklearn.semi_supervised",
 }
 
 
@@ -37,7 +37,7 @@ def test_scikit_learn_checks_pass(make):
 
 
 @every_recipe
-def test_labelled_rows_keep_their_labels_and_the_rest_get_one(make, clusters):
+def test_labeled_rows_keep_their_labels_and_the_rest_get_one(make, clusters):
     X, truth, y = clusters(4, 25, 3, spread=0.3)
     clf = make().fit(X, y)
     np.testing.assert_array_equal(clf.transduction_[y >= 0], y[y >= 0])
@@ -222,7 +222,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(clusters):
     before = clf.predict_proba(X)
     with pytest.raises(ValueError, match="graph has shape"):
         clf.set_params(graph=sp.eye_array(3)).fit(X[:, :3] + 5, y)
-    with pytest.raises(ValueError, match="no labelled row"):
+    with pytest.raises(ValueError, match="no labeled row"):
         clf.fit(X[:, :3], np.full_like(y, -1))
     np.testing.assert_array_equal(clf.predict_proba(X), before)
 
@@ -312,7 +312,7 @@ def test_any_kind_of_label_gives_the_same_partition(make, names, clusters):
 
 
 @every_recipe
-def test_unlabelled_strings_may_be_none_nan_or_empty(make, clusters):
+def test_unlabeled_strings_may_be_none_nan_or_empty(make, clusters):
     X, _, y = clusters(spread=0.4)
     results = []
     for blank in (None, np.nan, ""):
@@ -371,7 +371,7 @@ def test_no_query_fits_the_prototypes_alone(make, clusters):
 
 
 @every_recipe
-def test_more_neighbours_than_queries_means_all_of_them(make, clusters):
+def test_more_neighbors_than_queries_means_all_of_them(make, clusters):
     X, _, y = clusters(3, 5, 1)
     clf = make(n_neighbors=500, lam=0.1).fit(X, y)
     assert np.all(np.isfinite(clf.label_distributions_))
@@ -394,7 +394,7 @@ def test_balanced_evens_out_the_classes(clusters):
     assert shares[1] >= shares[0]
 
 
-# --- the centre -------------------------------------------------------------------------------------------------------
+# --- the center -------------------------------------------------------------------------------------------------------
 
 
 def test_a_base_set_stands_for_its_mean(clusters):
@@ -404,7 +404,7 @@ def test_a_base_set_stands_for_its_mean(clusters):
     np.testing.assert_allclose(by_set.label_distributions_, by_mean.label_distributions_, atol=1e-10)
 
 
-def test_the_centre_can_be_named(clusters):
+def test_the_center_can_be_named(clusters):
     X, _, y = clusters()
     np.testing.assert_allclose(LaplacianShot(base_mean="pooled").fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(LaplacianShot(base_mean="support").fit(X, y).center_, X[y >= 0].mean(axis=0), rtol=1e-12)
@@ -412,12 +412,12 @@ def test_the_centre_can_be_named(clusters):
     assert LaplacianShot(transform="l2").fit(X, y).center_ is None
 
 
-def test_the_default_centre_is_that_of_all_rows_when_classes_are_known_to_be_balanced(clusters):
+def test_the_default_center_is_that_of_all_rows_when_classes_are_known_to_be_balanced(clusters):
     X, _, y = clusters()
     np.testing.assert_allclose(LaplacianShot(balanced=True).fit(X, y).center_, X.mean(axis=0), rtol=1e-12)
 
 
-def test_the_default_centre_moves_to_the_support_when_few_classes_are_present(clusters):
+def test_the_default_center_moves_to_the_support_when_few_classes_are_present(clusters):
     X, truth, y = clusters(4, 40, 2, spread=0.3)
     means = np.mean([X[y == c].mean(axis=0) for c in range(4)], axis=0)
 
@@ -506,7 +506,7 @@ def test_one_class_is_refused(clusters):
 
 def test_no_label_is_refused(clusters):
     X, _, y = clusters()
-    check_refused(X, np.full_like(y, -1), "y has no labelled row among 60")
+    check_refused(X, np.full_like(y, -1), "y has no labeled row among 60")
 
 
 def test_labels_of_another_length_are_refused(clusters):

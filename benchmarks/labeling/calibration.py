@@ -1,6 +1,6 @@
 """Is a confidence of 0.8 right eight times in ten? On classes and sets that the calibration was not designed on.
 
-Expected calibration error (ECE) over the unlabelled rows, in 15 bins of equal width and in 15 of equal mass, of the
+Expected calibration error (ECE) over the unlabeled rows, in 15 bins of equal width and in 15 of equal mass, of the
 largest ``label_distributions_`` (before) and of the calibrated confidence (after): the mean over draws of the labels.
 The *floor* is what a perfect confidence would get by chance, rows being few: the mean ECE of answers that are drawn
 from the calibrated confidence itself. With ``--page`` the tables replace those of the page.
@@ -47,7 +47,7 @@ _FLOOR_DRAWS = 10
 
 @dataclass
 class Tally:
-    """Confidence before and after, and whether the label is right, of the unlabelled rows of each draw."""
+    """Confidence before and after, and whether the label is right, of the unlabeled rows of each draw."""
 
     before: list[Floats] = field(default_factory=list)
     after: list[Floats] = field(default_factory=list)
@@ -182,14 +182,14 @@ def draw_reliability(ax: Axes, tallies: Sequence[Tally]) -> None:
     """One panel: the diagonal, both curves in bins of equal mass, and where the confidences lie."""
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, zorder=0)
     right = np.concatenate([part for tally in tallies for part in tally.right])
-    for label, colour, kind in (("before", QUIET, "before"), ("after", BLUE, "after")):
+    for label, color, kind in (("before", QUIET, "before"), ("after", BLUE, "after")):
         confidence = np.concatenate([part for tally in tallies for part in getattr(tally, kind)])
         parts = np.array_split(np.argsort(confidence, kind="stable"), BINS)
         points = [(confidence[part].mean(), right[part].mean()) for part in parts]
-        ax.plot(*np.array(points).T, color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
+        ax.plot(*np.array(points).T, color=color, marker="o", markersize=3, linewidth=1.4, label=label)
         heights, edges = np.histogram(confidence, bins=30, range=(0, 1))
         if kind == "after":
-            ax.bar(edges[:-1], 0.25 * heights / heights.max(), width=1 / 30, align="edge", color=colour, alpha=0.18)
+            ax.bar(edges[:-1], 0.25 * heights / heights.max(), width=1 / 30, align="edge", color=color, alpha=0.18)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
 
 

@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Task:
-    """Rows, their codes (-1: unlabelled) and the truth."""
+    """Rows, their codes (-1: unlabeled) and the truth."""
 
     X: Floats
     codes: Ints

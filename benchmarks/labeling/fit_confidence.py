@@ -77,7 +77,7 @@ def collect(data: Path, names: Sequence[str]) -> list[Sample]:
 
 
 def fit_rule(samples: Sequence[Sample]) -> Rule:
-    """Logistic regression on standardised evidence, each task weighing the same."""
+    """Logistic regression on standardized evidence, each task weighing the same."""
     columns = np.concatenate([sample.columns for sample in samples])
     right = np.concatenate([sample.right for sample in samples])
     weight = np.concatenate([np.full(len(sample.right), 100 / len(sample.right)) for sample in samples])

@@ -25,7 +25,7 @@ from rich.progress import Progress
 from laplacianshot import label_source
 from laplacianshot.baselines.registry import baseline
 from laplacianshot.episodes.statistics import mean_interval, paired_difference
-from laplacianshot.episodes.whole_set import draw_labelled, keep_labels
+from laplacianshot.episodes.whole_set import draw_labeled, keep_labels
 
 SHOTS = (1, 2, 5)
 OURS = "default"
@@ -75,7 +75,7 @@ SETS = {
 def scores(source: Path, ids: list[str], truth: Any, shot: int, draws: int) -> Iterator[dict[str, float]]:
     """Accuracy of each method, draw after draw."""
     for draw in range(draws):
-        rows = draw_labelled(truth, shot, seed=0, repeat=draw)
+        rows = draw_labeled(truth, shot, seed=0, repeat=draw)
         given = keep_labels(truth, rows)
         hidden = given < 0
         found = label_source(source, {ids[row]: f"{truth[row]:03}" for row in rows})

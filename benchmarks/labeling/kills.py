@@ -1,6 +1,6 @@
 """Kill ``laplacianshot label`` at random moments and see that every run still ends with the same files.
 
-Pictures are drawn (scikit-learn's digits as PNG files), labelled once without a kill for reference. Then, ``--kills``
+Pictures are drawn (scikit-learn's digits as PNG files), labeled once without a kill for reference. Then, ``--kills``
 times: a fresh cache and no output; the command is started and killed with SIGKILL after a random share of the time that
 the reference took, until it has been killed once; what lies at the output must be nothing or the whole reference; then
 the command runs to its end and must give the reference, byte for byte.

@@ -1,6 +1,6 @@
 """Items of foreign classes: how well scores tell them from the rest, by the area under the ROC curve.
 
-A task has classes with 1, 2 or 5 labels each, and a fifth of its unlabelled items are of classes without a label:
+A task has classes with 1, 2 or 5 labels each, and a fifth of its unlabeled items are of classes without a label:
 *few* foreign classes with all their items (a class that was forgotten), or *many* with a few items each (odd ones out).
 ``how_strange`` sees what ``laplacianshot label`` sees. It stands beside 1 - the largest probability, as the fit gives
 it and calibrated, and scores from the literature on open sets, on the same fits. Rows are those that the score was not
@@ -45,13 +45,13 @@ Found = dict[str, dict[str, list[float]]]
 
 
 def draw_task(labels: Any, kind: str, shot: int, seed: int) -> tuple[Any, Any, Any]:
-    """Rows of a task (n,), class numbers with -1 for unlabelled (n,), and which are foreign (n,)."""
+    """Rows of a task (n,), class numbers with -1 for unlabeled (n,), and which are foreign (n,)."""
     rng = np.random.default_rng([seed, shot, len(kind)])
     n_known, n_foreign = KINDS[kind]
     groups = draw_classes(labels, n_known + n_foreign, rng)
     known, foreign = groups[:n_known], np.concatenate(groups[n_known:])
-    n_unlabelled = sum(map(len, known)) - shot * n_known
-    foreign = rng.permutation(foreign)[: round(n_unlabelled * FOREIGN / (1 - FOREIGN))]
+    n_unlabeled = sum(map(len, known)) - shot * n_known
+    foreign = rng.permutation(foreign)[: round(n_unlabeled * FOREIGN / (1 - FOREIGN))]
     rows = np.concatenate([*known, foreign])
     codes = np.full(len(rows), -1)
     start = 0
@@ -65,12 +65,12 @@ def scores(X: Any, codes: Any) -> dict[str, Any]:
     """Every score of every item, larger is stranger."""
     model = LaplacianShot().fit(X, codes)
     rows = transform_features(X, "cl2", model.center_)
-    labelled = np.flatnonzero(codes >= 0)
+    labeled = np.flatnonzero(codes >= 0)
     probabilities = calibrate(model, codes).probabilities
     fitted = squared_distances(rows, model.prototypes_)
     nearest = fitted.min(axis=1)
     tau = model._rule.tau
-    means = class_means(rows[labelled], codes[labelled], len(model.classes_))
+    means = class_means(rows[labeled], codes[labeled], len(model.classes_))
     return {
         OURS: how_strange(probabilities, codes, model.affinity_),
         BASELINE: 1 - model.label_distributions_.max(axis=1),
@@ -78,8 +78,8 @@ def scores(X: Any, codes: Any) -> dict[str, Any]:
         "energy": tau * nearest - np.log(np.exp(-tau * (fitted - nearest[:, None])).sum(axis=1)),
         "distance to the nearest fitted prototype": nearest,
         "distance to the nearest mean of labels": squared_distances(rows, means).min(axis=1),
-        "distance to the nearest labelled item": squared_distances(rows, rows[labelled]).min(axis=1),
-        "distance to the 10th neighbour": nearest_neighbors(rows, 10).distances[:, -1],
+        "distance to the nearest labeled item": squared_distances(rows, rows[labeled]).min(axis=1),
+        "distance to the 10th neighbor": nearest_neighbors(rows, 10).distances[:, -1],
     }
 
 
@@ -147,19 +147,19 @@ def draw_areas(areas: Found, path: Path) -> None:
         "distance to the nearest mean of labels": (SKY, "s", 1.6),
         "distance to the nearest fitted prototype": (ORANGE, "D", 1.6),
         BASELINE: (VERMILION, "v", 1.6),
-        "distance to the 10th neighbour": (QUIET, "^", 1.6),
+        "distance to the 10th neighbor": (QUIET, "^", 1.6),
     }
     figure, panels = plt.subplots(2, len(SETS), figsize=(11, 6.4), sharex=True, sharey=True, layout="constrained")
     for row, (kind, (_, n_foreign)) in zip(panels, KINDS.items(), strict=True):
         for axes, name in zip(row, SETS, strict=True):
-            for score, (colour, marker, width) in lines.items():
+            for score, (color, marker, width) in lines.items():
                 found = [mean_interval(areas[f"{name}/{kind}/{shot}"][score]) for shot in SHOTS]
                 heights = [100 * one.mean for one in found]
                 axes.fill_between(
                     range(len(SHOTS)), [100 * one.low for one in found], [100 * one.high for one in found],
-                    color=colour, alpha=0.15, lw=0,
+                    color=color, alpha=0.15, lw=0,
                 )  # fmt: skip
-                axes.plot(heights, color=colour, marker=marker, ms=5, lw=width, label=score)
+                axes.plot(heights, color=color, marker=marker, ms=5, lw=width, label=score)
             axes.axhline(50, color=FAINT, lw=1.6, zorder=0)
             axes.set_xticks(range(len(SHOTS)), [str(shot) for shot in SHOTS])
             axes.set_title(f"{name}: {n_foreign} foreign classes", fontsize=10.5, color=INK, loc="left")

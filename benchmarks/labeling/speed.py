@@ -1,8 +1,8 @@
-"""The labelling step alone: vectors and a few labels in, labels and their confidence out, warm, on all cores.
+"""The labeling step alone: vectors and a few labels in, labels and their confidence out, warm, on all cores.
 
 Two tasks of 10,000 vectors of 1280 dimensions with five labels a class: pictures of CIFAR-FS (with ``--data``; twenty
 classes that overlap, so that the updates go on for long) and Gaussian classes that do not. Beside each, in the same
-rounds, the bare product of all pairs, ``X X^T`` in float32: what any exact neighbour search forms, once or half of it.
+rounds, the bare product of all pairs, ``X X^T`` in float32: what any exact neighbor search forms, once or half of it.
 
     python benchmarks/labeling/speed.py --data ../shared/data
 """

@@ -1,9 +1,9 @@
 """What to label next: how many labels suggestions need for an accuracy, beside random choice.
 
-A person labels a batch, everything is labelled from it, the next batch is chosen, and so on; a batch has as many items
+A person labels a batch, everything is labeled from it, the next batch is chosen, and so on; a batch has as many items
 as there are classes. From *nothing*, the first batch by ``suggest_first``, or at random; or from *one label a class*,
 drawn at random. *Stratified* draws one item of each class a batch, which nobody can who does not know the answers.
-Accuracy is the share of all items whose label is right, the labelled ones included; items of a class that has no label
+Accuracy is the share of all items whose label is right, the labeled ones included; items of a class that has no label
 yet are wrong. Each draw takes other classes and items, and every strategy sees the same draws. Rows are those that the
 choice was not designed on.
 
@@ -63,18 +63,18 @@ def next_batch(strategy: str, X: Any, truth: Any, model: Any, codes: Any, rng: n
 def curve(strategy: str, start: str, X: Any, truth: Any, seed: int) -> list[float]:
     """Accuracy after each batch, of CLASSES labels, 2 * CLASSES and so on."""
     rng = np.random.default_rng(seed)
-    labelled = np.zeros(len(X), dtype=bool)
+    labeled = np.zeros(len(X), dtype=bool)
     if start == "one label a class":
-        labelled[next_batch(STRATIFIED, X, truth, None, np.full(len(X), -1), rng)] = True
+        labeled[next_batch(STRATIFIED, X, truth, None, np.full(len(X), -1), rng)] = True
     else:
-        labelled[next_batch(strategy, X, truth, None, np.full(len(X), -1), rng)] = True
+        labeled[next_batch(strategy, X, truth, None, np.full(len(X), -1), rng)] = True
     accuracies = []
     for batch in range(BATCHES):
-        model = LaplacianShot().fit(X, np.where(labelled, truth, -1))
+        model = LaplacianShot().fit(X, np.where(labeled, truth, -1))
         accuracies.append(float((model.transduction_ == truth).mean()))
         if batch + 1 < BATCHES:
-            codes = np.where(labelled, np.searchsorted(model.classes_, truth), -1)
-            labelled[next_batch(strategy, X, truth, model, codes, rng)] = True
+            codes = np.where(labeled, np.searchsorted(model.classes_, truth), -1)
+            labeled[next_batch(strategy, X, truth, model, codes, rng)] = True
     return accuracies
 
 
@@ -151,15 +151,15 @@ def draw_curves(curves: Mapping[str, Mapping[str, list[list[float]]]], path: Pat
     steps = CLASSES * np.arange(1, BATCHES + 1)
     for row, start in zip(panels, STARTS, strict=True):
         for axes, name in zip(row, SETS, strict=True):
-            for strategy, (colour, marker, line, width) in styles.items():
+            for strategy, (color, marker, line, width) in styles.items():
                 found = np.array(curves[f"{name}/{start}"][strategy])
                 bands = [mean_interval(found[:, b]) for b in range(BATCHES)]
                 axes.fill_between(
-                    steps, [100 * band.low for band in bands], [100 * band.high for band in bands], color=colour,
+                    steps, [100 * band.low for band in bands], [100 * band.high for band in bands], color=color,
                     alpha=0.15, lw=0,
                 )  # fmt: skip
                 heights = 100 * found.mean(axis=0)
-                axes.plot(steps, heights, color=colour, marker=marker, ls=line, ms=4.5, lw=width, label=strategy)
+                axes.plot(steps, heights, color=color, marker=marker, ls=line, ms=4.5, lw=width, label=strategy)
             axes.set_title(f"{name}, from {start}", fontsize=10.5, color=INK, loc="left")
             axes.set_xticks(steps)
             bare(axes)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from laplacianshot import LaplacianShot
-from recipe_study.common import centred
+from recipe_study.common import centered
 from recipe_study.recipe import Options, default_k, prepare, solve
 
 METHODS = {
@@ -54,7 +54,7 @@ def main() -> None:
         X = (means[truth] + rng.standard_normal((len(truth), args.features))).astype(np.float32)
         found = {name: method.fit(X, y).transduction_[n_support:] for name, method in METHODS.items()}
         k = default_k(n_support, args.queries, args.classes)
-        problem = prepare(centred(X, n_support, "pooled", None), truth[:n_support], args.classes, k_max=k)
+        problem = prepare(centered(X, n_support, "pooled", None), truth[:n_support], args.classes, k_max=k)
         found |= {name: solve(problem, options).y[0].argmax(axis=-1) for name, options in WHY.items()}
         shares = {name: np.bincount(labels, minlength=args.classes) / args.queries for name, labels in found.items()}
         first = shares["prototype"][shares["prototype"] > 0]

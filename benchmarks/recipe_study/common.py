@@ -76,17 +76,17 @@ def l2(x: Array) -> Array:
     return x / np.where(n > 0, n, 1)
 
 
-def centred(x: Array, n_s: int, centre: str, base_mean: Array | None) -> Array:
-    """CL2 of raw rows (..., V, D), support first, about a centre named by ``centre``.
+def centered(x: Array, n_s: int, center: str, base_mean: Array | None) -> Array:
+    """CL2 of raw rows (..., V, D), support first, about a center named by ``center``.
 
     base: the given mean. support, pooled, query: the mean of those rows of the task. none: L2 only.
     """
-    if centre == "none":
+    if center == "none":
         return l2(x)
-    if centre == "base":
+    if center == "base":
         assert base_mean is not None
         return l2(x - base_mean.astype(x.dtype))
-    sl = {"support": slice(0, n_s), "pooled": slice(None), "query": slice(n_s, None)}[centre]
+    sl = {"support": slice(0, n_s), "pooled": slice(None), "query": slice(n_s, None)}[center]
     return l2(x - x[..., sl, :].mean(-2, keepdims=True))
 
 
@@ -146,7 +146,7 @@ def batches(tasks: Iterator[tuple[Ints, Ints, Ints]], size: int) -> Iterator[tup
 def large_task(
     fs: FeatureSet, labels_a_class: int, seed: int, tail: bool = False, most: int | None = None
 ) -> tuple[Ints, Ints, Ints]:
-    """All of a set unlabelled but ``labels_a_class``: rows (support first), support labels, query labels.
+    """All of a set unlabeled but ``labels_a_class``: rows (support first), support labels, query labels.
 
     ``tail``: class sizes fall geometrically, in random order, from the full size to a twentieth, at least 3 queries.
     ``most``: at most this many rows a class.

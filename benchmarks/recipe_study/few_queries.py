@@ -1,4 +1,4 @@
-"""The package's own centre against the mean of all rows when there are few queries, with the package itself.
+"""The package's own center against the mean of all rows when there are few queries, with the package itself.
 
     python benchmarks/recipe_study/few_queries.py --data ../shared/data
 

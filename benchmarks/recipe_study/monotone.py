@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from recipe_study.common import Array, batches, centred, episodes, large_task, load
+from recipe_study.common import Array, batches, centered, episodes, large_task, load
 from recipe_study.recipe import RECIPE, Options, prepare, solve
 
 
@@ -43,7 +43,7 @@ def main() -> None:
                 for rows, ys, _ in batches(
                     episodes(fs, 5, shots, args.tasks, 3, dr, min(per, 8 if s[0] == "o" else 15)), 25
                 ):
-                    x = centred(fs.x[rows].astype(np.float64), ys.shape[1], "pooled", None)
+                    x = centered(fs.x[rows].astype(np.float64), ys.shape[1], "pooled", None)
                     worst = max(worst, rise(solve(prepare(x, ys, 5), opt).trace))
                     n += len(ys)
         fs = load("digits", args.data)
@@ -51,7 +51,7 @@ def main() -> None:
         for lab in (1, 5):
             for tail in (False, True):
                 rows, ys, _ = large_task(fs, lab, 0, tail)
-                p = prepare(centred(fs.x[rows].astype(np.float64), len(ys), "pooled", None), ys, 10)
+                p = prepare(centered(fs.x[rows].astype(np.float64), len(ys), "pooled", None), ys, 10)
                 big = max(big, rise(solve(p, opt).trace))
         print(
             f"{name}: largest relative rise {worst:.1e} over {n} episodes, {big:.1e} over 4 large tasks (digits)",

@@ -78,7 +78,7 @@ class Problem:
         return (self.x @ (coef[0].T @ self.x).T)[None]
 
 
-def _neighbours(d: Array, k: int) -> tuple[Ints, Array]:
+def _neighbors(d: Array, k: int) -> tuple[Ints, Array]:
     i = np.argpartition(d, k - 1, axis=-1)[..., :k]
     v = np.take_along_axis(d, i, -1)
     o = np.argsort(v, -1, kind="stable")
@@ -93,7 +93,7 @@ def knn(x: Array, k: int, block: int = 1024) -> tuple[Ints, Array]:
     for a in range(0, n, block):
         d = sq[a : a + block, None] + sq - 2 * x[a : a + block] @ x.T
         d[np.arange(len(d)), np.arange(a, a + len(d))] = np.inf
-        idx[a : a + block], val[a : a + block] = _neighbours(d, k)
+        idx[a : a + block], val[a : a + block] = _neighbors(d, k)
     return idx, np.maximum(val, 0)
 
 
@@ -126,7 +126,7 @@ def prepare(
     g = xa @ xa.transpose(0, 2, 1)
     d = np.maximum(sq[:, :v, None] + sq[:, None, :v] - 2 * g[:, :v, :v], 0)
     d[:, np.arange(v), np.arange(v)] = np.inf
-    i, dv = _neighbours(d, k)
+    i, dv = _neighbors(d, k)
     return Problem(g, None, sq, hot, n_s, n, c, mean_sq, i, dv)
 
 
@@ -139,7 +139,7 @@ def graph(p: Problem, k: int, opt: Options) -> Any:
     b, v, k = i.shape
     if opt.weights == "binary":
         w = np.ones_like(d)
-    elif opt.weights == "selftune":  # local scale: distance to the k-th neighbour (Zelnik-Manor and Perona)
+    elif opt.weights == "selftune":  # local scale: distance to the k-th neighbor (Zelnik-Manor and Perona)
         s = np.maximum(d[..., -1], 1e-12)
         st = np.take_along_axis(s, i.reshape(b, -1), 1).reshape(i.shape)
         w = np.exp(-d / np.sqrt(s[..., None] * st))
@@ -149,7 +149,7 @@ def graph(p: Problem, k: int, opt: Options) -> Any:
         w = np.broadcast_to(((k - np.arange(k)) / k).astype(d.dtype), d.shape)
     elif opt.weights == "sqrtrank":
         w = np.broadcast_to((1 / np.sqrt(np.arange(1, k + 1))).astype(d.dtype), d.shape)
-    elif opt.weights == "rbf":  # one scale a task: mean squared distance to the k-th neighbour
+    elif opt.weights == "rbf":  # one scale a task: mean squared distance to the k-th neighbor
         w = np.exp(-d / np.maximum(d[..., -1].mean(-1), 1e-12)[:, None, None])
     else:
         raise ValueError(opt.weights)
@@ -160,7 +160,7 @@ def graph(p: Problem, k: int, opt: Options) -> Any:
             s_ = np.sqrt(a * a.transpose(0, 2, 1)) + 1e-3 * (a + a.transpose(0, 2, 1))
         else:
             s_ = (a + a.transpose(0, 2, 1)) / 2
-        if opt.norm == "jaccard":  # edges reweighted by shared neighbours (self counted)
+        if opt.norm == "jaccard":  # edges reweighted by shared neighbors (self counted)
             an = a + np.eye(v, dtype=a.dtype)
             s_ = s_ * (an @ an.transpose(0, 2, 1)) / (k + 1)
         r = 1 / np.sqrt(np.maximum(s_.sum(-1), 1e-12))
@@ -219,7 +219,7 @@ class Result:
 
 
 def nearest_prototype(p: Problem) -> Ints:
-    """Argmin of squared distance to the plain support means (not re-normalised)."""
+    """Argmin of squared distance to the plain support means (not re-normalized)."""
     coef = np.zeros((p.ys.shape[0], p.n_s + p.n + 1, p.c), p.ys.dtype)
     coef[:, : p.n_s] = p.ys / p.ys.sum(1, keepdims=True)
     return _distances(p, coef)[:, p.n_s : -1].argmin(-1)
@@ -263,7 +263,7 @@ def solve(p: Problem, opt: Options = RECIPE) -> Result:
         return (coef / den[:, None, :]).astype(dt)
 
     def bstep(y: Array, coef: Array, nu: float) -> Array:
-        """Minimiser of sum y |x_q + b - m_c|^2 + nu N |b|^2 over b, as coefficients."""
+        """Minimizer of sum y |x_q + b - m_c|^2 + nu N |b|^2 over b, as coefficients."""
         out = (coef * y.sum(1)[:, None, :]).sum(-1, keepdims=True)
         out[:, n_s:-1] -= 1
         return (out / (n * (1 + nu))).astype(dt)

@@ -32,8 +32,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "W: 1/rank": ("", Options(weights="rank")),
     "W: 1/rank, k x 2": ("", Options(weights="rank", k_scale=2.0)),
     "W: 1/sqrt rank": ("", Options(weights="sqrtrank")),
-    "W: shared neighbours": ("", Options(norm="jaccard")),
-    "W: shared neighbours, k x 2": ("", Options(norm="jaccard", k_scale=2.0)),
+    "W: shared neighbors": ("", Options(norm="jaccard")),
+    "W: shared neighbors, k x 2": ("", Options(norm="jaccard", k_scale=2.0)),
     "W: mutual, k x 2": ("", Options(norm="mutual", k_scale=2.0)),
     "W/2 + W^2/2": ("", Options(order2=0.5)),
     "W/2 + W^2/2, lambda x 1.4": ("", Options(order2=0.5, lam_scale=1.4)),
@@ -66,8 +66,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "shift nu 0.5": ("", Options(shift_nu=0.5)),
     "shift nu 2": ("", Options(shift_nu=2.0)),
     "whiten pooled": ("pooled", RECIPE),
-    "whiten neighbours": ("local", RECIPE),
-    "whiten neighbours, half power": ("localhalf", RECIPE),
+    "whiten neighbors": ("local", RECIPE),
+    "whiten neighbors, half power": ("localhalf", RECIPE),
     "square root of rows >= 0": ("sqrt", RECIPE),
 }
 
@@ -75,7 +75,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
 def whiten(x: Array, kind: str) -> Array:
     """Rows in a shared metric: (S shrunk towards a multiple of I by Ledoit and Wolf)^(-p/2), then unit length.
 
-    pooled: S is the covariance of all rows. local: the scatter of differences to the nearest neighbours, a stand-in for
+    pooled: S is the covariance of all rows. local: the scatter of differences to the nearest neighbors, a stand-in for
     the scatter within classes that needs no labels; localhalf: with half the power. Computed in the span of the
     differences, so that D may be much larger than the number of rows.
     """

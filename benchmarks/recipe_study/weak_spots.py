@@ -33,7 +33,7 @@ from recipe_study.common import (
     FeatureSet,
     Ints,
     batches,
-    centred,
+    centered,
     episodes,
     interval,
     l2,
@@ -52,11 +52,11 @@ def rows_of(fs: FeatureSet, raw: Array, n_s: int, pre: str) -> Array:
     base = fs.name.startswith(("cub", "cifar"))
     if pre == "sqrt":
         if fs.x.min() < 0:
-            return centred(raw, n_s, "pooled", None)
+            return centered(raw, n_s, "pooled", None)
         if base:
             return l2(np.sqrt(raw) - ROOT_MEANS[fs.name])
-        return centred(np.sqrt(raw), n_s, "pooled", None)
-    x = centred(raw, n_s, "base" if base else "pooled", fs.base_mean)
+        return centered(np.sqrt(raw), n_s, "pooled", None)
+    x = centered(raw, n_s, "base" if base else "pooled", fs.base_mean)
     if pre:
         x = np.stack([whiten(t, pre) for t in x]) if x.ndim == 3 else whiten(x, pre)
     return x

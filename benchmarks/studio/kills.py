@@ -1,4 +1,4 @@
-"""SIGKILL during labelling, thirty times: what was acknowledged must be there afterwards.
+"""SIGKILL during labeling, thirty times: what was acknowledged must be there afterwards.
 
     python benchmarks/studio/kills.py [--kills 30]
 
@@ -25,7 +25,7 @@ from studio.serving import Studio, studio
 CLIENTS = 3
 
 
-class Labeller(threading.Thread):
+class Labeler(threading.Thread):
     """Labels items, its own ones, until the server is gone."""
 
     def __init__(self, server: Studio, number: int, life: int) -> None:
@@ -61,19 +61,19 @@ def main() -> None:
                     lost += missing(client, acknowledged)
                 if life == arguments.kills:
                     break
-                labellers = [Labeller(server, number, life) for number in range(CLIENTS)]
-                for labeller in labellers:
-                    labeller.start()
+                labelers = [Labeler(server, number, life) for number in range(CLIENTS)]
+                for labeler in labelers:
+                    labeler.start()
                 # In the middle of the work, however slow the machine is at the time.
                 wanted = int(rng.integers(1, 60))
                 end = time.monotonic() + 60
-                while sum(len(one.acknowledged) for one in labellers) < wanted and time.monotonic() < end:
+                while sum(len(one.acknowledged) for one in labelers) < wanted and time.monotonic() < end:
                     time.sleep(0.001)
                 server.process.kill()
-                for labeller in labellers:
-                    labeller.join(30)
-                    total += len(labeller.acknowledged)
-                    acknowledged |= labeller.acknowledged
+                for labeler in labelers:
+                    labeler.join(30)
+                    total += len(labeler.acknowledged)
+                    acknowledged |= labeler.acknowledged
             print(f"kill {life + 1}: {total} labels acknowledged so far, {lost} lost", flush=True)
     print(f"{arguments.kills} kills, {total} acknowledged labels, {lost} lost")
     if lost:

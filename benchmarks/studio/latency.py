@@ -94,7 +94,7 @@ def processor_seconds(server: Studio) -> float:
 
 def settle(states: States, total: int) -> None:
     def done(state: dict[str, Any]) -> bool:
-        all_there = state["embedding"]["finished"] and state["counts"]["waiting"] + state["counts"]["unlabelled"] == 0
+        all_there = state["embedding"]["finished"] and state["counts"]["waiting"] + state["counts"]["unlabeled"] == 0
         return bool(all_there and state["settled"] == state["version"])
 
     if not states.wait(done, _PATIENCE):

@@ -1,4 +1,4 @@
-"""Twenty people at once: labelling and browsing for two minutes, no error, no lost label, latencies printed.
+"""Twenty people at once: labeling and browsing for two minutes, no error, no lost label, latencies printed.
 
     python benchmarks/studio/load.py [--clients 20] [--seconds 120] [--source SOURCE]
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=120)
-    parser.add_argument("--source", default="--demo", help="What is labelled; the digits if not given.")
+    parser.add_argument("--source", default="--demo", help="What is labeled; the digits if not given.")
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -114,7 +114,7 @@ def picture_both(browser: Browser, server: Studio, prepare: Callable[[Page], Non
 
 
 def animate(browser: Browser, server: Studio, truth: Truth, path: Path) -> None:
-    """The first labels of the digits: each colours the map at once."""
+    """The first labels of the digits: each colors the map at once."""
     page = opened(browser, server, SMALL, still=False)
     settled(page)
     frames: list[Any] = []

@@ -94,14 +94,14 @@ class States:
 
 
 def made_up(n: int, dim: int, n_classes: int, seed: int = 0) -> tuple[Any, Any]:
-    """Vectors (n, D) in float32 and their classes; three in ten lie on the way to the centre of another class."""
+    """Vectors (n, D) in float32 and their classes; three in ten lie on the way to the center of another class."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, n_classes, n)
     other = (truth + rng.integers(1, n_classes, n)) % n_classes
     share = np.where(rng.random(n) < 0.3, rng.uniform(0, 0.6, n), 0)[:, None].astype(np.float32)
-    centres = 0.5 * rng.standard_normal((n_classes, dim), dtype=np.float32)
+    centers = 0.5 * rng.standard_normal((n_classes, dim), dtype=np.float32)
     shapes = 0.1 * rng.standard_normal((40, dim), dtype=np.float32)
-    X = (1 - share) * centres[truth] + share * centres[other]
+    X = (1 - share) * centers[truth] + share * centers[other]
     for start in range(0, n, 10_000):
         some = slice(start, min(start + 10_000, n))
         X[some] += rng.standard_normal((len(X[some]), 40), dtype=np.float32) @ shapes

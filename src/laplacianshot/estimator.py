@@ -38,26 +38,26 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``default`` is what we recommend. ``paper`` is the text of the paper and ``reference`` its authors' code; both
         are most easily made with :meth:`paper` and :meth:`reference`.
     transform : {"cl2", "l2", "none"}
-        Centre and L2-normalise the rows, only L2-normalise them, or leave them.
+        Center and L2-normalize the rows, only L2-normalize them, or leave them.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
-        (``"pooled"``) or of the labelled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
+        (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
         for default between the two, by the class shares at first look
         (:func:`~laplacianshot.inference.center.blended_center`).
     lam : float, optional
         Weight of the graph. None: the recipe's own (0.7 for paper and reference, by the size of the task for default).
     n_neighbors : int, optional
-        Neighbours of a row. None: the recipe's own (3 for paper and reference, by the size of the task for default).
+        Neighbors of a row. None: the recipe's own (3 for paper and reference, by the size of the task for default).
         ``reference`` counts the row itself, as the authors' code does.
     rectify : bool, optional
         Shift the queries and borrow from them for the prototypes, as in the paper's tables. None: True for paper and
         reference; the default recipe has its own way and takes no value.
     balanced : bool
-        Default recipe only: the unlabelled rows are known to hold as many of each class.
+        Default recipe only: the unlabeled rows are known to hold as many of each class.
     graph : {"auto", "exact", "cells", "ivf", "hnsw"} or scipy sparse matrix of shape (n, n)
-        Nearest neighbours, or affinities >= 0 between the rows of X. The default recipe and the paper take the
+        Nearest neighbors, or affinities >= 0 between the rows of X. The default recipe and the paper take the
         symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
-        neighbours of more than 50,000 rows approximately (:mod:`laplacianshot.engine`), and says how well in
+        neighbors of more than 50,000 rows approximately (:mod:`laplacianshot.engine`), and says how well in
         ``graph_recall_``; all others are exact. ``"cells"``, and ``"ivf"`` and ``"hnsw"`` of faiss, are ways to find
         them approximately in a set of any size.
     max_iter : int, optional
@@ -68,34 +68,34 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Most bytes that ``fit`` may take beyond X, such as ``"8GB"``. MemoryError before the work starts where that is
         too little. None: no limit.
     reduce : int, optional
-        Default recipe on a large set only: seek neighbours among so many principal components of the rows.
+        Default recipe on a large set only: seek neighbors among so many principal components of the rows.
     target_recall : float
-        Share of the true neighbours that an approximate graph shall have.
+        Share of the true neighbors that an approximate graph shall have.
     random_state : int
         Seed of the approximate graph, the only thing that is drawn.
 
     Attributes
     ----------
     transduction_ : array of shape (n,)
-        A label for every row of X; labelled rows keep theirs.
+        A label for every row of X; labeled rows keep theirs.
     label_distributions_ : array of shape (n, C)
-        How much each class claims each row; certainty for labelled rows. A ``csr_array`` of the largest entries where
+        How much each class claims each row; certainty for labeled rows. A ``csr_array`` of the largest entries where
         rows and classes are too many for all of them.
     classes_ : array of shape (C,)
     prototypes_ : array of shape (C, D)
         In transformed space.
     objective_ : array of shape (n_iter_,)
-        What the recipe minimises, after each update: F (default), R (paper) or E (reference).
+        What the recipe minimizes, after each update: F (default), R (paper) or E (reference).
     bound_ : array of shape (n_iter_,)
-        The bound that each update minimised (paper, reference).
+        The bound that each update minimized (paper, reference).
     unary_ : array of shape (N, C)
-        Squared distances of the unlabelled rows to the prototypes (paper, reference).
+        Squared distances of the unlabeled rows to the prototypes (paper, reference).
     affinity_ : csr_array
-        The graph: over all rows of X (default) or over the unlabelled ones (paper, reference).
+        The graph: over all rows of X (default) or over the unlabeled ones (paper, reference).
     graph_recall_ : float
-        Share of the true neighbours that the graph has, measured on a sample of rows; 1 for an exact or given graph.
+        Share of the true neighbors that the graph has, measured on a sample of rows; 1 for an exact or given graph.
     graph_report_ : GraphReport
-        How neighbours were found (large sets).
+        How neighbors were found (large sets).
     dropped_mass_ : float
         Largest mean mass, over the updates, that a row lost to entries not kept; 0 where all are.
     n_iter_ : int
@@ -211,7 +211,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array of shape (n, D)
             Dense numbers: float16, float32, float64 or integers, in memory or memory-mapped.
         y : array of shape (n,)
-            A label or, for unlabelled rows, -1 (numbers), None, NaN or "" (strings).
+            A label or, for unlabeled rows, -1 (numbers), None, NaN or "" (strings).
 
         Returns
         -------
@@ -243,7 +243,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(encoded.classes) < 2:
             raise ValueError(
                 f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
-                "(-1, NaN, None and '' mean unlabelled.)"
+                "(-1, NaN, None and '' mean unlabeled.)"
             )
         fit = choices.fit if engine is None else partial(engine, choices)
         center, fitted = fit(features, encoded.codes, len(encoded.classes), watch=watch, checkpoint=checkpoint)

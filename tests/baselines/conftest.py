@@ -61,8 +61,8 @@ def make_tasks() -> Callable[..., Tasks]:
         given = np.repeat(np.arange(len(shots)), shots)
         labels = np.array([rng.permutation(given) for _ in range(n_tasks)])
         truth = np.concatenate([labels, rng.integers(len(shots), size=(n_tasks, n_query))], axis=1)
-        centres = rng.standard_normal((n_tasks, len(shots), dim))
-        rows = np.take_along_axis(centres, truth[:, :, None], axis=1) + spread * rng.standard_normal(
+        centers = rng.standard_normal((n_tasks, len(shots), dim))
+        rows = np.take_along_axis(centers, truth[:, :, None], axis=1) + spread * rng.standard_normal(
             (*truth.shape, dim)
         )
         return Tasks(rows.astype(dtype), labels, len(shots))

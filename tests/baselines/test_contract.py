@@ -69,7 +69,7 @@ def test_nan_and_infinity_are_refused(name, bad):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_label_at_all_is_refused(name):
-    with pytest.raises(ValueError, match="no labelled row"):
+    with pytest.raises(ValueError, match="no labeled row"):
         baseline(name).fit(np.eye(3), [-1, -1, -1])
 
 

@@ -56,7 +56,7 @@ def test_a_row_far_from_all_others_still_hears_of_the_nearest_label(far, make_ta
     assert found[1] > found[0] >= 0
 
 
-def test_a_labelled_row_far_from_all_others_leaves_them_to_the_other_labels(make_tasks):
+def test_a_labeled_row_far_from_all_others_leaves_them_to_the_other_labels(make_tasks):
     tasks = make_tasks((1, 1, 1), 4, dim=2, n_tasks=1, dtype=np.float32)
     tasks.rows[0] = [[0, 0], [1, 0], [60, 0], [0.1, 0], [0.9, 0], [0.1, 0.1], [0.9, 0.1]]
     tasks.labels[0] = [0, 1, 2]

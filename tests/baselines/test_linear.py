@@ -32,7 +32,7 @@ def test_logistic_scores_are_those_of_scikit_learn_on_the_features(penalty, task
         np.testing.assert_allclose(found[task], scikit_learn_logits(tasks, task, penalty), atol=1e-5)
 
 
-def test_the_default_tolerance_leaves_hardly_anything_to_improve_on_normalised_rows(tasks):
+def test_the_default_tolerance_leaves_hardly_anything_to_improve_on_normalized_rows(tasks):
     tasks.rows[...] /= np.linalg.norm(tasks.rows, axis=2, keepdims=True)
     found = LogisticRegression().scores(tasks.batch)
     found -= found.mean(axis=2, keepdims=True)

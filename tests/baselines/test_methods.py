@@ -25,19 +25,19 @@ def test_the_nearest_prototype_on_a_line_splits_at_the_midpoint():
 
 
 @pytest.mark.parametrize("center", ["pooled", "support"])
-def test_the_centre_can_be_given_by_name_or_as_a_vector(center, clusters):
+def test_the_center_can_be_given_by_name_or_as_a_vector(center, clusters):
     X, _, y = clusters(3, 20, 2, spread=1.5)
     mean = X.mean(axis=0) if center == "pooled" else X[y >= 0].mean(axis=0)
     by_name = NearestPrototype(center=center).fit(X, y).transduction_
     np.testing.assert_array_equal(by_name, NearestPrototype(center=mean).fit(X, y).transduction_)
 
 
-def test_an_inductive_classifier_predicts_from_the_labelled_rows_alone(clusters):
+def test_an_inductive_classifier_predicts_from_the_labeled_rows_alone(clusters):
     X, _, y = clusters(3, 20, 3, spread=1.5)
-    labelled = y >= 0
-    expected = KNeighborsClassifier(1).fit(X[labelled], y[labelled]).predict(X[~labelled])
+    labeled = y >= 0
+    expected = KNeighborsClassifier(1).fit(X[labeled], y[labeled]).predict(X[~labeled])
     fitted = Inductive(KNeighborsClassifier(1)).fit(X, y)
-    np.testing.assert_array_equal(fitted.transduction_[~labelled], expected)
+    np.testing.assert_array_equal(fitted.transduction_[~labeled], expected)
 
 
 def test_common_scaling_makes_the_answer_free_of_scale_and_shift(clusters):
@@ -64,7 +64,7 @@ def test_the_bandwidth_passes_by_edges_between_groups_of_one_class():
     assert tree_bandwidth(X, np.array([0, 0, 1])) == pytest.approx(9 / 9)
 
 
-def test_the_bandwidth_uses_the_bottleneck_between_labelled_rows_of_different_classes(clusters):
+def test_the_bandwidth_uses_the_bottleneck_between_labeled_rows_of_different_classes(clusters):
     X, _, y = clusters(3, 12, 2, spread=1.0)
     tree = minimum_spanning_tree(cdist(X, X)).toarray()
     tree = np.maximum(tree, tree.T)
@@ -72,8 +72,8 @@ def test_the_bandwidth_uses_the_bottleneck_between_labelled_rows_of_different_cl
     np.fill_diagonal(bottleneck, 0)
     for via in range(len(X)):
         bottleneck = np.minimum(bottleneck, np.maximum(bottleneck[:, [via]], bottleneck[[via]]))
-    labelled = np.flatnonzero(y >= 0)
-    pairs = [bottleneck[a, b] for a in labelled for b in labelled if y[a] != y[b]]
+    labeled = np.flatnonzero(y >= 0)
+    pairs = [bottleneck[a, b] for a in labeled for b in labeled if y[a] != y[b]]
     assert tree_bandwidth(X, y) == pytest.approx(9 / min(pairs) ** 2)
 
 
@@ -100,7 +100,7 @@ def test_the_answer_of_label_spreading_does_not_depend_on_the_scale_of_the_rows(
 
 
 def test_label_spreading_follows_a_chain_that_prototypes_cut():
-    # Two parallel chains; each labelled at its left end.
+    # Two parallel chains; each labeled at its left end.
     along = np.arange(0, 20, 0.5)
     X = np.concatenate([np.c_[along, np.zeros_like(along)], np.c_[along + 8, np.full_like(along, 3.0)]])
     truth = np.repeat([0, 1], len(along))
@@ -111,6 +111,6 @@ def test_label_spreading_follows_a_chain_that_prototypes_cut():
     assert np.mean(NearestPrototype("none").fit(X, y).transduction_ == truth) < 0.9
 
 
-def test_more_neighbours_than_rows_are_cut_to_the_rows():
+def test_more_neighbors_than_rows_are_cut_to_the_rows():
     X = np.array([[0.0], [0.1], [5.0], [5.1]])
     assert PublishedLabelSpreading("knn").fit(X, [0, -1, 1, -1]).transduction_.shape == (4,)

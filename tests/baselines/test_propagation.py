@@ -34,7 +34,7 @@ def test_scores_are_those_of_an_explicit_graph(alpha, k, tasks):
 
 
 def test_the_weight_at_the_edge_of_the_graph_is_that_of_three_standard_deviations():
-    # The corners of a square are all alike: each has its neighbours at 0, 1, 1 and sqrt(2).
+    # The corners of a square are all alike: each has its neighbors at 0, 1, 1 and sqrt(2).
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     distances = np.square(corners[:, None] - corners[None]).sum(axis=2)[None]
     graph = tpn_graph(distances, 3)[0]

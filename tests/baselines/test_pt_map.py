@@ -8,15 +8,15 @@ from laplacianshot.baselines._transport_kernels import transport
 from laplacianshot.baselines.batch import TaskBatch, gram_of
 from laplacianshot.baselines.contract import place_rows
 from laplacianshot.baselines.prototype import NearestPrototype
-from laplacianshot.baselines.pt_map import PTMAP, _centred_products
+from laplacianshot.baselines.pt_map import PTMAP, _centered_products
 
 
 def make_task(labels, counts, *, dim=12, spread=0.6, seed=0):
     """Non-negative rows, the support first, and the queries' classes: ``counts`` of each, in random order."""
     rng = np.random.default_rng(seed)
     labels, truth = np.asarray(labels), rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    centres = 2 * rng.random((len(counts), dim))
-    rows = centres[np.concatenate([labels, truth])]
+    centers = 2 * rng.random((len(counts), dim))
+    rows = centers[np.concatenate([labels, truth])]
     return np.maximum(rows + spread * rng.standard_normal(rows.shape), 0), labels, truth
 
 
@@ -64,14 +64,14 @@ def slow_pt_map(X, labels, n_iter, lam=10.0, rate=0.2):
     n_support = len(labels)
     rows = slow_rows(X, n_support)
     support, queries = rows[:n_support], rows[n_support:]
-    centres = np.array([support[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+    centers = np.array([support[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
     for _ in range(n_iter):
-        plan = slow_plan(np.array([[np.sum((x - m) ** 2) for m in centres] for x in queries]), lam)
-        for c in range(len(centres)):
+        plan = slow_plan(np.array([[np.sum((x - m) ** 2) for m in centers] for x in queries]), lam)
+        for c in range(len(centers)):
             total = support[labels == c].sum(axis=0) + sum(plan[q, c] * x for q, x in enumerate(queries))
             mean = total / (np.sum(labels == c) + plan[:, c].sum())
-            centres[c] += rate * (mean - centres[c])
-    return slow_plan(np.array([[np.sum((x - m) ** 2) for m in centres] for x in queries]), lam)
+            centers[c] += rate * (mean - centers[c])
+    return slow_plan(np.array([[np.sum((x - m) ** 2) for m in centers] for x in queries]), lam)
 
 
 @pytest.mark.parametrize("n_iter", [0, 1, 20])
@@ -89,10 +89,10 @@ def test_another_entropy_weight_and_rate_reach_the_formulas_too():
 
 
 @pytest.mark.parametrize(("labels", "counts"), SHAPES)
-def test_centring_through_inner_products_is_centring_of_features(labels, counts):
+def test_centering_through_inner_products_is_centering_of_features(labels, counts):
     X, labels, _ = make_task(labels, counts)
     rows = slow_rows(X, len(labels))
-    np.testing.assert_allclose(_centred_products(as_batch((X, labels)))[0], rows @ rows.T, atol=1e-5)
+    np.testing.assert_allclose(_centered_products(as_batch((X, labels)))[0], rows @ rows.T, atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------- the transport
@@ -212,7 +212,7 @@ def test_equal_rows_are_shared_out_equally(value):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_separated_clusters_are_labelled_right_as_an_estimator(dtype):
+def test_separated_clusters_are_labeled_right_as_an_estimator(dtype):
     X, labels, truth = make_task((0, 1, 2, 3) * 2, (15, 15, 15, 15), spread=0.2)
     names = np.array(["d", "a", "c", "b"], dtype=object)
     y = np.concatenate([names[labels], np.full(60, "", dtype=object)])

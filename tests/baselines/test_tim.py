@@ -19,8 +19,8 @@ def make_task(labels, counts, *, dim=6, spread=0.6, seed=0):
     """Unit rows, the support first, and the queries' classes: ``counts`` of each, in random order."""
     rng = np.random.default_rng(seed)
     labels, truth = np.asarray(labels), rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    centres = rng.standard_normal((len(counts), dim))
-    rows = centres[np.concatenate([labels, truth])]
+    centers = rng.standard_normal((len(counts), dim))
+    rows = centers[np.concatenate([labels, truth])]
     rows = rows + spread * rng.standard_normal(rows.shape)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True), labels, truth
 
@@ -137,7 +137,7 @@ def test_other_weights_and_temperatures_reach_the_formulas_too():
     np.testing.assert_allclose(scaled[0], found, atol=1e-3)
 
 
-def test_a_round_of_tim_is_where_a_numerical_optimiser_gets():
+def test_a_round_of_tim_is_where_a_numerical_optimizer_gets():
     """No closed form here: q from its objective over positive numbers, then w from its surrogate."""
     lam, alpha = 0.3, 0.2
     rows, labels, _ = make_task((0, 1, 2, 0), (3, 1, 2), dim=4)
@@ -217,7 +217,7 @@ def test_the_loss_of_alpha_tim_never_rises_and_ends_where_a_quasi_newton_method_
             alpha_loss(AlphaTIM(alpha=alpha, n_iter=n).posteriors(batch)[0].astype(float), labels, alpha)
             for n in (0, 1, 2, 4, 8, 16, 32, 60, 1000)
         ]
-        # Labelled rows of posterior 1 - 1e-8 are 1 in float32: hence the rounding.
+        # Labeled rows of posterior 1 - 1e-8 are 1 in float32: hence the rounding.
         assert np.all(np.diff(losses) <= 1e-6)
 
         def loss(flat, rows=rows, labels=labels, shape=start.shape):
@@ -342,7 +342,7 @@ def test_equal_rows_and_rows_of_length_zero_give_finite_scores(method):
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_separated_clusters_are_labelled_right_as_an_estimator(method, dtype, clusters):
+def test_separated_clusters_are_labeled_right_as_an_estimator(method, dtype, clusters):
     X, truth, y = clusters(4, 20, 2, spread=0.3, dtype=dtype)
     names = np.array(["d", "a", "c", "b", ""], dtype=object)
     np.testing.assert_array_equal(method.fit(X, names[y]).transduction_, names[truth])

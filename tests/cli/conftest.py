@@ -71,9 +71,9 @@ def make_features(tmp_path_factory) -> Callable[..., Path]:
         rng = np.random.default_rng(0)
         names = np.repeat(list(splits), list(splits.values()))
         n_classes = len(names)
-        centres = rng.standard_normal((n_classes, dim))
+        centers = rng.standard_normal((n_classes, dim))
         labels = np.repeat(np.arange(n_classes), rows)
-        features = centres[labels] + 1.2 * rng.standard_normal((len(labels), dim))
+        features = centers[labels] + 1.2 * rng.standard_normal((len(labels), dim))
         arrays: dict[str, Any] = {"features": features.astype(np.float16), "labels": labels, "split": names[labels]}
         path = tmp_path_factory.mktemp("features") / name
         np.savez(path, class_names=np.array([f"bird {c}" for c in range(n_classes)]), **arrays)

@@ -140,5 +140,5 @@ def test_the_installed_command_labels_all_digits(tmp_path, environment):
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
-    assert document["unlabelled"] == 1787
+    assert document["unlabeled"] == 1787
     assert (tmp_path / "demo.png").stat().st_size > 20_000

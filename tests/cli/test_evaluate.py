@@ -46,7 +46,7 @@ def test_a_table_of_all_methods_is_printed_best_first(birds, capsys):
     assert "5-way 1-shot, balanced" in out
     assert out.index("laplacianshot ") < out.index("simpleshot-cl2 ")
     assert re.search(r"laplacianshot +\d\d\.\d\d ± \d\.\d\d +\+\d+\.\d\d ± \d\.\d\d +best", out)
-    assert "30 tasks, 15 queries a class, seed 0, centre: base mean" in out
+    assert "30 tasks, 15 queries a class, seed 0, center: base mean" in out
     assert err == "note: tasks are drawn from split novel.\n"
 
 
@@ -131,7 +131,7 @@ def test_constants_reach_the_two_recipes_and_are_told(birds, capsys):
     assert "but" not in found["methods"]["laplacianshot"]
 
 
-def test_without_splits_all_rows_are_used_and_the_centre_is_the_tasks_own(digits, capsys):
+def test_without_splits_all_rows_are_used_and_the_center_is_the_tasks_own(digits, capsys):
     assert run(["evaluate", str(digits), *FEW, "--json"]) == 0
     out, err = capsys.readouterr()
     result = json.loads(out)
@@ -142,7 +142,7 @@ def test_without_splits_all_rows_are_used_and_the_centre_is_the_tasks_own(digits
     assert means["laplacianshot"] > means["simpleshot-cl2"]
 
 
-def test_the_centre_may_come_from_elsewhere(birds, make_features, tmp_path, capsys):
+def test_the_center_may_come_from_elsewhere(birds, make_features, tmp_path, capsys):
     other = make_features("other.npz", base=5, novel=5)
     vector = tmp_path / "mean.npy"
     np.save(vector, FeatureSet.load(other).base_mean())
@@ -260,7 +260,7 @@ def test_a_file_that_is_no_feature_file_is_one_line(tmp_path, refused, monkeypat
     Path("text.npz").write_text("hello")
     Path("cut.npz").write_bytes(birds.read_bytes()[:2000])
     np.save("single.npy", np.zeros((3, 2)))
-    np.savez("unlabelled.npz", features=np.zeros((3, 2)))
+    np.savez("unlabeled.npz", features=np.zeros((3, 2)))
     np.savez("nan.npz", features=np.full((3, 2), np.nan), labels=np.arange(3))
     np.savez("objects.npz", features=np.array([[1, None]], dtype=object), labels=np.arange(1))
     bad = ["missing.npz", *sorted(path.name for path in Path().iterdir())]

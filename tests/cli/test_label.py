@@ -150,11 +150,11 @@ def test_pictures_are_sorted_into_folders_and_put_back(place, capsys):
     assert {path: path.read_bytes() for path in (folder / "photos").rglob("*.png")} == before
 
 
-def test_class_folders_beside_unlabelled_pictures_are_labels(place, capsys):
+def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
     folder, truth = place
     given = first_of_each(truth, 2)
     for name, label in truth.items():
-        target = folder / "shelf" / (label if name in given else "unlabelled") / name.replace("/", "-")
+        target = folder / "shelf" / (label if name in given else "unlabeled") / name.replace("/", "-")
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / "photos" / name).rename(target)
     assert run(["label", "shelf", "-o", "all.csv"]) == 0
@@ -162,7 +162,7 @@ def test_class_folders_beside_unlabelled_pictures_are_labels(place, capsys):
     assert len(rows) == len(truth)
     assert sum(row["origin"] == "given" for row in rows.values()) == 6
     for name, label in truth.items():
-        found = rows[f"{label if name in given else 'unlabelled'}/{name.replace('/', '-')}"]
+        found = rows[f"{label if name in given else 'unlabeled'}/{name.replace('/', '-')}"]
         assert found["label"] == label
     assert "Folders were taken for classes" in capsys.readouterr().out
 
@@ -217,7 +217,7 @@ def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, environment):
     assert not (folder / "all.csv").exists()
 
 
-def test_vectors_of_a_memory_map_are_labelled_in_place(place):
+def test_vectors_of_a_memory_map_are_labeled_in_place(place):
     folder, _ = place
     rng = np.random.default_rng(0)
     np.save(folder / "v.npy", (np.eye(2, 4)[np.repeat([0, 1], 30)] + 0.1 * rng.random((60, 4))).astype(np.float16))
@@ -323,7 +323,7 @@ def test_a_large_run_that_was_killed_takes_up_the_stages_it_had_finished(many, e
     assert whole.read_bytes() == (folder / "out.csv").read_bytes()
 
 
-def test_a_feature_store_is_labelled(many):
+def test_a_feature_store_is_labeled(many):
     folder, truth = many
     rows = np.load(folder / "big.npy", mmap_mode="r")[:600]
     labels = np.where(np.arange(600) < 100, truth[:600], -1)

@@ -13,15 +13,15 @@ from laplacianshot.episodes.tuning import LAMS
 FEW = ["--tasks", "20", "--lams", "0.1,1", "--neighbors", "3,5"]
 
 
-def test_lambda_and_neighbours_are_printed_with_the_curve(birds, capsys):
+def test_lambda_and_neighbors_are_printed_with_the_curve(birds, capsys):
     assert run(["tune", str(birds), *FEW]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     for shot in (1, 5):
         assert re.search(rf"5-way {shot}-shot, balanced: lambda (0\.1|1)\n", out)
-        assert re.search(rf"5-way {shot}-shot, balanced: [35] neighbours", out)
+        assert re.search(rf"5-way {shot}-shot, balanced: [35] neighbors", out)
     assert re.search(r"Lambda +val, % +To the best +novel, %", out)
-    assert re.search(r"Neighbours +base, %", out)
+    assert re.search(r"Neighbors +base, %", out)
     assert re.search(r"1 +\d+\.\d\d ± \d+\.\d\d .*[█▏]", out)
     assert re.search(r"--lam (0\.1|1) --neighbors [35]", out)
 

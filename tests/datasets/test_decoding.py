@@ -83,7 +83,7 @@ def test_the_name_in_an_error_stays_on_one_line():
     assert caught.value.reason
 
 
-def test_grey_stays_grey():
+def test_gray_stays_gray():
     drawn = noise((5, 4))
     picture = decode(encoded(Image.fromarray(drawn)), "a")
     assert picture.mode == "L"
@@ -97,7 +97,7 @@ def test_sixteen_bits_are_scaled_to_eight():
 
 
 @pytest.mark.parametrize(("mode", "plain"), [("1", "L"), ("LA", "L"), ("P", "RGB"), ("RGBA", "RGB"), ("CMYK", "RGB")])
-def test_other_modes_become_colour_or_grey(mode, plain):
+def test_other_modes_become_color_or_gray(mode, plain):
     picture = Image.fromarray(noise((5, 4, 3))).convert(mode)
     read = decode(encoded(picture, format="TIFF"), "a")
     assert (read.mode, read.size) == (plain, (4, 5))
@@ -123,8 +123,8 @@ def test_photographs_are_halved_until_the_shorter_side_is_below_2048(kind):
     large = Image.fromarray(np.kron(blocks, np.ones((64, 64), dtype=np.uint8)))
     picture = decode(encoded(large, format=kind, **({"quality": 95} if kind == "JPEG" else {})), "a")
     assert picture.size == (70 * 16, 64 * 16)
-    centres = np.asarray(picture)[8::16, 8::16].astype(int)
-    assert np.abs(centres - blocks).max() <= 4
+    centers = np.asarray(picture)[8::16, 8::16].astype(int)
+    assert np.abs(centers - blocks).max() <= 4
     small = Image.fromarray(np.zeros((2047, 2100), dtype=np.uint8))
     assert decode(encoded(small, format=kind), "a").size == (2100, 2047)
 

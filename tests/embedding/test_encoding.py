@@ -26,13 +26,13 @@ DIM = 6
 
 
 @dataclass
-class MeanColours:
-    """Means and spreads of the colours of a picture; counts what it is asked."""
+class MeanColors:
+    """Means and spreads of the colors of a picture; counts what it is asked."""
 
     key: str = "1" * 64
     batch_size: int = 4
     parallel: int = 2
-    name: str = "mean-colours"
+    name: str = "mean-colors"
     kind: str = "pictures"
     dim: int = DIM
     enough: int | None = None
@@ -118,7 +118,7 @@ def old_files(monkeypatch):
 
 
 def wanted(numbers) -> np.ndarray:
-    encoder = MeanColours()
+    encoder = MeanColors()
     return encoder.encode([encoder.prepare(picture(number)) for number in numbers])
 
 
@@ -126,7 +126,7 @@ def wanted(numbers) -> np.ndarray:
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 def test_every_item_gets_its_vector(tmp_path, workers, batch_size):
     items = Memory([picture(number) for number in range(21)])
-    encoder = MeanColours(batch_size=batch_size)
+    encoder = MeanColors(batch_size=batch_size)
     done = encode_items(items, encoder, tmp_path, workers=workers)
     np.testing.assert_array_equal(done.vectors, wanted(range(21)))
     np.testing.assert_array_equal(done.rows, np.arange(21))
@@ -137,15 +137,15 @@ def test_every_item_gets_its_vector(tmp_path, workers, batch_size):
 
 
 def test_no_items_give_no_vectors(tmp_path):
-    done = encode_items(Memory([]), MeanColours(), tmp_path)
+    done = encode_items(Memory([]), MeanColors(), tmp_path)
     assert done.vectors.shape == (0, DIM)
     assert len(done.rows) == 0
 
 
 def test_a_second_run_reads_and_encodes_nothing(tmp_path, old_files):
     paths = save(tmp_path / "pictures", range(20))
-    first = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
-    items, encoder = Files(paths), MeanColours()
+    first = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
+    items, encoder = Files(paths), MeanColors()
     again = encode_items(items, encoder, tmp_path / "cache")
     assert again.vectors.tobytes() == first.vectors.tobytes()
     assert (items.hashed, encoder.prepared, encoder.encoded, again.n_cached) == (0, 0, 0, 20)
@@ -153,13 +153,13 @@ def test_a_second_run_reads_and_encodes_nothing(tmp_path, old_files):
 
 def test_an_added_picture_costs_one_picture_and_a_renamed_one_none(tmp_path, old_files):
     paths = save(tmp_path / "pictures", range(20))
-    encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     paths += save(tmp_path / "pictures", [20])
-    items, encoder = Files(paths), MeanColours()
+    items, encoder = Files(paths), MeanColors()
     encode_items(items, encoder, tmp_path / "cache")
     assert (items.hashed, encoder.prepared, encoder.encoded) == (1, 1, 1)
     paths[3] = paths[3].rename(tmp_path / "moved.png")
-    items, encoder = Files(paths), MeanColours()
+    items, encoder = Files(paths), MeanColors()
     done = encode_items(items, encoder, tmp_path / "cache")
     assert (items.hashed, encoder.prepared, encoder.encoded) == (1, 0, 0)
     np.testing.assert_array_equal(done.vectors, wanted(range(21)))
@@ -167,17 +167,17 @@ def test_an_added_picture_costs_one_picture_and_a_renamed_one_none(tmp_path, old
 
 def test_a_changed_picture_gets_its_new_vector(tmp_path, old_files):
     paths = save(tmp_path / "pictures", range(5))
-    encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     picture(99).save(paths[2])
-    done = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    done = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     np.testing.assert_array_equal(done.vectors, wanted([0, 1, 99, 3, 4]))
     assert done.n_cached == 4
 
 
 def test_pictures_made_just_now_are_kept_by_content(tmp_path):
     paths = save(tmp_path / "pictures", range(5))
-    encode_items(Files(paths), MeanColours(), tmp_path / "cache")
-    items, encoder = Files(paths), MeanColours()
+    encode_items(Files(paths), MeanColors(), tmp_path / "cache")
+    items, encoder = Files(paths), MeanColors()
     assert encode_items(items, encoder, tmp_path / "cache").n_cached == 5
     assert (encoder.prepared, encoder.encoded) == (0, 0)
 
@@ -192,28 +192,28 @@ def test_a_picture_that_changes_between_hash_and_load_is_not_kept(tmp_path, old_
                 picture(77).save(self.paths[1])
             return found
 
-    done = encode_items(Changing(paths), MeanColours(), tmp_path / "cache")
+    done = encode_items(Changing(paths), MeanColors(), tmp_path / "cache")
     np.testing.assert_array_equal(done.vectors, wanted([0, 77, 2]))
-    again = encode_items(Memory([picture(number) for number in (0, 1, 2)]), MeanColours(), tmp_path / "cache")
+    again = encode_items(Memory([picture(number) for number in (0, 1, 2)]), MeanColors(), tmp_path / "cache")
     np.testing.assert_array_equal(again.vectors, wanted([0, 1, 2]))
 
 
 def test_equal_items_are_encoded_once(tmp_path):
     numbers = [0, 1, 0, 2, 1, 0] * 200
-    encoder = MeanColours(batch_size=2)
+    encoder = MeanColors(batch_size=2)
     done = encode_items(Memory([picture(number) for number in range(3)] * 400), encoder, tmp_path)
     assert encoder.encoded == 3
     np.testing.assert_array_equal(done.vectors, wanted(list(range(3)) * 400))
     three = [picture(number) for number in range(3)]
-    again = encode_items(Memory([three[number] for number in numbers]), MeanColours(), tmp_path)
+    again = encode_items(Memory([three[number] for number in numbers]), MeanColors(), tmp_path)
     np.testing.assert_array_equal(again.vectors, wanted(numbers))
     assert again.n_cached == len(numbers)
 
 
 def test_another_encoder_does_not_see_the_vectors(tmp_path):
     items = Memory([picture(0)])
-    encode_items(items, MeanColours(), tmp_path)
-    assert encode_items(items, MeanColours(key="2" * 64), tmp_path).n_cached == 0
+    encode_items(items, MeanColors(), tmp_path)
+    assert encode_items(items, MeanColors(key="2" * 64), tmp_path).n_cached == 0
 
 
 def test_progress_rises_to_all_and_comes_from_the_calling_thread(tmp_path):
@@ -223,7 +223,7 @@ def test_progress_rises_to_all_and_comes_from_the_calling_thread(tmp_path):
         assert threading.current_thread() is threading.main_thread()
         seen.append((done, total))
 
-    encode_items(Memory([picture(number % 30) for number in range(40)]), MeanColours(), tmp_path, progress=progress)
+    encode_items(Memory([picture(number % 30) for number in range(40)]), MeanColors(), tmp_path, progress=progress)
     assert seen[0] == (0, 40)
     assert seen[-1] == (40, 40)
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
@@ -234,7 +234,7 @@ def test_a_large_file_is_decoded_at_the_size_that_is_enough(tmp_path):
     smooth.save(tmp_path / "large.jpg", quality=95)
     sizes = []
 
-    class Watching(MeanColours):
+    class Watching(MeanColors):
         def prepare(self, item):
             sizes.append(item.size)
             return super().prepare(item)
@@ -307,7 +307,7 @@ def test_broken_pictures_are_named_and_the_others_encoded(tmp_path, broken, old_
         paths[i].write_bytes(paths[i].read_bytes()[: 100 + i])
     kept = [i for i in range(12) if i not in broken]
     for _ in range(2):
-        done = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+        done = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
         assert [position for position, _ in done.failed] == broken
         assert all(reason and "\n" not in reason for _, reason in done.failed)
         np.testing.assert_array_equal(done.rows, kept)
@@ -316,7 +316,7 @@ def test_broken_pictures_are_named_and_the_others_encoded(tmp_path, broken, old_
 
 def test_files_that_are_gone_or_folders_are_named(tmp_path):
     paths = [*save(tmp_path / "pictures", range(2)), tmp_path / "gone.png", tmp_path]
-    done = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    done = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     assert dict(done.failed) == {2: "No such file or directory", 3: "Is a directory"}
     np.testing.assert_array_equal(done.vectors, wanted(range(2)))
 
@@ -325,7 +325,7 @@ def test_equal_broken_pictures_are_all_named(tmp_path):
     paths = save(tmp_path / "pictures", range(3))
     for path in paths[1:]:
         path.write_bytes(b"no picture")
-    done = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    done = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     assert [position for position, _ in done.failed] == [1, 2]
     assert done.rows.tolist() == [0]
 
@@ -336,11 +336,11 @@ def test_a_fault_of_the_machine_is_no_fault_of_a_picture(tmp_path):
             raise OSError(errno.EMFILE, "Too many open files")
 
     with pytest.raises(OSError, match="Too many open files"):
-        encode_items(Starved([picture(0)]), MeanColours(), tmp_path)
+        encode_items(Starved([picture(0)]), MeanColors(), tmp_path)
 
 
 def test_vectors_that_are_no_numbers_are_failures_and_not_kept(tmp_path):
-    class Failing(MeanColours):
+    class Failing(MeanColors):
         def encode(self, prepared):
             vectors = super().encode(prepared)
             vectors[vectors[:, 0] == wanted([2])[0, 0], 1] = np.nan
@@ -349,18 +349,18 @@ def test_vectors_that_are_no_numbers_are_failures_and_not_kept(tmp_path):
     items = Memory([picture(number) for number in range(4)])
     done = encode_items(items, Failing(), tmp_path)
     assert done.failed == ((2, "the encoder gives NaN or infinity for it"),)
-    assert encode_items(items, MeanColours(), tmp_path).n_cached == 3
+    assert encode_items(items, MeanColors(), tmp_path).n_cached == 3
 
 
 def test_an_encoder_of_another_length_is_refused(tmp_path):
-    with pytest.raises(EncoderError, match=r"'mean-colours' gives vectors of shape \(2, 6\), not \(2, 7\)"):
-        encode_items(Memory([picture(0), picture(1)]), MeanColours(dim=7), tmp_path)
+    with pytest.raises(EncoderError, match=r"'mean-colors' gives vectors of shape \(2, 6\), not \(2, 7\)"):
+        encode_items(Memory([picture(0), picture(1)]), MeanColors(dim=7), tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_is_noted_and_nothing_is_lost(tmp_path):
     (tmp_path / "cache").write_text("a file where a folder is wanted")
     paths = save(tmp_path / "pictures", range(9))
-    done = encode_items(Files(paths), MeanColours(), tmp_path / "cache")
+    done = encode_items(Files(paths), MeanColors(), tmp_path / "cache")
     np.testing.assert_array_equal(done.vectors, wanted(range(9)))
     (note,) = done.notes
     assert note.startswith("vectors cannot be kept for the next run")
@@ -370,7 +370,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("LAPLACIANSHOT_CACHE", str(tmp_path / "mine"))
     items = Memory([picture(0), picture(1), picture(0)])
     for _ in range(2):
-        done = encode_items(items, MeanColours())
+        done = encode_items(items, MeanColors())
         assert done.n_cached == 0
         np.testing.assert_array_equal(done.vectors, wanted([0, 1, 0]))
     assert list(tmp_path.iterdir()) == []
@@ -388,8 +388,8 @@ def test_what_was_done_before_an_interrupt_or_an_error_is_kept(tmp_path, fault):
             raise fault
 
     with pytest.raises(fault):
-        encode_items(items, MeanColours(), tmp_path, progress=stop)
-    encoder = MeanColours()
+        encode_items(items, MeanColors(), tmp_path, progress=stop)
+    encoder = MeanColors()
     done = encode_items(items, encoder, tmp_path)
     assert done.n_cached >= 20
     assert encoder.encoded == 40 - done.n_cached
@@ -406,7 +406,7 @@ def test_no_thread_is_left_behind(tmp_path):
             return super().load(i)
 
     with pytest.raises(RuntimeError, match="no fault of the picture"):
-        encode_items(Broken([picture(number) for number in range(40)]), MeanColours(slow=0.01), tmp_path)
+        encode_items(Broken([picture(number) for number in range(40)]), MeanColors(slow=0.01), tmp_path)
     assert threading.active_count() == before
 
 
@@ -416,7 +416,7 @@ import laplacianshot.embedding.encoding as encoding
 encoding.SAVE_SECONDS = 0.05
 items = t.Memory([t.picture(number) for number in range(60)])
 progress = lambda done, total: print(done, flush=True)
-encoding.encode_items(items, t.MeanColours(slow=0.05, parallel=1), sys.argv[1], progress=progress)
+encoding.encode_items(items, t.MeanColors(slow=0.05, parallel=1), sys.argv[1], progress=progress)
 """
 
 
@@ -434,7 +434,7 @@ def test_stopped_twice_it_goes_on_from_what_was_done(tmp_path, how):
                     break
             process.communicate(timeout=60)
         assert process.returncode == -how
-    encoder = MeanColours()
+    encoder = MeanColors()
     done = encode_items(Memory([picture(number) for number in range(60)]), encoder, tmp_path)
     assert done.n_cached >= 16
     assert encoder.encoded == 60 - done.n_cached
@@ -442,7 +442,7 @@ def test_stopped_twice_it_goes_on_from_what_was_done(tmp_path, how):
 
 
 def test_reading_goes_on_while_the_network_computes(tmp_path):
-    encoder = MeanColours(slow=0.02, parallel=1)
+    encoder = MeanColors(slow=0.02, parallel=1)
     computing: list[bool] = []
 
     class Watched(Memory):

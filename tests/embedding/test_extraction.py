@@ -51,7 +51,7 @@ def network() -> torch.nn.Module:
 
 
 @dataclass(frozen=True)
-class MeanColours:
+class MeanColors:
     """An encoder that is no torch module: (B, C, H, W) to (B, 2 C)."""
 
     gain: float = 1.0
@@ -76,10 +76,10 @@ def break_picture(folder: Path, pictures: Pictures, row: int) -> str:
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_every_picture_gets_the_vector_of_its_view(tmp_path, pictures, workers, batch_size):
     done = extract(
-        MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="1", workers=workers, batch_size=batch_size
+        MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="1", workers=workers, batch_size=batch_size
     )
     images = VIEW(pictures, np.arange(N)).numpy()
-    np.testing.assert_allclose(done.store.features, MeanColours()(images), atol=1e-6)
+    np.testing.assert_allclose(done.store.features, MeanColors()(images), atol=1e-6)
     assert (done.found, done.encoded) == (0, N)
     assert done.seconds > 0
 
@@ -115,7 +115,7 @@ def test_labels_splits_and_names_come_along(tmp_path, pictures, network):
 def test_progress_begins_at_what_is_there_and_ends_at_all(tmp_path, pictures):
     seen: list[tuple[int, int]] = []
     extract(
-        MeanColours(),
+        MeanColors(),
         pictures,
         tmp_path / "s",
         view=VIEW,
@@ -194,10 +194,10 @@ def test_another_dtype_makes_a_store_stale(tmp_path, pictures, network):
 
 def test_a_callable_must_be_told_from_others(tmp_path, pictures):
     with pytest.raises(ValueError, match="weights: a callable must be told from others"):
-        extract(MeanColours(), pictures, tmp_path / "s", view=VIEW)
-    extract(MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="gain 1")
+        extract(MeanColors(), pictures, tmp_path / "s", view=VIEW)
+    extract(MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="gain 1")
     with pytest.raises(StaleStore, match="other weights"):
-        extract(MeanColours(2.0), pictures, tmp_path / "s", view=VIEW, weights="gain 2")
+        extract(MeanColors(2.0), pictures, tmp_path / "s", view=VIEW, weights="gain 2")
 
 
 # --- what encoders and pictures may do wrong --------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_an_encoder_that_gives_something_else_is_stopped(tmp_path, pictures, enc
 def test_a_picture_that_cannot_be_read_is_fatal_and_named(tmp_path, folder, pictures, row):
     name = break_picture(folder, pictures, row)
     with pytest.raises(CorruptPicture, match="cannot be read") as fault:
-        extract(MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="1", batch_size=4)
+        extract(MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="1", batch_size=4)
     assert fault.value.name == name
     with FeatureStore.create(tmp_path / "s", *_key(pictures)) as writer:
         assert writer.items == row // 4 * 4
@@ -244,14 +244,14 @@ def _key(pictures: Pictures) -> tuple[object, int]:
 
 @pytest.mark.parametrize("rows", [[0], [11, 12], [4, 5, 6, 7], [N - 1]])
 def test_pictures_that_cannot_be_read_are_left_out_where_this_is_asked_for(tmp_path, folder, pictures, rows):
-    whole = MeanColours()(VIEW(pictures, np.arange(N)).numpy())
+    whole = MeanColors()(VIEW(pictures, np.arange(N)).numpy())
     pictures = open_pictures("folder", folder)
     names = [break_picture(folder, pictures, row) for row in rows]
     kept = np.delete(np.arange(N), rows)
 
     def work(on_error: str) -> FeatureStore:
         return extract(
-            MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="1", batch_size=4, on_error=on_error
+            MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="1", batch_size=4, on_error=on_error
         ).store
 
     for _ in range(2):
@@ -274,13 +274,13 @@ def test_no_picture_at_all_is_an_error(tmp_path, folder, pictures):
         break_picture(folder, pictures, row)
     for _ in range(2):
         with pytest.raises(ValueError, match=r"none of the 30 pictures can be read; the first: picture 'base/ant/"):
-            extract(MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="1", on_error="skip")
+            extract(MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="1", on_error="skip")
 
 
 @pytest.mark.parametrize(("option", "value"), [("on_error", "ignore"), ("batch_size", 0), ("dtype", "int8")])
 def test_wrong_options_are_refused_before_any_work(tmp_path, pictures, option, value):
     with pytest.raises(ValueError, match=option):
-        extract(MeanColours(), pictures, tmp_path / "s", view=VIEW, weights="1", **{option: value})
+        extract(MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="1", **{option: value})
     assert not (tmp_path / "s").exists()
 
 

@@ -29,7 +29,7 @@ from laplacianshot.embedding.store import (
     view_text,
 )
 
-KEY = StoreKey("w0", "Centre(crop=84)", "d0")
+KEY = StoreKey("w0", "Center(crop=84)", "d0")
 VECTORS = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32)
 LABELS = np.arange(10) % 4
 SPLIT = np.where(LABELS < 2, "base", "novel")
@@ -136,7 +136,7 @@ def test_an_empty_store_can_be_opened(tmp_path):
     ("changes", "said"),
     [
         ({"weights": "w1"}, "other weights"),
-        ({"view": "Centre(crop=80)"}, r"another view \(Centre\(crop=84\), not Centre\(crop=80\)\)"),
+        ({"view": "Center(crop=80)"}, r"another view \(Center\(crop=84\), not Center\(crop=80\)\)"),
         ({"data": "d1"}, "other data"),
         ({"code": 2}, "another version of the code"),
         ({"weights": "w1", "data": "d1"}, "other weights and other data"),
@@ -224,12 +224,12 @@ def test_the_hash_of_tensors_takes_every_dtype():
 
 def test_a_view_is_known_by_all_its_parameters():
     @dataclass(frozen=True)
-    class Centre:
+    class Center:
         crop: int = 84
         mean: tuple[float, ...] = (0.5, 0.25)
 
-    assert view_text(Centre()) == "Centre(crop=84, mean=(0.5, 0.25))"
-    assert view_text(Centre(mean=(0.5, 0.3))) != view_text(Centre())
+    assert view_text(Center()) == "Center(crop=84, mean=(0.5, 0.25))"
+    assert view_text(Center(mean=(0.5, 0.3))) != view_text(Center())
     with pytest.raises(TypeError, match="view must be a data class"):
         view_text(lambda pictures, rows: None)
 
@@ -454,7 +454,7 @@ WRITE_FOR_EVER = """
     import sys
     import numpy as np
     from laplacianshot.embedding.store import FeatureStore, StoreKey
-    with FeatureStore.create(sys.argv[1], StoreKey("w0", "Centre(crop=84)", "d0"), 10**9, 3) as writer:
+    with FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10**9, 3) as writer:
         while True:
             writer.append(np.arange(3.0 * writer.rows, 3.0 * writer.rows + 21).reshape(7, 3) % 4096)
             writer.commit()
@@ -485,7 +485,7 @@ def test_a_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
         import sys
         from laplacianshot.embedding.store import FeatureStore, StoreInUse, StoreKey
         try:
-            FeatureStore.create(sys.argv[1], StoreKey("w0", "Centre(crop=84)", "d0"), 10, 3, overwrite=True)
+            FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10, 3, overwrite=True)
         except StoreInUse as error:
             sys.exit(str(error))
     """
@@ -501,7 +501,7 @@ def test_a_worker_forked_by_a_killed_writer_does_not_keep_the_lock(tmp_path):
     code = """
         import os, signal, sys, time
         from laplacianshot.embedding.store import FeatureStore, StoreKey
-        writer = FeatureStore.create(sys.argv[1], StoreKey("w0", "Centre(crop=84)", "d0"), 10, 3)
+        writer = FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10, 3)
         ready, tell = os.pipe()
         child = os.fork()
         if child == 0:
@@ -532,7 +532,7 @@ def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path):
         vectors = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32).repeat(500, axis=1)
         resource.setrlimit(resource.RLIMIT_FSIZE, (45_000, 45_000))
         try:
-            with FeatureStore.create(sys.argv[1], StoreKey("w0", "Centre(crop=84)", "d0"), 10) as writer:
+            with FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10) as writer:
                 for row in range(10):
                     writer.append(vectors[row:row + 1])
                     writer.commit()
@@ -642,7 +642,7 @@ def test_the_manifest_can_be_read_by_people(tmp_path):
     found = json.loads((tmp_path / "s" / "manifest.json").read_text())
     assert found == {
         "format": 1,
-        "key": {"weights": "w0", "view": "Centre(crop=84)", "data": "d0", "code": 1},
+        "key": {"weights": "w0", "view": "Center(crop=84)", "data": "d0", "code": 1},
         "dtype": "float32",
         "dim": 3,
         "total": 10,

@@ -12,7 +12,7 @@ from laplacianshot.engine.fit import fit_large
 
 @pytest.fixture
 def searches(monkeypatch):
-    """How often neighbours were sought."""
+    """How often neighbors were sought."""
     made = []
 
     def search(*args, **options):
@@ -24,7 +24,7 @@ def searches(monkeypatch):
     return made
 
 
-def test_neighbours_are_taken_up_again(digits, large, searches, tmp_path):
+def test_neighbors_are_taken_up_again(digits, large, searches, tmp_path):
     X, _, y = digits
     first = fit_large(LaplacianShot(), X, y, checkpoint=tmp_path)
     second = fit_large(LaplacianShot(), X, y, checkpoint=tmp_path)
@@ -105,17 +105,17 @@ def test_only_the_last_stages_are_kept(digits, large, tmp_path):
     assert len(list(tmp_path.glob("neighbors-*"))) == len(list(tmp_path.glob("updates-*"))) == 4
 
 
-@pytest.mark.parametrize("change", ["rows", "labels", "neighbours", "reduce", "transform", "dtype"])
-def test_anything_that_the_neighbours_depend_on_makes_a_folder_of_its_own(digits, large, searches, tmp_path, change):
+@pytest.mark.parametrize("change", ["rows", "labels", "neighbors", "reduce", "transform", "dtype"])
+def test_anything_that_the_neighbors_depend_on_makes_a_folder_of_its_own(digits, large, searches, tmp_path, change):
     X, truth, y = digits
     fit_large(LaplacianShot(), X, y, checkpoint=tmp_path)
-    options = {"neighbours": {"n_neighbors": 4}, "reduce": {"reduce": 20}, "transform": {"transform": "l2"}}
+    options = {"neighbors": {"n_neighbors": 4}, "reduce": {"reduce": 20}, "transform": {"transform": "l2"}}
     if change == "rows":
         X = X.copy()
         X[-1, -1] += 1
     if change == "dtype":
         X = X.astype(np.float16)
-    if change == "labels":  # they move the centre
+    if change == "labels":  # they move the center
         y = np.where(np.arange(len(y)) < 200, truth, -1)
     fit_large(LaplacianShot(**options.get(change, {})), X, y, checkpoint=tmp_path)
     assert len(searches) == 2

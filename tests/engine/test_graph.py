@@ -8,7 +8,7 @@ from laplacianshot.neighbors.exact import nearest_neighbors
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_graph_is_the_normalised_symmetric_part_of_the_lists(seed):
+def test_the_graph_is_the_normalized_symmetric_part_of_the_lists(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((700, 6)).astype(np.float32)
     neighbors = nearest_neighbors(X, 9)

@@ -79,14 +79,14 @@ def test_the_objective_never_rises(digits, dense):
 
 def many_classes(n_classes=60, per_class=30, seed=0):
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((n_classes, 12))
+    centers = rng.standard_normal((n_classes, 12))
     truth = np.repeat(np.arange(n_classes), per_class)
-    X = (centres[truth] + 0.6 * rng.standard_normal((len(truth), 12))).astype(np.float32)
+    X = (centers[truth] + 0.6 * rng.standard_normal((len(truth), 12))).astype(np.float32)
     return X, truth, np.where(np.arange(len(truth)) % per_class < 2, truth, -1)
 
 
 @pytest.mark.parametrize("least", [-1, np.inf], ids=["asked", "not asked"])
-def test_neighbours_of_one_class_are_read_by_it_alone(monkeypatch, least):
+def test_neighbors_of_one_class_are_read_by_it_alone(monkeypatch, least):
     monkeypatch.setattr("laplacianshot.engine.rounds._WORTH_ASKING", least)
     rng = np.random.default_rng(0)
     X, _, y = many_classes(n_classes=12, per_class=80)

@@ -68,7 +68,7 @@ def test_fitting_twice_gives_the_same(digits, large):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_a_memory_mapped_file_is_labelled(digits, small, large, tmp_path, dtype):
+def test_a_memory_mapped_file_is_labeled(digits, small, large, tmp_path, dtype):
     X, _, y = digits
     np.save(tmp_path / "X.npy", X.astype(dtype))
     clf = LaplacianShot().fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
@@ -118,8 +118,8 @@ def test_stages_are_told(digits, large):
         return lambda done, total: seen[name].append((done, total))
 
     clf = fit_large(LaplacianShot(), X, y, watch=watch)
-    assert list(seen) == ["Neighbours", "Graph", "Updates"]
-    assert seen["Neighbours"][-1] == (len(X), len(X))
+    assert list(seen) == ["Neighbors", "Graph", "Updates"]
+    assert seen["Neighbors"][-1] == (len(X), len(X))
     assert seen["Updates"][0] == (1, 40)
     assert len(seen["Updates"]) >= clf.n_iter_
 
@@ -142,7 +142,7 @@ def test_numbers_too_large_to_square_are_found_in_a_large_file(monkeypatch):
         LaplacianShot().fit(X, np.r_[0, 1, np.full(4998, -1)])
 
 
-def test_almost_no_unlabelled_row_is_no_large_task(digits, large):
+def test_almost_no_unlabeled_row_is_no_large_task(digits, large):
     X, truth, _ = digits
     for n_query in (0, 1, 2):
         y = truth.copy()
@@ -224,9 +224,9 @@ class TestMemory:
         """Rows of few directions, which are copied in the order of the search, and others, which are kept in bytes."""
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
         rng = np.random.default_rng(0)
-        centres = rng.standard_normal((20, inner))
+        centers = rng.standard_normal((20, inner))
         truth = np.arange(9000) % 20
-        X = (centres[truth] + 0.3 * rng.standard_normal((9000, inner))) @ rng.standard_normal((inner, width))
+        X = (centers[truth] + 0.3 * rng.standard_normal((9000, inner))) @ rng.standard_normal((inner, width))
         X, y = X.astype(dtype), np.where(np.arange(9000) < 100, truth, -1)
         LaplacianShot(graph="exact").fit(X[:2000], y[:2000])  # compile
         tracemalloc.start()

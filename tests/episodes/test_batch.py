@@ -24,31 +24,31 @@ TRANSFORMS = {"UN": "none", "L2N": "l2", "CL2N": "cl2"}
 
 reference, paper = LaplacianShot.reference, LaplacianShot.paper
 
-# Every option that changes what a recipe computes. "base mean": the centre comes from outside.
+# Every option that changes what a recipe computes. "base mean": the center comes from outside.
 OPTIONS = {
     "default, base mean": LaplacianShot(),
-    "default, blended centre": LaplacianShot(),
+    "default, blended center": LaplacianShot(),
     "default, balanced, base mean": LaplacianShot(balanced=True),
     "default, balanced, pooled": LaplacianShot(balanced=True),
-    "default, support centre": LaplacianShot(base_mean="support"),
-    "default, pooled centre": LaplacianShot(base_mean="pooled"),
+    "default, support center": LaplacianShot(base_mean="support"),
+    "default, pooled center": LaplacianShot(base_mean="pooled"),
     "default, none": LaplacianShot(transform="none"),
     "default, l2": LaplacianShot(transform="l2"),
     "default, no graph": LaplacianShot(lam=0.0),
     "default, strong graph, base mean": LaplacianShot(lam=5.0),
-    "default, all neighbours": LaplacianShot(n_neighbors=200),
-    "default, one neighbour, base mean": LaplacianShot(n_neighbors=1),
+    "default, all neighbors": LaplacianShot(n_neighbors=200),
+    "default, one neighbor, base mean": LaplacianShot(n_neighbors=1),
     "reference, base mean": reference(),
     "reference, pooled": reference(),
-    "reference, support centre": reference(base_mean="support"),
+    "reference, support center": reference(base_mean="support"),
     "reference, not rectified": reference(rectify=False),
     "reference, none": reference(transform="none"),
     "reference, none, not rectified": reference(transform="none", rectify=False),
     "reference, l2": reference(transform="l2"),
     "reference, no graph, base mean": reference(lam=0.0),
-    "reference, no neighbour": reference(n_neighbors=1),
-    "reference, ten neighbours, base mean": reference(1.5, 10),
-    "reference, all neighbours": reference(0.1, 200),
+    "reference, no neighbor": reference(n_neighbors=1),
+    "reference, ten neighbors, base mean": reference(1.5, 10),
+    "reference, all neighbors": reference(0.1, 200),
     "paper, base mean": paper(),
     "paper, pooled": paper(),
     "paper, not rectified": paper(rectify=False),
@@ -56,8 +56,8 @@ OPTIONS = {
     "paper, none, not rectified": paper(transform="none", rectify=False),
     "paper, l2": paper(transform="l2"),
     "paper, no graph": paper(lam=0.0),
-    "paper, five neighbours, base mean": paper(1.0, 5),
-    "paper, all neighbours": paper(0.1, 200),
+    "paper, five neighbors, base mean": paper(1.0, 5),
+    "paper, all neighbors": paper(0.1, 200),
 }
 KINDS = {
     "float32": {},
@@ -77,7 +77,7 @@ def draw(option: str, kind: str) -> tuple[LaplacianShot, Tasks, np.ndarray | Non
     estimator = clone(OPTIONS[option])
     given = dict(KINDS[kind])
     if "l2" in option:
-        # A zero row is equally far from all rows of length one: its neighbours are anybody's guess.
+        # A zero row is equally far from all rows of length one: its neighbors are anybody's guess.
         given.pop("zeros", None)
     looks_at_angles = (
         estimator.recipe != "default" and estimator.rectify and estimator.get_params()["transform"] != "cl2"
@@ -195,7 +195,7 @@ def batch_neighbors(X, k, first=0, *, gram=None, exact=True):
 
 @pytest.mark.parametrize("k", [1, 2, 5, 20])
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
-def test_ties_between_neighbours_on_a_lattice_go_to_the_smaller_number(dim, k):
+def test_ties_between_neighbors_on_a_lattice_go_to_the_smaller_number(dim, k):
     rng = np.random.default_rng(dim)
     for size in (21, 40):
         X = rng.integers(-2, 3, size=(size, dim)).astype(np.float32)
@@ -203,7 +203,7 @@ def test_ties_between_neighbours_on_a_lattice_go_to_the_smaller_number(dim, k):
         np.testing.assert_array_equal(batch_neighbors(X, min(k, 10), first=10), exact_neighbors(X[10:], min(k, 10)))
 
 
-def test_neighbours_are_those_of_the_estimator_where_rows_are_duplicated():
+def test_neighbors_are_those_of_the_estimator_where_rows_are_duplicated():
     rng = np.random.default_rng(0)
     for dim in (2, 8, 64):
         X = rng.standard_normal((60, dim)).astype(np.float32)
@@ -228,7 +228,7 @@ def test_equal_rows_are_equally_far_though_only_their_equality_is_known():
     ("transform", "dtype", "offset"), [("none", np.float32, 100), ("none", np.float64, 100), ("l2", np.float32, 0)]
 )
 @pytest.mark.parametrize("make", [LaplacianShot, reference, paper])
-def test_tied_rows_of_a_lattice_are_labelled_as_by_the_estimator(make, transform, dtype, offset):
+def test_tied_rows_of_a_lattice_are_labeled_as_by_the_estimator(make, transform, dtype, offset):
     rng = np.random.default_rng(2)
     # Unrectified: the query shift would break ties by its rounding.
     options = {} if make is LaplacianShot else {"rectify": False}
@@ -270,7 +270,7 @@ def test_inner_products_by_task_and_of_the_whole_set_agree(placement):
         np.testing.assert_allclose(found[0], rows @ np.swapaxes(rows, 1, 2), atol=2e-6 * scale)
 
 
-@pytest.mark.parametrize("option", [option for option in OPTIONS if "neighbour" not in option])
+@pytest.mark.parametrize("option", [option for option in OPTIONS if "neighbor" not in option])
 def test_either_way_of_forming_inner_products_gives_the_same_labels(option):
     rng = np.random.default_rng(zlib.crc32(option.encode()))
     tasks = random_tasks(rng, dim=140, n_classes=8, n_query=50, n_tasks=3)
@@ -299,12 +299,12 @@ def test_inner_products_of_a_large_set_are_symmetric_across_its_blocks():
     np.testing.assert_array_equal(grams[0], whole[np.ix_(picked[0], picked[0])])
 
 
-def test_a_row_at_the_centre_has_no_direction():
+def test_a_row_at_the_center_has_no_direction():
     X = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0, 0]], dtype=np.float32) + 3
     out = np.empty((5, 5), dtype=np.float32)
     center_gram(X @ X.T, np.full(5, 0.2, dtype=np.float32), np.empty(5, dtype=np.float32), out)
-    centred = X - 3
-    np.testing.assert_allclose(out, centred @ centred.T, atol=1e-5)
+    centered = X - 3
+    np.testing.assert_allclose(out, centered @ centered.T, atol=1e-5)
     assert (out[4] == 0).all()
     assert (out[:, 4] == 0).all()
 
@@ -329,14 +329,14 @@ def recipe(request):
 
 
 @pytest.fixture(params=[None, "base mean"])
-def centred(request):
+def centered(request):
     """Tasks, and a base mean or None."""
     tasks = random_tasks(np.random.default_rng(6), n_classes=6, n_query=40, dim=20, n_tasks=3)
     return tasks, None if request.param is None else np.full(20, 0.1)
 
 
-def test_permuting_the_queries_permutes_their_labels(recipe, centred):
-    tasks, base_mean = centred
+def test_permuting_the_queries_permutes_their_labels(recipe, centered):
+    tasks, base_mean = centered
     order = np.random.default_rng(0).permutation(tasks.n_query)
     rows = np.concatenate([tasks.rows[:, : tasks.n_support], tasks.rows[:, tasks.n_support :][:, order]], axis=1)
     plain, permuted = tasks.solve(recipe, base_mean), replace(tasks, rows=rows).solve(recipe, base_mean)
@@ -344,8 +344,8 @@ def test_permuting_the_queries_permutes_their_labels(recipe, centred):
     np.testing.assert_allclose(permuted.assignments, plain.assignments[:, order], atol=1e-4)
 
 
-def test_permuting_the_support_changes_nothing(recipe, centred):
-    tasks, base_mean = centred
+def test_permuting_the_support_changes_nothing(recipe, centered):
+    tasks, base_mean = centered
     order = np.random.default_rng(1).permutation(tasks.n_support)
     rows = np.concatenate([tasks.rows[:, : tasks.n_support][:, order], tasks.rows[:, tasks.n_support :]], axis=1)
     permuted = replace(tasks, rows=rows, labels=np.ascontiguousarray(tasks.labels[:, order]))
@@ -353,16 +353,16 @@ def test_permuting_the_support_changes_nothing(recipe, centred):
     np.testing.assert_allclose(found.assignments, plain.assignments, atol=1e-4)
 
 
-def test_renaming_the_classes_permutes_the_columns(recipe, centred):
-    tasks, base_mean = centred
+def test_renaming_the_classes_permutes_the_columns(recipe, centered):
+    tasks, base_mean = centered
     names = np.random.default_rng(2).permutation(tasks.n_classes).astype(np.int32)
     plain, renamed = tasks.solve(recipe, base_mean), replace(tasks, labels=names[tasks.labels]).solve(recipe, base_mean)
     np.testing.assert_allclose(renamed.assignments[:, :, names], plain.assignments, atol=1e-4)
     np.testing.assert_array_equal(renamed.found, names[plain.found])
 
 
-def test_a_duplicated_task_has_the_same_result_bit_for_bit(recipe, centred):
-    tasks, base_mean = centred
+def test_a_duplicated_task_has_the_same_result_bit_for_bit(recipe, centered):
+    tasks, base_mean = centered
     plain = tasks.solve(recipe, base_mean)
     chosen = [2, 0, 2, 1, 2]
     found = replace(tasks, rows=tasks.rows[chosen], labels=tasks.labels[chosen]).solve(recipe, base_mean)
@@ -370,8 +370,8 @@ def test_a_duplicated_task_has_the_same_result_bit_for_bit(recipe, centred):
         np.testing.assert_array_equal(getattr(found, name), getattr(plain, name)[chosen])
 
 
-def test_without_graph_and_rectification_a_recipe_is_the_nearest_prototype(centred):
-    tasks, base_mean = centred
+def test_without_graph_and_rectification_a_recipe_is_the_nearest_prototype(centered):
+    tasks, base_mean = centered
     placement = Placement.about("cl2", "pooled" if base_mean is None else base_mean)
     grams = np.empty((3, tasks.rows.shape[1], tasks.rows.shape[1]), dtype=np.float32)
     GramSource(tasks.features, placement, 0).fill(tasks.rows, tasks.labels, tasks.n_classes, grams, Buffers())
@@ -384,8 +384,8 @@ def test_without_graph_and_rectification_a_recipe_is_the_nearest_prototype(centr
 
 
 @pytest.mark.parametrize("lams", [LAMS, (0.0, 0.4), tuple(np.linspace(0, 2, 17))], ids=["eight", "two", "seventeen"])
-def test_a_grid_of_lambdas_gives_each_what_it_has_alone(recipe, centred, lams):
-    tasks, base_mean = centred
+def test_a_grid_of_lambdas_gives_each_what_it_has_alone(recipe, centered, lams):
+    tasks, base_mean = centered
     together = tasks.solve(recipe, base_mean, lams=np.array(lams))
     assert together.found.shape == (3, len(lams), tasks.n_query)
     for number, lam in enumerate(lams):
@@ -396,15 +396,15 @@ def test_a_grid_of_lambdas_gives_each_what_it_has_alone(recipe, centred, lams):
         np.testing.assert_array_equal(together.found[:, number][clear], alone.found[:, 0][clear])
 
 
-def test_more_updates_go_on_from_where_fewer_ended(recipe, centred):
-    tasks, base_mean = centred
+def test_more_updates_go_on_from_where_fewer_ended(recipe, centered):
+    tasks, base_mean = centered
     short, long = (tasks.solve(clone(recipe).set_params(max_iter=count), base_mean) for count in (3, 8))
     np.testing.assert_array_equal(short.iterations, 3)
     np.testing.assert_allclose(short.objective[:, 0], long.objective[:, 0, :3], rtol=1e-6)
     assert not short.converged.any()
 
 
-def test_a_task_of_one_query_has_no_graph_and_is_labelled_all_the_same():
+def test_a_task_of_one_query_has_no_graph_and_is_labeled_all_the_same():
     rng = np.random.default_rng(8)
     for make in (LaplacianShot, reference, paper):
         tasks = random_tasks(rng, n_query=1, n_classes=4)

@@ -69,7 +69,7 @@ def test_accuracies_on_digits_are_those_of_fitting_every_task_by_hand(name, digi
     assert found.mean > 0.9
 
 
-def test_the_mean_of_the_base_split_is_the_centre_unless_told_otherwise(hard):
+def test_the_mean_of_the_base_split_is_the_center_unless_told_otherwise(hard):
     base = hard.features[hard.rows("base")].mean(axis=0, dtype=np.float64)
     tasks = draw_tasks(hard, split="novel", **TASK)
     own = evaluate(hard, "laplacianshot-reference", split="novel", **TASK)
@@ -103,7 +103,7 @@ def test_the_word_task_leaves_every_task_to_itself(name, hard):
 
 
 @pytest.mark.parametrize("center", ["pooled", "support"])
-def test_a_method_with_a_centre_of_its_own_keeps_it(center, hard):
+def test_a_method_with_a_center_of_its_own_keeps_it(center, hard):
     tasks = draw_tasks(hard, **TASK)
     recipe = LaplacianShot.reference(base_mean=center)
     np.testing.assert_allclose(evaluate(hard, recipe, **TASK).accuracies, recount(hard, recipe, tasks)[0])
@@ -112,7 +112,7 @@ def test_a_method_with_a_centre_of_its_own_keeps_it(center, hard):
         np.testing.assert_allclose(evaluate(hard, method, **TASK).accuracies, recount(hard, method, tasks)[0])
 
 
-def test_a_centre_chosen_for_a_recipe_holds_for_large_tasks_too():
+def test_a_center_chosen_for_a_recipe_holds_for_large_tasks_too():
     large = clustered_set(4, 400, spread=1.6, splits=True)
     sizes = {"way": 2, "shot": 2, "query": 397, "tasks": 1}
     chosen = evaluate(large, LaplacianShot.reference(base_mean="pooled"), **sizes)
@@ -216,7 +216,7 @@ def test_names_come_from_the_registry_the_recipe_or_the_class(hard):
 
 
 class NearestLabel:
-    """No scikit-learn estimator: every row gets the label of the nearest labelled row."""
+    """No scikit-learn estimator: every row gets the label of the nearest labeled row."""
 
     def __init__(self):
         self.calls = 0
@@ -224,10 +224,10 @@ class NearestLabel:
     def fit(self, X, y):
         assert self.calls == 0  # a new copy for every task
         self.calls += 1
-        labelled = np.flatnonzero(y >= 0)
+        labeled = np.flatnonzero(y >= 0)
         X = np.asarray(X, dtype=np.float64)
-        nearest = np.square(X[:, None] - X[labelled]).sum(axis=2).argmin(axis=1)
-        self.transduction_ = y[labelled][nearest]
+        nearest = np.square(X[:, None] - X[labeled]).sum(axis=2).argmin(axis=1)
+        self.transduction_ = y[labeled][nearest]
 
 
 class SlowPrototype(BaseEstimator):
@@ -409,12 +409,12 @@ def test_a_graph_made_of_the_query_labels_flatters_the_method(dtype):
     for honest, flattered in zip(fair, leaking, strict=True):
         assert flattered.mean > honest.mean + 0.1
         assert flattered.setting.protocol == "inat-leaking-labels"
-    # The constructor's own neighbours are those of the class method.
+    # The constructor's own neighbors are those of the class method.
     np.testing.assert_array_equal(leaking[1].accuracies, leaking[2].accuracies)
 
 
-def test_the_leaking_graph_joins_neighbours_in_the_space_of_the_recipe():
-    # In this set lengths are noise: neighbours of raw rows are not those of directions.
+def test_the_leaking_graph_joins_neighbors_in_the_space_of_the_recipe():
+    # In this set lengths are noise: neighbors of raw rows are not those of directions.
     rng = np.random.default_rng(0)
     plain = clustered_set(spread=1.5)
     stretched = FeatureSet(plain.features * rng.uniform(1, 100, size=(plain.n_rows, 1)), plain.labels)
@@ -446,7 +446,7 @@ def test_only_recipes_with_a_graph_of_their_own_can_leak(method, hard):
         NearestPrototype("none"),
     ],
 )
-def test_rows_far_from_the_origin_are_labelled_as_by_hand(estimator, offset):
+def test_rows_far_from_the_origin_are_labeled_as_by_hand(estimator, offset):
     far = clustered_set(spread=1.2, dtype=np.float64, offset=offset)
     found = evaluate(far, estimator, **TASK)
     by_hand, _ = recount(far, estimator, draw_tasks(far, **TASK))

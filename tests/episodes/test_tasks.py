@@ -52,7 +52,7 @@ def assert_same(one: Tasks, other: Tasks) -> None:
     seed=st.integers(0, 2**64 - 1),
 )
 @settings(max_examples=200, deadline=None)
-def test_support_and_queries_are_disjoint_and_rightly_labelled_in_any_set(
+def test_support_and_queries_are_disjoint_and_rightly_labeled_in_any_set(
     sizes, protocol, way, shot, query, alpha, seed
 ):
     feature_set = make_set(sizes)
@@ -109,7 +109,7 @@ def test_the_seed_decides_the_tasks(protocol):
         assert set(one[t].query.tolist()) != set(other[t].query.tolist())
 
 
-def test_tasks_of_neighbouring_seeds_do_not_repeat_each_other():
+def test_tasks_of_neighboring_seeds_do_not_repeat_each_other():
     feature_set = make_set([25] * 12)
     first, second = ({tuple(t.support) for t in draw_tasks(feature_set, tasks=500, seed=seed)} for seed in (0, 1))
     # There are about 10^12 supports: a repeat among a thousand would be no accident.

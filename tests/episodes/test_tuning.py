@@ -182,7 +182,7 @@ def test_all_rows_that_were_asked_for_need_no_warning():
     assert (found.lam_split, found.neighbor_split) == (None, None)
 
 
-def test_without_base_classes_the_neighbours_are_chosen_where_lambda_is(hard):
+def test_without_base_classes_the_neighbors_are_chosen_where_lambda_is(hard):
     renamed = hard.with_split(np.where(hard.split == "base", "train", hard.split))
     found = tune(renamed, lams=(0.2, 1.0), neighbors=(2, 5), **TASK)
     assert (found.lam_split, found.neighbor_split) == ("val", "val")

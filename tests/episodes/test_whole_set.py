@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from laplacianshot.baselines import baseline
-from laplacianshot.episodes.whole_set import Comparison, Repeat, draw_labelled, keep_labels, run_repeat, run_repeats
+from laplacianshot.episodes.whole_set import Comparison, Repeat, draw_labeled, keep_labels, run_repeat, run_repeats
 
 LABELS = np.repeat([0, 1, 2], [5, 7, 9])
 
@@ -24,26 +24,26 @@ class Always(BaseEstimator):
 
 
 def test_a_draw_holds_as_many_different_rows_of_each_class():
-    rows = draw_labelled(LABELS, 3, seed=0)
+    rows = draw_labeled(LABELS, 3, seed=0)
     assert np.bincount(LABELS[rows]).tolist() == [3, 3, 3]
     assert len(set(rows.tolist())) == 9
 
 
 def test_a_draw_depends_on_seed_and_repeat_alone():
-    first = draw_labelled(LABELS, 2, seed=1, repeat=4)
-    np.testing.assert_array_equal(first, draw_labelled(LABELS, 2, seed=1, repeat=4))
-    assert first.tolist() != draw_labelled(LABELS, 2, seed=1, repeat=5).tolist()
-    assert first.tolist() != draw_labelled(LABELS, 2, seed=2, repeat=4).tolist()
+    first = draw_labeled(LABELS, 2, seed=1, repeat=4)
+    np.testing.assert_array_equal(first, draw_labeled(LABELS, 2, seed=1, repeat=4))
+    assert first.tolist() != draw_labeled(LABELS, 2, seed=1, repeat=5).tolist()
+    assert first.tolist() != draw_labeled(LABELS, 2, seed=2, repeat=4).tolist()
 
 
 @pytest.mark.parametrize("per_class", [0, -1, 5, 6])
 def test_a_draw_that_leaves_nothing_or_labels_nothing_is_refused(per_class):
     with pytest.raises(ValueError, match=f"1 to 4, got {per_class}"):
-        draw_labelled(LABELS, per_class, seed=0)
+        draw_labeled(LABELS, per_class, seed=0)
 
 
 def test_every_draw_of_a_row_is_equally_likely():
-    drawn = np.concatenate([draw_labelled(LABELS, 1, seed=0, repeat=r) for r in range(900)])
+    drawn = np.concatenate([draw_labeled(LABELS, 1, seed=0, repeat=r) for r in range(900)])
     shares = np.bincount(drawn, minlength=len(LABELS)) / 900
     np.testing.assert_allclose(shares, 1 / np.bincount(LABELS)[LABELS], atol=0.06)
 
@@ -54,7 +54,7 @@ def test_labels_are_hidden_everywhere_but_at_the_drawn_rows():
 
 def test_accuracy_counts_only_rows_without_a_label():
     # Hidden: 4 rows of class 0, 6 of class 1, 8 of class 2.
-    rows = draw_labelled(LABELS, 1, seed=0)
+    rows = draw_labeled(LABELS, 1, seed=0)
     found = run_repeat(np.zeros((21, 1)), LABELS, rows, {"zero": Always(0), "two": Always(2)})
     assert found.accuracies == {"zero": pytest.approx(4 / 18), "two": pytest.approx(8 / 18)}
     assert all(seconds >= 0 for seconds in found.seconds.values())

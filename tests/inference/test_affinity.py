@@ -48,7 +48,7 @@ def test_heat_weights_of_duplicates_are_one_and_not_nan():
     assert np.all(W.data == 1)
 
 
-def test_normalised_graph_has_eigenvalues_within_one(X):
+def test_normalized_graph_has_eigenvalues_within_one(X):
     values = np.linalg.eigvalsh(normalize(knn_affinity(X, 3)).toarray())
     assert values[0] >= -1
     np.testing.assert_allclose(values[-1], 1, atol=1e-12)

@@ -111,7 +111,7 @@ def test_on_a_symmetric_psd_graph_r_never_rises_and_lies_under_its_bound(seed, n
 
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), lam=st.floats(0, 10), k=st.integers(1, 6))
-def test_a_shifted_neighbour_graph_descends_too(seed, lam, k):
+def test_a_shifted_neighbor_graph_descends_too(seed, lam, k):
     a, W = problem(seed, k=k)
     result = bound_optimize(a, make_psd(symmetrize(W)), lam)
     assert np.all(np.diff(result.objective) <= 1e-10 * np.abs(result.objective).max())

@@ -16,10 +16,10 @@ from laplacianshot.inference.transforms import transform_features
 
 def make_task(seed, n_classes=4, shots=(2, 1, 3, 2), n_query=40, dim=6, spread=0.6):
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((n_classes, dim))
+    centers = rng.standard_normal((n_classes, dim))
     labels = rng.permutation(np.repeat(np.arange(n_classes), shots))
     truth = rng.integers(0, n_classes, n_query)
-    rows = np.concatenate([centres[labels], centres[truth]])
+    rows = np.concatenate([centers[labels], centers[truth]])
     rows = rows + spread * rng.standard_normal(rows.shape)
     nodes = transform_features(rows, "cl2", rows.mean(axis=0))
     return nodes[: len(labels)], labels, nodes[len(labels) :]

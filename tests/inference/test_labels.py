@@ -52,7 +52,7 @@ def test_a_list_of_numbers_and_strings_is_not_turned_into_strings():
 
 @pytest.mark.parametrize("y", [[-1, -1], ["", None], [np.nan, np.nan]])
 def test_no_label_at_all_is_refused(y):
-    with pytest.raises(ValueError, match="no labelled row among 2"):
+    with pytest.raises(ValueError, match="no labeled row among 2"):
         encode_labels(y)
 
 

@@ -8,9 +8,9 @@ from laplacianshot.inference.prototypes import class_means, rectify_prototypes, 
 def task():
     rng = np.random.default_rng(0)
     labels = np.array([2, 0, 1, 0, 2, 2])  # unsorted, unequal shots
-    centres = rng.standard_normal((3, 7))
-    support = centres[labels] + 0.3 * rng.standard_normal((6, 7))
-    query = centres[rng.integers(0, 3, 25)] + 0.3 * rng.standard_normal((25, 7)) + 0.2
+    centers = rng.standard_normal((3, 7))
+    support = centers[labels] + 0.3 * rng.standard_normal((6, 7))
+    query = centers[rng.integers(0, 3, 25)] + 0.3 * rng.standard_normal((25, 7)) + 0.2
     return support, labels, query
 
 

@@ -19,7 +19,7 @@ def test_l2_divides_each_row_by_its_norm(X):
     np.testing.assert_allclose(transform_features(X, "l2"), X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-14)
 
 
-def test_cl2_takes_the_centre_away_before_it_divides(X):
+def test_cl2_takes_the_center_away_before_it_divides(X):
     center = X.mean(axis=0) + 1
     rows = X - center
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -33,7 +33,7 @@ def test_a_row_of_norm_zero_stays_zero(X):
     assert np.all(np.isfinite(transform_features(X, "cl2", X[5])))
 
 
-def test_rows_equal_to_the_centre_up_to_rounding_have_no_direction():
+def test_rows_equal_to_the_center_up_to_rounding_have_no_direction():
     X = np.full((7, 3), 0.1, dtype=np.float32)
     assert np.all(transform_features(X, "cl2", base_mean(X)) == 0)
 

@@ -1,4 +1,4 @@
-"""Pictures that a program draws: three shapes in three colours, each at a place and in a size of its own."""
+"""Pictures that a program draws: three shapes in three colors, each at a place and in a size of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 CLASSES = ("ball", "box", "kite")
-_COLOURS = ((200, 60, 50), (40, 130, 80), (50, 80, 190))
+_COLORS = ((200, 60, 50), (40, 130, 80), (50, 80, 190))
 
 
 def draw(kind: int, seed: int, size: int = 64) -> Image.Image:
@@ -20,16 +20,16 @@ def draw(kind: int, seed: int, size: int = 64) -> Image.Image:
     x, y = rng.integers(size // 8, size // 4, 2)
     side = int(rng.integers(size // 3, size // 2))
     pen = ImageDraw.Draw(picture)
-    colour = tuple(int(v) for v in np.clip(np.array(_COLOURS[kind]) + rng.integers(-20, 20, 3), 0, 255))
+    color = tuple(int(v) for v in np.clip(np.array(_COLORS[kind]) + rng.integers(-20, 20, 3), 0, 255))
     box = (int(x), int(y), int(x) + side, int(y) + side)
     if kind == 0:
-        pen.ellipse(box, fill=colour)
+        pen.ellipse(box, fill=color)
     elif kind == 1:
-        pen.rectangle(box, fill=colour)
+        pen.rectangle(box, fill=color)
     else:
         middle = (box[0] + box[2]) // 2
         pen.polygon(
-            [(middle, box[1]), (box[2], (box[1] + box[3]) // 2), (middle, box[3]), (box[0], box[3])], fill=colour
+            [(middle, box[1]), (box[2], (box[1] + box[3]) // 2), (middle, box[3]), (box[0], box[3])], fill=color
         )
     return picture
 

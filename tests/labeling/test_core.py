@@ -13,16 +13,16 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.neighbors.rows import Rows
 
 
-def clusters(n_classes=3, per_class=20, labelled=2, spread=0.15, seed=0):
-    """Rows around unit vectors, the first ``labelled`` of each class labelled."""
+def clusters(n_classes=3, per_class=20, labeled=2, spread=0.15, seed=0):
+    """Rows around unit vectors, the first ``labeled`` of each class labeled."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(n_classes), per_class)
     X = np.eye(n_classes, 16)[truth] + spread * rng.standard_normal((len(truth), 16)) / 4
-    codes = np.where(np.tile(np.arange(per_class), n_classes) < labelled, truth, -1)
+    codes = np.where(np.tile(np.arange(per_class), n_classes) < labeled, truth, -1)
     return X.astype(np.float32), codes, truth
 
 
-def test_separated_classes_are_labelled_without_a_fault_and_confidently():
+def test_separated_classes_are_labeled_without_a_fault_and_confidently():
     X, codes, truth = clusters()
     found = label_vectors(X, codes, 3)
     np.testing.assert_array_equal(found.codes, truth)
@@ -48,10 +48,10 @@ def test_a_given_label_is_kept_and_certain_unless_it_is_disputed():
     spread=st.floats(0, 8),
     rate=st.floats(0, 1),
     wanted=st.integers(0, 80),
-    labelled=st.integers(1, 20),
+    labeled=st.integers(1, 20),
 )
-def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, wanted, labelled):
-    X, codes, _ = clusters(labelled=labelled, spread=spread, seed=seed)
+def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, wanted, labeled):
+    X, codes, _ = clusters(labeled=labeled, spread=spread, seed=seed)
     found = label_vectors(X, codes, 3, LabelOptions(suggest=wanted, reject=rate))
     free = codes < 0
     np.testing.assert_array_equal(found.codes[~free], codes[~free])
@@ -61,7 +61,7 @@ def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, wanted, label
     np.testing.assert_array_equal(np.flatnonzero(found.codes < 0), found.rejected)
     assert len(found.rejected) == int(np.floor(rate * free.sum() + 0.5))
     assert free[found.rejected].all()
-    # Ranks are 1, 2, ... on unlabelled rows only.
+    # Ranks are 1, 2, ... on unlabeled rows only.
     ranked = found.suggestions[found.suggestions > 0]
     np.testing.assert_array_equal(np.sort(ranked), np.arange(1, min(wanted, free.sum()) + 1))
     assert free[found.suggestions > 0].all()
@@ -74,7 +74,7 @@ def test_a_rejected_row_is_stranger_than_every_row_that_stays():
     assert found.strangeness[found.rejected].min() >= found.strangeness[stays].max()
 
 
-def test_without_labels_items_are_suggested_and_nothing_is_labelled():
+def test_without_labels_items_are_suggested_and_nothing_is_labeled():
     X, _, truth = clusters(n_classes=4)
     found = label_vectors(X, np.full(len(X), -1), 0, LabelOptions(suggest=4))
     assert found.model is None
@@ -117,7 +117,7 @@ def test_an_option_out_of_range_is_named(option, value):
 class TestLarge:
     """Any number of rows, sought by cells: what more than 50,000 get."""
 
-    def test_they_are_labelled_as_few_are(self):
+    def test_they_are_labeled_as_few_are(self):
         X, codes, truth = clusters(5, 400, spread=1.5)
         small = label_vectors(X, codes, 5, LabelOptions(suggest=4, reject=0.05))
         large = label_vectors(X, codes, 5, LabelOptions(suggest=4, reject=0.05, graph="cells"))
@@ -153,7 +153,7 @@ class TestLarge:
         monkeypatch.setattr("laplacianshot.labeling.core.LARGE_ROWS", 1000)
         seen = []
         found = label_vectors(X, nothing, 0, LabelOptions(suggest=8), watch=lambda name: seen.append(name))
-        assert seen == ["Neighbours", "Graph"]
+        assert seen == ["Neighbors", "Graph"]
         assert len(np.unique(truth[found.suggestions > 0])) >= len(np.unique(truth[exact.suggestions > 0])) - 1
 
     def test_no_array_of_all_rows_and_features_is_made(self, tmp_path, monkeypatch):

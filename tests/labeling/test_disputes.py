@@ -1,4 +1,4 @@
-"""Given labels against their neighbours: closed forms, and digits with wrong labels."""
+"""Given labels against their neighbors: closed forms, and digits with wrong labels."""
 
 from __future__ import annotations
 

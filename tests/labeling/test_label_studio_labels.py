@@ -159,7 +159,7 @@ def test_the_number_of_a_task_is_not_taken_for_a_row_number(tmp_path):
 # Texts
 
 
-def test_texts_are_known_by_their_words_and_all_rows_with_them_are_labelled(tmp_path):
+def test_texts_are_known_by_their_words_and_all_rows_with_them_are_labeled(tmp_path):
     source = open_source(written(tmp_path / "t.csv", 'text,who\nhello there,x\nbye,y\n"hello\r\nthere",z\n'))
     tasks = [task(1, None, annotation("greeting"), text="hello there"), task(2, None, annotation("end"), text=" bye ")]
     assert read(tmp_path, source, *tasks) == {"0": "greeting", "1": "end", "2": "greeting"}

@@ -98,12 +98,12 @@ def test_ids_of_odd_names_are_found(tmp_path):
 
 
 @pytest.mark.parametrize("spelling", ["./sub/c.png", "sub\\c.png", " sub/c.png ", "photos/sub/c.png", "{absolute}"])
-def test_paths_may_be_spelt_in_other_ways(tmp_path, photos, spelling):
+def test_paths_may_be_spelled_in_other_ways(tmp_path, photos, spelling):
     spelling = spelling.format(absolute=tmp_path / "photos" / "sub" / "c.png")
     assert labels(tmp_path, f"id,label\n{spelling},x\n", photos) == {"sub/c.png": "x"}
 
 
-def test_a_path_counts_as_it_stands_before_it_is_spelt_in_another_way(tmp_path):
+def test_a_path_counts_as_it_stands_before_it_is_spelled_in_another_way(tmp_path):
     source = open_source(pictures(tmp_path / "sub", "a.png", "sub/a.png"), folders_are_labels=False)
     assert labels(tmp_path, "id,label\nsub/a.png,x\n", source) == {"sub/a.png": "x"}
 

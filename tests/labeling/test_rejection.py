@@ -24,7 +24,7 @@ def test_items_of_clusters_without_a_label_are_strangest(clusters):
     assert strange[truth >= 4].min() > strange[truth < 4].max()
 
 
-def test_labelled_items_are_the_least_strange_of_their_cluster(clusters):
+def test_labeled_items_are_the_least_strange_of_their_cluster(clusters):
     X, truth, y = clusters(3, 30, 1, dim=16, spread=0.2)
     model = LaplacianShot().fit(X, y)
     strange = how_strange(model.label_distributions_, y, model.affinity_)
@@ -121,7 +121,7 @@ def test_blocks_of_rows_do_not_change_the_answer(clusters, monkeypatch):
 
 
 @pytest.mark.parametrize(("rate", "count"), [(0, 0), (0.04, 0), (0.05, 1), (0.25, 3), (0.5, 5), (1, 10)])
-def test_a_share_of_the_unlabelled_items_is_rejected(rate, count):
+def test_a_share_of_the_unlabeled_items_is_rejected(rate, count):
     codes = np.array([0, -1] * 10)
     strange = np.random.default_rng(0).permutation(20).astype(float)
     out = rejected(strange, codes, rate)
@@ -136,7 +136,7 @@ def test_of_equally_strange_items_the_first_are_rejected():
     assert rejected(np.ones(6), np.full(6, -1), 0.5).tolist() == [0, 1, 2]
 
 
-def test_nothing_unlabelled_leaves_nothing_to_reject():
+def test_nothing_unlabeled_leaves_nothing_to_reject():
     assert rejected(np.ones(3), np.arange(3), 0.5).tolist() == []
 
 

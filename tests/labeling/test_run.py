@@ -29,7 +29,7 @@ def vectors(tmp_path):
     return tmp_path / "vectors.npy", [CLASSES[c] for c in truth]
 
 
-def test_pictures_are_labelled_from_one_label_a_class(photos, cache):
+def test_pictures_are_labeled_from_one_label_a_class(photos, cache):
     folder, truth = photos
     found = label_source(folder, first_of_each(truth), cache=cache)
     assert dict(zip(found.ids, found.labels, strict=True)) == truth
@@ -84,7 +84,7 @@ def test_a_label_on_a_broken_picture_costs_that_label_and_says_so(photos, cache)
     assert any("ghost" in note for note in found.notes)
 
 
-def test_sentences_are_labelled_from_one_label_a_class(tmp_path, cache):
+def test_sentences_are_labeled_from_one_label_a_class(tmp_path, cache):
     spoken = [
         ("please cancel my train ticket", "travel"),
         ("the soup was far too salty", "food"),
@@ -102,7 +102,7 @@ def test_sentences_are_labelled_from_one_label_a_class(tmp_path, cache):
     assert found.settings["encoder"] == "minilm-l6"
 
 
-def test_vectors_are_labelled_and_their_file_is_not_changed(vectors):
+def test_vectors_are_labeled_and_their_file_is_not_changed(vectors):
     path, truth = vectors
     before = path.read_bytes()
     found = label_source(path, {"0": truth[0], "20": truth[20], "40": truth[40]}, suggest=4, reject=0.1)
@@ -141,7 +141,7 @@ def test_without_labels_only_suggestions_are_made(vectors):
         ({"0": "a", "30": "b"}, {"suggest": -1}, "suggest"),
     ],
 )
-def test_what_cannot_be_labelled_is_an_error_that_names_it(vectors, labels, options, said):
+def test_what_cannot_be_labeled_is_an_error_that_names_it(vectors, labels, options, said):
     with pytest.raises(LabelingError, match=said):
         label_source(vectors[0], labels, **options)
 

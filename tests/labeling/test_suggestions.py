@@ -9,7 +9,7 @@ from laplacianshot.labeling import suggestions
 from laplacianshot.labeling.suggestions import suggest, suggest_first
 
 
-def unlabelled(n):
+def unlabeled(n):
     return np.full(n, -1)
 
 
@@ -25,7 +25,7 @@ def test_without_a_label_one_item_of_each_cluster_comes_first(clusters):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_variations_of_a_few_items_do_not_hide_the_other_topics(seed):
-    """Groups of four near-copies are cliques of their three nearest neighbours: all alike, whatever their topic."""
+    """Groups of four near-copies are cliques of their three nearest neighbors: all alike, whatever their topic."""
     rng = np.random.default_rng(seed)
     topic = np.repeat(np.arange(3), 5)
     originals = 2 * rng.standard_normal((3, 32))[topic] + rng.standard_normal((15, 32))
@@ -57,7 +57,7 @@ def test_of_clusters_alike_the_uncertain_one_comes_first():
     rows = np.concatenate([np.hstack([part, np.eye(3)[[c] * 20]]) for c in range(3)])
     probabilities = np.tile([1.0, 0.0], (60, 1))
     probabilities[20:40] = 0.5
-    assert 20 <= suggest(rows, probabilities, unlabelled(60), 3)[0] < 40
+    assert 20 <= suggest(rows, probabilities, unlabeled(60), 3)[0] < 40
 
 
 def test_of_many_copies_of_an_item_one_is_suggested():
@@ -86,7 +86,7 @@ def test_suggestions_are_the_greedy_cover_by_definition(labels, floor):
     rng = np.random.default_rng(len(labels))
     rows = rng.standard_normal((60, 3))
     probabilities = rng.dirichlet([0.5] * 4, size=60)
-    codes = unlabelled(60)
+    codes = unlabeled(60)
     codes[rng.permutation(60)[: len(labels)]] = labels
     affinity = normalize(knn_affinity(rows, 5))
 
@@ -99,7 +99,7 @@ def test_suggestions_are_the_greedy_cover_by_definition(labels, floor):
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 5, 56, 57, 1000])
-def test_suggestions_are_unlabelled_different_and_as_many_as_there_can_be(clusters, wanted):
+def test_suggestions_are_unlabeled_different_and_as_many_as_there_can_be(clusters, wanted):
     X, _, y = clusters(3, 20, 1)
     found = suggest(X, unsure(60), y, wanted)
     assert len(found) == len(set(found.tolist())) == min(wanted, 57)
@@ -137,12 +137,12 @@ def test_what_is_given_is_left_as_it_is(clusters):
 
 def test_a_graph_is_enough_and_nothing_is_too_little():
     affinity = normalize(knn_affinity(np.random.default_rng(0).standard_normal((20, 3)), 4))
-    assert len(suggest(None, unsure(20), unlabelled(20), 5, affinity=affinity)) == 5
+    assert len(suggest(None, unsure(20), unlabeled(20), 5, affinity=affinity)) == 5
     with pytest.raises(ValueError, match="rows or affinity"):
-        suggest(None, unsure(20), unlabelled(20), 5)
+        suggest(None, unsure(20), unlabeled(20), 5)
 
 
-def test_all_items_labelled_leaves_nothing_to_suggest():
+def test_all_items_labeled_leaves_nothing_to_suggest():
     assert suggest(np.eye(4), unsure(4), np.arange(4), 3).tolist() == []
 
 
@@ -150,25 +150,25 @@ def test_all_items_labelled_leaves_nothing_to_suggest():
 def test_a_handful_of_items_are_all_suggested(n):
     rows = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
     assert sorted(suggest_first(rows, 10)) == list(range(n))
-    assert sorted(suggest(rows, unsure(n), unlabelled(n), 10)) == list(range(n))
+    assert sorted(suggest(rows, unsure(n), unlabeled(n), 10)) == list(range(n))
 
 
 @pytest.mark.parametrize("rows", [np.zeros((40, 3)), np.ones((40, 3), np.float32), np.eye(40)], ids=str)
 def test_items_that_are_all_alike_or_all_apart_still_get_suggestions(rows):
     assert len(set(suggest_first(rows, 12).tolist())) == 12
-    assert len(set(suggest(rows, unsure(40), unlabelled(40), 12).tolist())) == 12
+    assert len(set(suggest(rows, unsure(40), unlabeled(40), 12).tolist())) == 12
 
 
 def test_a_graph_without_edges_ranks_by_uncertainty():
     probabilities = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3], [1.0, 0.0]])
     empty = sp.csr_array((4, 4))
-    assert suggest(np.zeros((4, 2)), probabilities, unlabelled(4), 4, affinity=empty).tolist() == [1, 2, 0, 3]
+    assert suggest(np.zeros((4, 2)), probabilities, unlabeled(4), 4, affinity=empty).tolist() == [1, 2, 0, 3]
 
 
 def test_certain_and_covered_items_are_still_ranked():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((30, 3))
-    codes = unlabelled(30)
+    codes = unlabeled(30)
     codes[:25] = 0
     found = suggest(rows, np.tile([1.0, 0.0], (30, 1)), codes, 5)
     assert sorted(found) == [25, 26, 27, 28, 29]
@@ -177,13 +177,13 @@ def test_certain_and_covered_items_are_still_ranked():
 def accuracy_after(choose, X, truth, batches):
     """Share of right labels after so many batches, the first of them by ``suggest_first`` or at random."""
     n_classes = truth.max() + 1
-    labelled = np.zeros(len(X), dtype=bool)
-    labelled[choose(None, unlabelled(len(X)), n_classes)] = True
+    labeled = np.zeros(len(X), dtype=bool)
+    labeled[choose(None, unlabeled(len(X)), n_classes)] = True
     for _ in range(batches - 1):
-        model = LaplacianShot().fit(X, np.where(labelled, truth, -1))
-        codes = np.where(labelled, np.searchsorted(model.classes_, truth), -1)
-        labelled[choose(model, codes, n_classes)] = True
-    model = LaplacianShot().fit(X, np.where(labelled, truth, -1))
+        model = LaplacianShot().fit(X, np.where(labeled, truth, -1))
+        codes = np.where(labeled, np.searchsorted(model.classes_, truth), -1)
+        labeled[choose(model, codes, n_classes)] = True
+    model = LaplacianShot().fit(X, np.where(labeled, truth, -1))
     return float((model.transduction_ == truth).mean())
 
 

@@ -40,7 +40,7 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     np.testing.assert_array_equal(nearest_neighbors(X, 8).indices, expected)
 
 
-def test_duplicates_are_neighbours_of_one_another_and_never_of_themselves():
+def test_duplicates_are_neighbors_of_one_another_and_never_of_themselves():
     X = np.repeat(np.random.default_rng(0).standard_normal((10, 3)), 4, axis=0)
     found = nearest_neighbors(X, 3)
     assert not np.any(found.indices == np.arange(40)[:, None])
@@ -54,20 +54,20 @@ def test_rows_that_are_all_equal_still_get_k_other_rows():
 
 
 @pytest.mark.parametrize("k", [9, 10, 1000])
-def test_more_neighbours_than_there_are_others_means_all_the_others(k):
+def test_more_neighbors_than_there_are_others_means_all_the_others(k):
     found = nearest_neighbors(np.random.default_rng(0).standard_normal((10, 2)), k)
     assert found.indices.shape == (10, 9)
     assert all(sorted([*row, q]) == list(range(10)) for q, row in enumerate(found.indices.tolist()))
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_fewer_than_two_rows_have_no_neighbours(n):
+def test_fewer_than_two_rows_have_no_neighbors(n):
     assert nearest_neighbors(np.ones((n, 3)), 4).indices.shape == (n, 0)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e12])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_float32_products_do_not_blur_near_neighbours(scale, offset):
+def test_float32_products_do_not_blur_near_neighbors(scale, offset):
     rng = np.random.default_rng(3)
     X = (offset + rng.standard_normal((200, 16))) * scale
     expected, _ = brute_force(X / scale, 5)
@@ -83,21 +83,21 @@ def test_a_row_equal_to_a_point_finds_it_first():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (64, 10), (700, 7), (700, 699)])
-def test_sets_hold_the_nearest_neighbours(n, k, dtype, monkeypatch):
+def test_sets_hold_the_nearest_neighbors(n, k, dtype, monkeypatch):
     monkeypatch.setattr(neighbors, "_BLOCK_ROWS", 100)
     X = np.random.default_rng(n).standard_normal((n, 9)).astype(dtype)
     found = neighbors.PointIndex(X).neighbor_sets(k)
     np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(brute_force(X, k)[0], axis=1))
 
 
-def test_sets_are_exact_where_float32_cannot_tell_neighbours_apart():
+def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart():
     rng = np.random.default_rng(0)
     # Circles of points about each of a few: their distances from it differ by less than float32 can see.
-    centres = rng.standard_normal((6, 40))
+    centers = rng.standard_normal((6, 40))
     directions = rng.standard_normal((6, 12, 40))
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)
     reach = 0.1 * (1 + 1e-7 * rng.permutation(72).reshape(6, 12, 1))
-    X = np.concatenate([centres, (centres[:, None] + reach * directions).reshape(-1, 40)])
+    X = np.concatenate([centers, (centers[:, None] + reach * directions).reshape(-1, 40)])
     expected = np.sort(brute_force(X, 6)[0], axis=1)
     index = neighbors.PointIndex(X)
     np.testing.assert_array_equal(np.sort(index.neighbor_sets(6), axis=1), expected)

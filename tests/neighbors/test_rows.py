@@ -74,7 +74,7 @@ def test_a_memory_mapped_file_is_never_copied_whole(tmp_path, dtype):
     assert peak < 0.25 * 40_000 * 64 * 4
 
 
-def test_centred_rows_have_the_same_distances_and_mean_zero():
+def test_centered_rows_have_the_same_distances_and_mean_zero():
     X = (1000 + np.random.default_rng(0).standard_normal((200, 5))).astype(np.float64)
     rows = Rows.transformed(X).centered()[:]
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-4)

@@ -15,7 +15,7 @@ from laplacianshot.neighbors.search import scaled_neighbors
 
 
 def true_recall(X, found, k):
-    """Share of true neighbours found, over all rows, by distance."""
+    """Share of true neighbors found, over all rows, by distance."""
     reach = nearest_neighbors(X, k).distances[:, -1]
     gaps = X[:, None] - X[found.clip(0)]
     squares = np.where(found < 0, np.inf, np.einsum("nkd,nkd->nk", gaps, gaps))
@@ -43,7 +43,7 @@ def test_the_nearest_of_many_centroids_are_found_a_part_at_a_time(groups, monkey
         np.testing.assert_array_equal(found, gaps.argsort(axis=1)[:, :count])
 
 
-def test_new_rows_find_their_neighbours_too(groups):
+def test_new_rows_find_their_neighbors_too(groups):
     X, new = groups(1500), groups(100, seed=1)
     centroids = train_centroids(Rows.transformed(X), 30)
     index, _ = CellIndex.build(Rows.transformed(X), centroids, len(centroids))
@@ -51,7 +51,7 @@ def test_new_rows_find_their_neighbours_too(groups):
     np.testing.assert_array_equal(index.order[found.indices], cross_neighbors(new, X, 5).indices)
 
 
-def test_a_neighbour_that_only_the_other_row_found_is_taken_over():
+def test_a_neighbor_that_only_the_other_row_found_is_taken_over():
     X = np.array([[0.0], [1.0], [2.1], [10.0]], dtype=np.float32)
     lists = np.array([[1, 3], [2, -1], [1, 0], [2, 1]], dtype=np.int32)
     squares = np.where(lists < 0, np.inf, (X[:, 0][:, None] - X[lists, 0]) ** 2).astype(np.float32)
@@ -61,7 +61,7 @@ def test_a_neighbour_that_only_the_other_row_found_is_taken_over():
     np.testing.assert_allclose(found.distances, (X[:, 0][:, None] - X[found.indices, 0]) ** 2, rtol=1e-6)
 
 
-def test_completion_finds_more_true_neighbours_and_loses_none(groups):
+def test_completion_finds_more_true_neighbors_and_loses_none(groups):
     X = groups(4000, 32, 40, spread=1.0)
     centroids = train_centroids(Rows.transformed(X), 250)
     index, probes = CellIndex.build(Rows.transformed(X), centroids, 5)
@@ -158,7 +158,7 @@ def test_equal_rows_get_k_others():
 
 @pytest.mark.parametrize("method", ["auto", "exact", "cells"])
 @pytest.mark.parametrize(("n", "k", "shape"), [(1, 3, (1, 0)), (2, 3, (2, 1)), (5, 100, (5, 4))])
-def test_more_neighbours_than_rows_means_all_the_others(method, n, k, shape):
+def test_more_neighbors_than_rows_means_all_the_others(method, n, k, shape):
     X = np.random.default_rng(0).standard_normal((n, 3)).astype(np.float32)
     found, report = scaled_neighbors(X, k, method=method)
     assert found.indices.shape == found.distances.shape == shape
@@ -210,7 +210,8 @@ def test_without_faiss_the_search_is_exact_and_says_what_to_install(groups, monk
     np.testing.assert_array_equal(found.indices, nearest_neighbors(X, 3).indices)
 
 
-def test_many_rows_are_searched_exactly_without_a_copy(groups, large, tmp_path):
+def test_many_rows_are_searched_exactly_without_a_copy(groups, monkeypatch, tmp_path):
+    monkeypatch.setattr("laplacianshot.neighbors.search.LARGE_ROWS", 500)
     np.save(tmp_path / "X.npy", groups(9000, 64))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
     scaled_neighbors(X[:600], 4, method="exact")  # compile
@@ -234,7 +235,7 @@ def test_cells_that_are_too_many_to_keep_are_found_again(groups, monkeypatch):
     assert second.parameters == report.parameters
 
 
-def test_the_sample_knows_the_true_neighbours(groups):
+def test_the_sample_knows_the_true_neighbors(groups):
     X = groups(3000)
     sample = np.array([5, 17, 2999])
     exact = ExactSample.search(Rows.transformed(X), sample, 9)

@@ -102,7 +102,7 @@ def here():
 
 @pytest.fixture
 def linked():
-    """``linked(job, k, method)``: find the neighbours and build the graph of every shard."""
+    """``linked(job, k, method)``: find the neighbors and build the graph of every shard."""
 
     def link(job, k=5, method="exact"):
         numbers = range(len(job.shards))

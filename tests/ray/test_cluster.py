@@ -167,7 +167,7 @@ def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(node
     fit = ray_fit(path, y, **where, watch=stages, output=str(tmp_path / "out"))
     assert_same(fit, local)
     assert fit.graph.recall == 1
-    assert list(stages.seen) == ["Reading", "Neighbours", "Graph", "Updates", "Labels"]
+    assert list(stages.seen) == ["Reading", "Neighbors", "Graph", "Updates", "Labels"]
     assert all(counts[-1][0] > 0 for counts in stages.seen.values())
 
     import pyarrow.parquet as pq
@@ -198,7 +198,7 @@ def test_nodes_lost_in_every_stage_and_killed_workers_change_no_label(nodes, tas
             killed.append(process.pid)
             process.send_signal(signal.SIGKILL)
 
-    names = ("Reading", "Order", "Neighbours", "Graph", "Updates", "Labels")
+    names = ("Reading", "Order", "Neighbors", "Graph", "Updates", "Labels")
     # In the updates after the first saved round, and once more a little later.
     actions = {name: [(11 if name == "Updates" else 1, nodes.lose_one)] for name in names}
     actions["Updates"].append((15, kill))
@@ -277,13 +277,13 @@ def test_evaluate_prints_the_same_figures(nodes, task, tmp_path, capsys):
     assert printed[0] == printed[1]
 
 
-def mean_colours(path):
+def mean_colors(path):
     """An encoder of pictures in an ONNX file: the mean of each channel."""
     onnx = pytest.importorskip("onnx", reason="needs the extra label")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     node = helper.make_node("ReduceMean", ["x"], ["out"], axes=[2, 3], keepdims=0)
     given, made = helper.make_tensor_value_info("x", kind, ["n", 3, 32, 32]), ["out", kind, None]
-    graph = helper.make_graph([node], "colours", [given], [helper.make_tensor_value_info(*made)])
+    graph = helper.make_graph([node], "colors", [given], [helper.make_tensor_value_info(*made)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return f"onnx:{path}"
 
@@ -294,11 +294,11 @@ def test_pictures_are_encoded_by_ray_data_and_a_lost_node_changes_nothing(nodes,
     folder = tmp_path / "pictures"
     folder.mkdir()
     for number in range(60):
-        colour = np.array([[220, 30, 30], [30, 30, 220]])[number % 2] + rng.integers(-25, 25, 3)
-        image.new("RGB", (40, 40), tuple(colour.tolist())).save(folder / f"{number:02}.png")
+        color = np.array([[220, 30, 30], [30, 30, 220]])[number % 2] + rng.integers(-25, 25, 3)
+        image.new("RGB", (40, 40), tuple(color.tolist())).save(folder / f"{number:02}.png")
     (folder / "broken.png").write_bytes(b"no picture")
     labels = {"00.png": "red", "01.png": "blue"}
-    encoder = mean_colours(tmp_path / "colours.onnx")
+    encoder = mean_colors(tmp_path / "colors.onnx")
     here = label_source(folder, labels, encoder=encoder, cache=False)
     there = label_source(
         folder,

@@ -1,4 +1,4 @@
-"""What is read before shards are labelled; tests/ray/test_cluster.py labels some."""
+"""What is read before shards are labeled; tests/ray/test_cluster.py labels some."""
 
 from __future__ import annotations
 

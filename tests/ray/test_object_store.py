@@ -33,7 +33,7 @@ def store():
     server.stop()
 
 
-def test_shards_are_labelled_from_a_bucket_into_a_bucket(digits, store, tmp_path, monkeypatch):
+def test_shards_are_labeled_from_a_bucket_into_a_bucket(digits, store, tmp_path, monkeypatch):
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     X, _, y = digits

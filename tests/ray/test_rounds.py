@@ -1,4 +1,4 @@
-"""Neighbours, graph and rounds over shards against the same on one machine, all in this process."""
+"""Neighbors, graph and rounds over shards against the same on one machine, all in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_query(job):
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
-def test_exact_neighbours_are_those_of_one_search_over_all_rows(job, linked, shards):
+def test_exact_neighbors_are_those_of_one_search_over_all_rows(job, linked, shards):
     parted = job(shards)
     report = linked(parted)
     assert (report.method, report.recall) == ("exact", 1)
@@ -62,7 +62,7 @@ def test_cells_of_shards_reach_the_recall(job, linked):
 
 @pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("held", [1, 2**26])
-def test_all_cells_of_all_shards_hold_the_true_neighbours(job, monkeypatch, shards, held):
+def test_all_cells_of_all_shards_hold_the_true_neighbors(job, monkeypatch, shards, held):
     monkeypatch.setattr(neighbors, "_HELD_PROBES", held)
     monkeypatch.setattr(neighbors, "QUERY_ROWS", 50)
     parted = job(shards)
@@ -151,7 +151,7 @@ def test_shards_taken_up_from_their_files_go_on_as_if_nothing_had_happened(job, 
 
 
 def test_a_shard_may_have_nothing_but_labels(job, linked, solved):
-    # A shard a row, and most of the first rows are labelled.
+    # A shard a row, and most of the first rows are labeled.
     parted = job(12, rows=70)
     parted = replace(parted, shards=one_each(parted.shards[0].path, [*range(10), 70]))
     linked(parted)

@@ -205,7 +205,7 @@ def test_published_figures_bring_their_caveats_and_the_users_claim():
     ours = dict(zip(column(table, "Method"), column(table, "Ours, %"), strict=True))
     assert ours["SimpleShot"].startswith("69.9")
     assert ours["ProtoNet"] == ""
-    assert table.notes[0].startswith("Ours are centred at each task")
+    assert table.notes[0].startswith("Ours are centered at each task")
     assert "claim" in table.notes[1]
     assert any("Hungarian" in note for note in table.notes)
 
@@ -315,7 +315,7 @@ def test_names_with_markup_in_them_are_text():
     assert "<script" not in page
 
 
-def test_figures_take_the_colours_of_the_page():
+def test_figures_take_the_colors_of_the_page():
     svg = report_page(report()).split("<figure>")[1].split("</svg>")[0]
     assert "var(--blue)" in svg
     assert "#0072b2" not in svg.lower()

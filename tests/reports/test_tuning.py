@@ -50,7 +50,7 @@ def test_without_test_classes_there_is_no_such_column(tuned):
     assert lam_table(Tuned(tuned.tuning), bars=False).head == ("Lambda", "val, %", "To the best")
 
 
-def test_the_chosen_number_of_neighbours_is_bold_and_ready_for_the_next_command(tuned):
+def test_the_chosen_number_of_neighbors_is_bold_and_ready_for_the_next_command(tuned):
     table = neighbors_table(tuned.tuning, "laplacianshot-paper")
     assert [entry.bold for entry in table.rows] == [True, False]
     assert "--lam 0.5 --neighbors 3" in table.notes[0]

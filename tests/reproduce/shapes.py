@@ -1,4 +1,4 @@
-"""Coloured shapes of 28 pixels in class folders, and a setting under which everything takes seconds."""
+"""Colored shapes of 28 pixels in class folders, and a setting under which everything takes seconds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (60, 80, 230), "yellow": (220, 210, 40)}
+COLORS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (60, 80, 230), "yellow": (220, 210, 40)}
 SHAPES = ("disc", "box", "ring", "triangle")
-# Of each shape two colours are for training, one for validation, one for the test.
+# Of each shape two colors are for training, one for validation, one for the test.
 SPLITS = {"red": "base", "green": "base", "blue": "val", "yellow": "novel"}
 
 SETTING = """\
-title = "Coloured shapes"
+title = "Colored shapes"
 
 [train]
 dataset = "folder"
@@ -42,22 +42,22 @@ methods = ["simpleshot-cl2", "laplacianshot", "laplacianshot-paper", "laplacians
 
 
 def draw_shapes(root: Path, *, per_class: int = 10, seed: int = 0) -> Path:
-    """Every shape in every colour, each picture with a place, a size and a tint of its own."""
+    """Every shape in every color, each picture with a place, a size and a tint of its own."""
     rng = np.random.default_rng(seed)
-    for colour, split in SPLITS.items():
+    for color, split in SPLITS.items():
         for shape in SHAPES:
-            folder = root / split / f"{colour} {shape}"
+            folder = root / split / f"{color} {shape}"
             folder.mkdir(parents=True)
             for number in range(per_class):
-                _drawn(shape, COLOURS[colour], rng).save(folder / f"{number:02}.png")
+                _drawn(shape, COLORS[color], rng).save(folder / f"{number:02}.png")
     return root
 
 
-def _drawn(shape: str, colour: tuple[int, int, int], rng: np.random.Generator) -> Image.Image:
+def _drawn(shape: str, color: tuple[int, int, int], rng: np.random.Generator) -> Image.Image:
     picture = Image.new("RGB", (28, 28), tuple(rng.integers(0, 60, 3).tolist()))
     radius = int(rng.integers(6, 10))
     x, y = rng.integers(radius, 28 - radius, 2).tolist()
-    tint = tuple(np.clip(np.array(colour) + rng.integers(-30, 31, 3), 0, 255).tolist())
+    tint = tuple(np.clip(np.array(color) + rng.integers(-30, 31, 3), 0, 255).tolist())
     box = (x - radius, y - radius, x + radius, y + radius)
     draw = ImageDraw.Draw(picture)
     if shape == "disc":

@@ -141,7 +141,7 @@ def test_a_run_of_laplacianshot_train_is_gone_on_with(copied, ran):
     assert record["seconds"] >= round(sum(epoch["seconds"] for epoch in state["history"]), 3)
 
 
-def test_tasks_of_another_domain_are_centred_at_the_base_classes_of_the_first(copied, ran):
+def test_tasks_of_another_domain_are_centered_at_the_base_classes_of_the_first(copied, ran):
     draw_shapes(copied / "others", per_class=8, seed=1)
     (copied / "shapes.toml").write_text('target = "folder"\n' + SETTING, encoding="utf-8")
     assert ran("--target-data", "others") == ["extract-folder", "evaluate-folder", "report-folder"]

@@ -33,7 +33,7 @@ def test_the_largest_entry_is_found_wherever_it_is(n):
 
 
 @pytest.mark.parametrize("n_neighbors", [0, 1, 3, 4, 7, 8])
-def test_the_field_is_the_weighted_sum_of_the_neighbours(n_neighbors):
+def test_the_field_is_the_weighted_sum_of_the_neighbors(n_neighbors):
     rng = np.random.default_rng(n_neighbors)
     Y, weights = rng.random((20, 6)), rng.random(n_neighbors)
     neighbors = rng.integers(0, 20, n_neighbors)

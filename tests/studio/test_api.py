@@ -27,8 +27,8 @@ def class_id(client, name):
 
 
 @pytest.fixture
-def labelled(client, settled):
-    """Two items of each group are labelled, and the rest is predicted."""
+def labeled(client, settled):
+    """Two items of each group are labeled, and the rest is predicted."""
     for index in (0, 1, 30, 31):
         label(client, index, "left" if index < 30 else "right")
     settled(client)
@@ -38,7 +38,7 @@ def labelled(client, settled):
 def test_at_first_there_is_a_queue_and_a_hint(client, settled):
     state = settled(client)
     assert state["version"] == 0
-    assert state["counts"]["unlabelled"] == 60
+    assert state["counts"]["unlabeled"] == 60
     assert state["counts"]["suggested"] == 30
     assert "second" in label(client, 3, "left")["state"]["hint"]
     queue = client.get("/api/items", params={"only": "suggested", "sort": "suggestion"}).json()["items"]
@@ -46,9 +46,9 @@ def test_at_first_there_is_a_queue_and_a_hint(client, settled):
     assert ranks == sorted(ranks)
 
 
-def test_after_two_classes_every_item_has_a_label_and_the_right_one(labelled):
-    items = labelled.get("/api/items").json()["items"]
-    names = {c["id"]: c["name"] for c in labelled.get("/api/state").json()["classes"]}
+def test_after_two_classes_every_item_has_a_label_and_the_right_one(labeled):
+    items = labeled.get("/api/items").json()["items"]
+    names = {c["id"]: c["name"] for c in labeled.get("/api/state").json()["classes"]}
     assert [names[item["class"]] for item in items] == ["left"] * 30 + ["right"] * 30
     assert [item["origin"] for item in items[:3]] == ["given", "given", "predicted"]
     assert [item["how"] for item in items[:3]] == ["person", "person", None]
@@ -56,30 +56,30 @@ def test_after_two_classes_every_item_has_a_label_and_the_right_one(labelled):
     assert 0.5 < items[2]["confidence"] <= 1
 
 
-def test_the_same_labels_come_out_as_laplacianshot_label_gives(labelled, two_groups):
+def test_the_same_labels_come_out_as_laplacianshot_label_gives(labeled, two_groups):
     wanted = label_source(two_groups, {"0": "left", "1": "left", "30": "right", "31": "right"})
-    rows = list(csv.DictReader(io.StringIO(labelled.get("/api/export").text)))
+    rows = list(csv.DictReader(io.StringIO(labeled.get("/api/export").text)))
     assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
     assert [row["label"] for row in rows] == list(wanted.labels)
     assert [row["origin"] for row in rows] == list(wanted.origins)
 
 
-def test_exports_hold_the_same_rows_in_each_format(labelled):
-    get = {kind: labelled.get("/api/export", params={"format": kind}) for kind in ("csv", "jsonl", "parquet")}
+def test_exports_hold_the_same_rows_in_each_format(labeled):
+    get = {kind: labeled.get("/api/export", params={"format": kind}) for kind in ("csv", "jsonl", "parquet")}
     rows = [json.loads(line) for line in get["jsonl"].text.splitlines()]
     table = pq.read_table(io.BytesIO(get["parquet"].content)).to_pylist()
     assert table == rows
     assert [row["id"] for row in csv.DictReader(io.StringIO(get["csv"].text))] == [row["id"] for row in rows]
-    tasks = labelled.get("/api/export", params={"format": "label-studio"}).json()
+    tasks = labeled.get("/api/export", params={"format": "label-studio"}).json()
     assert len(tasks) == 60
     assert tasks[0]["annotations"][0]["result"][0]["value"]["choices"] == ["left"]
     assert tasks[2]["predictions"][0]["result"][0]["value"]["choices"] == ["left"]
-    interface = labelled.get("/api/export", params={"format": "label-studio-interface"}).text
+    interface = labeled.get("/api/export", params={"format": "label-studio-interface"}).text
     assert '<Choice value="left"/>' in interface
 
 
-def test_what_was_exported_can_be_imported_again(labelled, opened, client_of, two_groups, tmp_path, settled):
-    file = labelled.get("/api/export", params={"format": "csv"}).content
+def test_what_was_exported_can_be_imported_again(labeled, opened, client_of, two_groups, tmp_path, settled):
+    file = labeled.get("/api/export", params={"format": "csv"}).content
     other = client_of(opened(two_groups, project=tmp_path / "other"))
     answer = other.post("/api/import", params={"name": "labels.csv"}, content=file)
     assert answer.status_code == 200
@@ -92,14 +92,14 @@ def test_what_was_exported_can_be_imported_again(labelled, opened, client_of, tw
     assert [i for i, name in enumerate(given) if name] == [0, 1, 30, 31]
 
 
-def test_an_import_keeps_labels_that_are_there_unless_it_shall_not(labelled):
+def test_an_import_keeps_labels_that_are_there_unless_it_shall_not(labeled):
     file = b"id,label\n0,right\n5,left\n"
-    answer = labelled.post("/api/import", params={"name": "more.csv"}, content=file).json()
+    answer = labeled.post("/api/import", params={"name": "more.csv"}, content=file).json()
     assert (answer["imported"], answer["kept"]) == (1, 1)
-    answer = labelled.post("/api/import", params={"name": "more.csv", "replace": True}, content=file).json()
+    answer = labeled.post("/api/import", params={"name": "more.csv", "replace": True}, content=file).json()
     assert (answer["imported"], answer["kept"]) == (1, 0)
-    assert labelled.get("/api/items/0").json()["how"] == "imported"
-    assert labelled.post("/api/import", params={"name": "more.csv"}, content=file).status_code == 409
+    assert labeled.get("/api/items/0").json()["how"] == "imported"
+    assert labeled.post("/api/import", params={"name": "more.csv"}, content=file).status_code == 409
 
 
 @pytest.mark.parametrize(
@@ -127,96 +127,96 @@ def test_a_number_that_is_none_is_told_in_plain_words(client):
     assert (answer.status_code, answer.json()["detail"]) == (422, "limit: give a whole number.")
 
 
-def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labelled, settled):
-    items = labelled.get("/api/items", params={"origin": "predicted"}).json()["items"]
+def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labeled, settled):
+    items = labeled.get("/api/items", params={"origin": "predicted"}).json()["items"]
     limit = float(np.median([item["confidence"] for item in items]))
-    sure = labelled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
-    answer = labelled.post("/api/accept", json={"min_confidence": limit}).json()
+    sure = labeled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
+    answer = labeled.post("/api/accept", json={"min_confidence": limit}).json()
     assert f"at least {100 * limit:g}% sure" in answer["action"]["summary"]
     assert answer["action"]["kind"] == "accept"
     assert answer["state"]["counts"]["given"] == 4 + len(sure)
-    assert labelled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
-    undone = labelled.post("/api/undo", json={}).json()
+    assert labeled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
+    undone = labeled.post("/api/undo", json={}).json()
     assert undone["state"]["counts"]["given"] == 4
-    assert settled(labelled)["counts"]["predicted"] == 56
+    assert settled(labeled)["counts"]["predicted"] == 56
 
 
-def test_accepting_some_items_or_one_class_leaves_the_others(labelled):
-    labelled.post("/api/accept", json={"items": [5, 6, 6, 0]})
-    assert labelled.get("/api/state").json()["counts"]["given"] == 6
-    left = class_id(labelled, "left")
-    labelled.post("/api/accept", json={"min_confidence": 0, "class": left})
-    groups = {g["class"]: g for g in labelled.get("/api/groups").json()["groups"]}
+def test_accepting_some_items_or_one_class_leaves_the_others(labeled):
+    labeled.post("/api/accept", json={"items": [5, 6, 6, 0]})
+    assert labeled.get("/api/state").json()["counts"]["given"] == 6
+    left = class_id(labeled, "left")
+    labeled.post("/api/accept", json={"min_confidence": 0, "class": left})
+    groups = {g["class"]: g for g in labeled.get("/api/groups").json()["groups"]}
     assert (groups[left]["given"], groups[left]["predicted"]) == (30, 0)
-    assert groups[class_id(labelled, "right")]["predicted"] == 28
-    assert labelled.post("/api/accept", json={"min_confidence": 0, "class": left}).status_code == 409
+    assert groups[class_id(labeled, "right")]["predicted"] == 28
+    assert labeled.post("/api/accept", json={"min_confidence": 0, "class": left}).status_code == 409
 
 
-def test_classes_are_renamed_merged_deleted_and_all_of_it_undone(labelled, settled):
-    left, right = class_id(labelled, "left"), class_id(labelled, "right")
-    assert labelled.patch(f"/api/classes/{left}", json={"name": "west"}).status_code == 200
-    assert labelled.post("/api/classes", json={"name": "third"}).status_code == 200
-    assert labelled.post(f"/api/classes/{right}/merge", json={"into": left}).status_code == 200
-    state = settled(labelled)
+def test_classes_are_renamed_merged_deleted_and_all_of_it_undone(labeled, settled):
+    left, right = class_id(labeled, "left"), class_id(labeled, "right")
+    assert labeled.patch(f"/api/classes/{left}", json={"name": "west"}).status_code == 200
+    assert labeled.post("/api/classes", json={"name": "third"}).status_code == 200
+    assert labeled.post(f"/api/classes/{right}/merge", json={"into": left}).status_code == 200
+    state = settled(labeled)
     assert [c["name"] for c in state["classes"]] == ["west", "third"]
     assert state["counts"]["predicted"] == 0
-    assert labelled.delete(f"/api/classes/{left}").json()["state"]["counts"]["given"] == 0
-    assert labelled.post("/api/undo", json={"steps": 4}).status_code == 200
-    state = settled(labelled)
+    assert labeled.delete(f"/api/classes/{left}").json()["state"]["counts"]["given"] == 0
+    assert labeled.post("/api/undo", json={"steps": 4}).status_code == 200
+    state = settled(labeled)
     assert [(c["id"], c["name"], c["given"]) for c in state["classes"]] == [(left, "left", 2), (right, "right", 2)]
     assert state["counts"]["predicted"] == 56
-    kinds = [a["kind"] for a in labelled.get("/api/history").json()["actions"]]
+    kinds = [a["kind"] for a in labeled.get("/api/history").json()["actions"]]
     assert kinds[:8] == ["undo"] * 4 + ["delete-class", "merge-classes", "add-class", "rename-class"]
 
 
-def test_a_label_can_be_corrected_and_taken_away(labelled):
-    right = class_id(labelled, "right")
-    labelled.post("/api/label", json={"items": [2], "class": right})
-    assert labelled.get("/api/items/2").json()["class"] == right
-    labelled.post("/api/label", json={"items": [2], "class": None})
-    assert labelled.get("/api/items/2").json()["origin"] == "predicted"
+def test_a_label_can_be_corrected_and_taken_away(labeled):
+    right = class_id(labeled, "right")
+    labeled.post("/api/label", json={"items": [2], "class": right})
+    assert labeled.get("/api/items/2").json()["class"] == right
+    labeled.post("/api/label", json={"items": [2], "class": None})
+    assert labeled.get("/api/items/2").json()["origin"] == "predicted"
 
 
-def test_an_item_tells_its_classes_and_neighbours(labelled):
-    item = labelled.get("/api/items/7").json()
+def test_an_item_tells_its_classes_and_neighbors(labeled):
+    item = labeled.get("/api/items/7").json()
     assert item["probabilities"][0]["class"] == item["class"]
     assert sum(p["probability"] for p in item["probabilities"]) == pytest.approx(1, abs=1e-4)
-    assert 7 not in item["neighbours"]
-    assert all(0 <= near < 30 for near in item["neighbours"])
+    assert 7 not in item["neighbors"]
+    assert all(0 <= near < 30 for near in item["neighbors"])
 
 
-def test_pages_make_up_the_whole_and_indices_and_groups_agree(labelled):
+def test_pages_make_up_the_whole_and_indices_and_groups_agree(labeled):
     query = {"sort": "-confidence", "origin": "predicted"}
-    whole = labelled.get("/api/indices", params=query).json()["indices"]
-    pages = [labelled.get("/api/items", params={**query, "offset": o, "limit": 13}).json() for o in range(0, 65, 13)]
+    whole = labeled.get("/api/indices", params=query).json()["indices"]
+    pages = [labeled.get("/api/items", params={**query, "offset": o, "limit": 13}).json() for o in range(0, 65, 13)]
     assert [item["index"] for page in pages for item in page["items"]] == whole
     assert {page["total"] for page in pages} == {len(whole)}
     confidence = [item["confidence"] for page in pages for item in page["items"]]
     assert confidence == sorted(confidence, reverse=True)
-    assert sum(g["total"] for g in labelled.get("/api/groups", params=query).json()["groups"]) == len(whole)
-    named = labelled.get("/api/items", params={"index": [5, 3, 3]}).json()
+    assert sum(g["total"] for g in labeled.get("/api/groups", params=query).json()["groups"]) == len(whole)
+    named = labeled.get("/api/items", params={"index": [5, 3, 3]}).json()
     assert [item["index"] for item in named["items"]] == [5, 3, 3]
 
 
-def test_the_map_and_its_labels_are_arrays_of_all_items(labelled):
-    places = np.frombuffer(labelled.get("/api/map").content, "<f4").reshape(-1, 2)
+def test_the_map_and_its_labels_are_arrays_of_all_items(labeled):
+    places = np.frombuffer(labeled.get("/api/map").content, "<f4").reshape(-1, 2)
     assert places.shape == (60, 2)
     assert np.abs(places).max() <= 1
-    content = labelled.get("/api/map/labels").content
+    content = labeled.get("/api/map/labels").content
     classes, confidence = np.frombuffer(content[:240], "<i4"), np.frombuffer(content[240:480], "<f4")
     origins, flags = np.frombuffer(content[480:540], np.uint8), np.frombuffer(content[540:], np.uint8)
-    items = labelled.get("/api/items").json()["items"]
+    items = labeled.get("/api/items").json()["items"]
     assert classes.tolist() == [item["class"] for item in items]
     assert confidence == pytest.approx([item["confidence"] for item in items], abs=1e-6)
     assert [origins[i] for i in (0, 2)] == [3, 2]
     assert ((flags >> 1) == [item["strange"] for item in items]).all()
 
 
-def test_accuracy_is_told_once_enough_labels_can_be_held_back(labelled, settled):
-    assert settled(labelled)["accuracy"]["checked"] == 0
-    label(labelled, [2, 3, 4], "left")
-    label(labelled, [32, 33], "right")
-    found = settled(labelled)["accuracy"]
+def test_accuracy_is_told_once_enough_labels_can_be_held_back(labeled, settled):
+    assert settled(labeled)["accuracy"]["checked"] == 0
+    label(labeled, [2, 3, 4], "left")
+    label(labeled, [32, 33], "right")
+    found = settled(labeled)["accuracy"]
     assert (found["right"], found["checked"], found["estimate"]) == (9, 9, 1.0)
     assert found["low"] < 1 == found["high"]
     assert 0.5 < found["expected"] <= 1

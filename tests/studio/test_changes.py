@@ -34,8 +34,8 @@ def change_of(book: Book, step) -> Change | None:
         "rename": lambda: book.renaming(one, name),
         "merge": lambda: book.merging(one, other),
         "delete": lambda: book.deleting(one),
-        "label": lambda: book.labelling(items, one),
-        "name": lambda: book.labelling_by_name(dict.fromkeys(items, name)),
+        "label": lambda: book.labeling(items, one),
+        "name": lambda: book.labeling_by_name(dict.fromkeys(items, name)),
         "clear": lambda: book.clearing(items),
     }[kind]
     try:
@@ -85,8 +85,8 @@ def test_labels_are_always_of_classes_that_are_there_and_names_are_all_different
         assert {label.class_id for label in after.labels.values()} <= set(after.classes)
         names = [entry.name for entry in after.classes.values()]
         assert len(set(names)) == len(names)
-        colours = [entry.colour for entry in after.classes.values()]
-        assert len(set(colours)) == len(colours)
+        colors = [entry.color for entry in after.classes.values()]
+        assert len(set(colors)) == len(colors)
 
 
 @given(steps)
@@ -99,25 +99,25 @@ def test_the_number_of_a_class_never_comes_back(steps):
 
 
 def test_labels_that_are_there_already_are_no_change():
-    book = Book().after(Book().labelling_by_name({"a": "cat"}))
-    assert not book.labelling(["a"], 1)
+    book = Book().after(Book().labeling_by_name({"a": "cat"}))
+    assert not book.labeling(["a"], 1)
     assert not book.clearing(["b"])
 
 
 def test_a_label_that_was_accepted_becomes_a_persons_when_it_is_given_again():
-    book = Book().after(Book().labelling_by_name({"a": "cat"}, "accepted"))
-    assert book.after(book.labelling(["a"], 1)).labels["a"] == Given(1, "person")
+    book = Book().after(Book().labeling_by_name({"a": "cat"}, "accepted"))
+    assert book.after(book.labeling(["a"], 1)).labels["a"] == Given(1, "person")
 
 
 def test_merging_keeps_every_label_and_deleting_takes_them():
-    book = Book().after(Book().labelling_by_name({"a": "cat", "b": "dog", "c": "dog"}))
+    book = Book().after(Book().labeling_by_name({"a": "cat", "b": "dog", "c": "dog"}))
     merged = book.after(book.merging(2, 1))
     assert {item: label.class_id for item, label in merged.labels.items()} == {"a": 1, "b": 1, "c": 1}
     assert set(book.after(book.deleting(2)).labels) == {"a"}
 
 
 def test_a_change_to_something_that_has_changed_since_is_refused():
-    book = Book().after(Book().labelling_by_name({"a": "cat"}))
+    book = Book().after(Book().labeling_by_name({"a": "cat"}))
     change = book.clearing(["a"])
     with pytest.raises(ActionError, match="no longer"):
         book.after(change).after(change)
@@ -143,6 +143,6 @@ def test_a_taken_name_and_a_missing_class_are_refused():
     with pytest.raises(ActionError, match="already"):
         book.adding("cat")
     with pytest.raises(ActionError, match="no class 7"):
-        book.labelling(["a"], 7)
+        book.labeling(["a"], 7)
     with pytest.raises(ActionError, match="itself"):
         book.merging(1, 1)

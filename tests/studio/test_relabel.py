@@ -21,7 +21,7 @@ def task(clusters):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_relabelling_is_what_label_does_about_the_same_centre(task, seed):
+def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
     warm, _, given = task(seed)
     found = relabel(warm, given)
     class_ids, codes = columns_of(given)

@@ -53,7 +53,7 @@ def test_the_labels_of_items_follow_every_action_and_its_undoing(idle, seed):
         assert {idle.source.ids[i] for i in np.flatnonzero(given)} == set(idle.store.book.labels)
 
 
-def test_items_without_a_vector_wait_and_can_be_labelled(idle):
+def test_items_without_a_vector_wait_and_can_be_labeled(idle):
     actions.label_by_name(idle, [3], "left")
     counts = idle.view().counts()
     assert (counts["waiting"], counts["given"]) == (59, 1)
@@ -149,7 +149,7 @@ def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monk
     try:
         assert wait_for(lambda: session.view().counts()["suggested"] > 0)
         counts = session.view().counts()
-        assert (counts["unlabelled"], counts["waiting"]) == (64, 136)
+        assert (counts["unlabeled"], counts["waiting"]) == (64, 136)
         queue = np.flatnonzero(session.view().suggestions)
         for kind in (0, 1):
             actions.label_by_name(session, [int(i) for i in queue if i % 2 == kind][:2], f"kind {kind}")
@@ -166,12 +166,12 @@ def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monk
 
 def test_a_fault_in_the_background_is_told_and_nobody_waits_for_ever(idle, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
-        raise MemoryError("no room for the neighbours")
+        raise MemoryError("no room for the neighbors")
 
     monkeypatch.setattr("laplacianshot.studio.engine.warm_up", fail)
     idle.start()
     assert idle.engine.wait_until_settled(PATIENCE)
-    assert idle.engine.progress.problem == "MemoryError: no room for the neighbours"
+    assert idle.engine.progress.problem == "MemoryError: no room for the neighbors"
     assert isinstance(idle.engine, Engine)
     actions.label_by_name(idle, [0], "still kept")
     assert idle.store.version == 1

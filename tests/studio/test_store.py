@@ -21,7 +21,7 @@ def store(tmp_path):
 
 
 def label(store: Store, item: str, name: str) -> None:
-    store.commit("label", f"{item}: {name}", store.book.labelling_by_name({item: name}))
+    store.commit("label", f"{item}: {name}", store.book.labeling_by_name({item: name}))
 
 
 def content(book: Book) -> tuple[object, ...]:
@@ -106,7 +106,7 @@ store = Store(Path(sys.argv[1]), "here")
 while True:
     n = store.version + 1
     item = f"item {n}"
-    store.commit("label", item, store.book.labelling_by_name({item: f"class {n % 3}"}))
+    store.commit("label", item, store.book.labeling_by_name({item: f"class {n % 3}"}))
     print(n, flush=True)
 """
 

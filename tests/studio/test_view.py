@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.studio.view import NO_CLASS, ORIGINS, Catalogue, Query, View, groups
+from laplacianshot.studio.view import NO_CLASS, ORIGINS, Catalog, Query, View, groups
 
 IDS = ["b/Zoo.png", "a/ape.png", "c/ÄPFEL.png", "d.png", "e f.png", "10", "9", "x<y>"]
 TEXTS = ["An ape", "", "apples, red", "Red ape", "nothing", "x", "y", "red"]
@@ -76,13 +76,13 @@ def test_a_query_gives_the_items_that_pass_in_its_order_ties_by_index(query, see
     view = view_of(np.random.default_rng(seed))
     wanted = [i for i in range(len(IDS)) if passes(view, query, i)]
     wanted.sort(key=lambda i: key(view, query.sort, i), reverse=query.sort == "-id")
-    assert Catalogue(IDS, TEXTS).select(view, query).tolist() == wanted
+    assert Catalog(IDS, TEXTS).select(view, query).tolist() == wanted
 
 
 @given(queries, st.integers(0, 20))
 def test_groups_part_the_items_of_a_query(query, seed):
     view = view_of(np.random.default_rng(seed))
-    rows = Catalogue(IDS, TEXTS).select(view, query)
+    rows = Catalog(IDS, TEXTS).select(view, query)
     found = groups(view, rows, [1, 2, 5])
     assert sum(group.total for group in found) == len(rows)
     assert [group.class_id for group in found] == [c for c in (1, 2, 5, NO_CLASS) if c in view.classes[rows]]
@@ -95,11 +95,11 @@ def test_groups_part_the_items_of_a_query(query, seed):
 
 
 def test_an_answer_belongs_to_its_revision():
-    catalogue = Catalogue(IDS, TEXTS)
+    catalog = Catalog(IDS, TEXTS)
     first, second = (view_of(np.random.default_rng(seed), revision=seed) for seed in (1, 2))
     query = Query(classes=(1,))
-    assert catalogue.select(first, query).tolist() == np.flatnonzero(first.classes == 1).tolist()
-    assert catalogue.select(second, query).tolist() == np.flatnonzero(second.classes == 1).tolist()
+    assert catalog.select(first, query).tolist() == np.flatnonzero(first.classes == 1).tolist()
+    assert catalog.select(second, query).tolist() == np.flatnonzero(second.classes == 1).tolist()
 
 
 def test_counts_add_up_to_all_items():

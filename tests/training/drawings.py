@@ -1,4 +1,4 @@
-"""Small coloured drawings in a bundle, and settings under which a run over them takes a second."""
+"""Small colored drawings in a bundle, and settings under which a run over them takes a second."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PER_CLASS = 12
 
 
 def write_bundle(path: Path, *, per_class: int = PER_CLASS, size: int = 20, seed: int = 0) -> Path:
-    """Each class has a colour and a place for its square, both a little off in each picture."""
+    """Each class has a color and a place for its square, both a little off in each picture."""
     rng = np.random.default_rng(seed)
     names = np.repeat(list(SPLITS), list(SPLITS.values()))
     labels = np.repeat(np.arange(len(names)), per_class)
-    colours = rng.integers(60, 255, (len(names), 3))
+    colors = rng.integers(60, 255, (len(names), 3))
     corners = rng.integers(0, size - 8, (len(names), 2))
     images = rng.integers(0, 60, (len(labels), size, size, 3))
     for image, label in zip(images, labels, strict=True):
         top, left = np.clip(corners[label] + rng.integers(-1, 2, 2), 0, size - 8)
-        image[top : top + 8, left : left + 8] = colours[label] - rng.integers(0, 30, 3)
+        image[top : top + 8, left : left + 8] = colors[label] - rng.integers(0, 30, 3)
     np.savez(
         path,
         images=images.astype(np.uint8),
@@ -64,7 +64,7 @@ def tiny(**settings: Any) -> TrainConfig:
 
 
 class Plain(nn.Module):
-    """A network without batch normalisation: what it makes of a picture does not depend on the others."""
+    """A network without batch normalization: what it makes of a picture does not depend on the others."""
 
     def __init__(self, n_classes: int = 4, channels: int = 3) -> None:
         super().__init__()

@@ -74,8 +74,8 @@ def test_every_setting_is_explained_in_what_is_printed():
         ({"network": "resnet81"}, "network = 'resnet81': did you mean resnet18? It can be resnet18, resnet50,"),
         ({"schedule": "?"}, "schedule = '?': it can be milestones, every, cosine, constant."),
         ({"batch_size": 10, "accumulate": 4}, "accumulate = 4: must divide batch_size = 10, so that parts are equal."),
-        ({"batch_size": 4, "accumulate": 4}, "batch_size = 4: batch normalisation needs two pictures"),
-        ({"channels": 2}, "channels = 2: must be 1 (grey) or 3 (colour)."),
+        ({"batch_size": 4, "accumulate": 4}, "batch_size = 4: batch normalization needs two pictures"),
+        ({"channels": 2}, "channels = 2: must be 1 (gray) or 3 (color)."),
         ({"resize": 80}, "resize = 80: must be at least image_size = 84."),
         ({"crop_scale": [0.5]}, "crop_scale = [0.5]: must be two numbers, the smaller first, or [] for none."),
         ({"schedule": "cosine", "warmup_epochs": 90}, "warmup_epochs = 90.0: must be below epochs = 90."),
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_one_line_that_names_it(settings, words):
         (b"epochs = ", "is no TOML"),
         (b"\xff\xfe", "is not UTF-8 text"),
         (b"epoch = 3", "there is no setting 'epoch'; did you mean epochs?"),
-        (b"[optimiser]\nepochs = 3", "there is no setting 'optimiser'"),
+        (b"[optimizer]\nepochs = 3", "there is no setting 'optimizer'"),
     ],
 )
 def test_errors_in_a_file_begin_with_its_name(tmp_path, content, words):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not distributed.is_gloo_available(), reason="thi
 # The last step of an epoch is smaller than the others, and each is done in parts.
 SETTINGS = {"batch_size": 20, "accumulate": 2, "epochs": 20, "milestones": (), "validate_every": 20}
 
-# A process of two. Batch normalisation sees half a batch in each, so the network has none.
+# A process of two. Batch normalization sees half a batch in each, so the network has none.
 PROCESS = """
 import sys
 from pathlib import Path

@@ -246,10 +246,10 @@ def test_tensorboard_is_given_the_same_numbers(tmp_path, pictures):
     assert found == [(record.epoch, pytest.approx(record.validation)) for record in result.history]
 
 
-def test_grey_drawings_are_trained_on_with_one_channel(tmp_path, bundle):
+def test_gray_drawings_are_trained_on_with_one_channel(tmp_path, bundle):
     with np.load(bundle) as arrays:
-        grey = {**arrays, "images": arrays["images"].mean(axis=3).astype(np.uint8)}
-    np.savez(tmp_path / "grey.npz", **grey)
+        gray = {**arrays, "images": arrays["images"].mean(axis=3).astype(np.uint8)}
+    np.savez(tmp_path / "gray.npz", **gray)
     config = tiny(channels=1, crop_scale=(), flip=0.0, jitter=0.0, degrees=10.0, zoom=0.1, shift=0.1, epochs=1)
-    result = train(config, read_bundle(tmp_path / "grey.npz"), tmp_path / "out")
+    result = train(config, read_bundle(tmp_path / "gray.npz"), tmp_path / "out")
     assert json.loads(result.last.with_suffix(".json").read_text())["config"]["channels"] == 1

@@ -10,7 +10,7 @@ from laplacianshot.training.validation import features_of, validate
 from tests.training.drawings import Plain, tiny
 
 
-def test_the_accuracy_is_that_of_nearest_normalised_prototypes_counted_by_hand():
+def test_the_accuracy_is_that_of_nearest_normalized_prototypes_counted_by_hand():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(6), 10)
     features = rng.standard_normal((6, 5))[labels] + rng.standard_normal((60, 5))

@@ -1,4 +1,4 @@
-"""Colours of classes, measured: told apart, seen on the paper, and steady."""
+"""Colors of classes, measured: told apart, seen on the paper, and steady."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from laplacianshot.ui.colors import class_colour, oklch_hex
+from laplacianshot.ui.colors import class_color, oklch_hex
 
 THEMES = [("light", "#ffffff"), ("dark", "#14181d")]
 # What is left of red, green and blue without red or without green receptors (Viénot, Brettel and Mollon, 1999).
@@ -47,12 +47,12 @@ def oklab(rgb):
 
 
 def contrast(one, other):
-    light = [float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour)) + 0.05 for colour in (one, other)]
+    light = [float(np.array([0.2126, 0.7152, 0.0722]) @ linear(color)) + 0.05 for color in (one, other)]
     return max(light) / min(light)
 
 
 @pytest.mark.parametrize(("lightness", "chroma", "hue"), [(0.6, 0.1, 30), (0.5, 0.05, 200), (0.8, 0.1, 100)])
-def test_a_colour_has_the_lightness_chroma_and_hue_it_was_asked_for(lightness, chroma, hue):
+def test_a_color_has_the_lightness_chroma_and_hue_it_was_asked_for(lightness, chroma, hue):
     found, a, b = oklab(linear(oklch_hex(lightness, chroma, hue)))
     assert abs(found - lightness) < 0.005
     assert abs(np.hypot(a, b) - chroma) < 0.005
@@ -62,24 +62,24 @@ def test_a_colour_has_the_lightness_chroma_and_hue_it_was_asked_for(lightness, c
 @pytest.mark.parametrize(("theme", "paper"), THEMES)
 @pytest.mark.parametrize(("eyes", "least"), [("full", 0.1), ("no red", 0.05), ("no green", 0.05)])
 def test_the_first_twelve_are_told_apart_also_without_red_or_green(theme, paper, eyes, least):
-    labs = [oklab(seen(linear(getattr(class_colour(code), theme)), eyes)) for code in range(12)]
+    labs = [oklab(seen(linear(getattr(class_color(code), theme)), eyes)) for code in range(12)]
     assert min(np.linalg.norm(a - b) for a, b in combinations(labs, 2)) > least
 
 
 @pytest.mark.parametrize(("theme", "paper"), THEMES)
-def test_every_colour_stands_out_from_the_paper(theme, paper):
-    assert min(contrast(getattr(class_colour(code), theme), paper) for code in range(-1, 300)) > 1.7
+def test_every_color_stands_out_from_the_paper(theme, paper):
+    assert min(contrast(getattr(class_color(code), theme), paper) for code in range(-1, 300)) > 1.7
 
 
 def test_one_class_after_the_other_looks_different():
-    labs = [oklab(linear(class_colour(code).light)) for code in range(200)]
+    labs = [oklab(linear(class_color(code).light)) for code in range(200)]
     assert min(np.linalg.norm(a - b) for a, b in pairwise(labs)) > 0.1
 
 
-def test_no_class_is_grey():
-    lab = oklab(linear(class_colour(-1).light))
+def test_no_class_is_gray():
+    lab = oklab(linear(class_color(-1).light))
     assert np.hypot(*lab[1:]) < 0.03
-    assert all(np.hypot(*oklab(linear(class_colour(code).light))[1:]) > 0.06 for code in range(300))
+    assert all(np.hypot(*oklab(linear(class_color(code).light))[1:]) > 0.06 for code in range(300))
 
 
 def test_what_no_screen_can_show_is_made_paler():

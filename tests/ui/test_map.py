@@ -19,7 +19,7 @@ def digits():
     return bundled.features[rows].astype(np.float32), bundled.labels[rows]
 
 
-def test_neighbours_are_kept_far_better_than_by_the_principal_components(digits):
+def test_neighbors_are_kept_far_better_than_by_the_principal_components(digits):
     X, _ = digits
     plane = principal_plane(X, np.random.default_rng(0))
     assert trustworthiness(X, map_2d(X), n_neighbors=10) > 0.95
@@ -29,8 +29,8 @@ def test_neighbours_are_kept_far_better_than_by_the_principal_components(digits)
 def test_separated_clusters_stay_separated(clusters):
     X, truth, _ = clusters(6, 40, dim=20, spread=0.2)
     places = map_2d(X)
-    centres = np.array([places[truth == c].mean(axis=0) for c in range(6)])
-    nearest = ((places[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    centers = np.array([places[truth == c].mean(axis=0) for c in range(6)])
+    nearest = ((places[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     np.testing.assert_array_equal(nearest, truth)
 
 
@@ -113,7 +113,7 @@ def one_step(W, places, *, most_edges=100, n_draws=1, repulsion=0.0, momentum=0.
     return moved
 
 
-def test_a_step_towards_neighbours_is_the_gradient_of_the_edges():
+def test_a_step_towards_neighbors_is_the_gradient_of_the_edges():
     rng = np.random.default_rng(0)
     places = rng.standard_normal((7, 2))
     W = rng.random((7, 7)) * (rng.random((7, 7)) < 0.6)
@@ -149,7 +149,7 @@ def test_momentum_carries_a_point_on():
     np.testing.assert_allclose(moved, [[0.5, -1.0], [0.0, 0.0]])
 
 
-def test_of_many_neighbours_a_run_of_a_few_takes_part_and_all_in_turn():
+def test_of_many_neighbors_a_run_of_a_few_takes_part_and_all_in_turn():
     n = 30
     places = np.zeros((n, 2))
     places[1:, 0] = np.arange(1, n)

@@ -21,8 +21,8 @@ def decoded(src):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
 
 
-def plain(width, height, colour):
-    return Image.new("RGB", (width, height), colour)
+def plain(width, height, color):
+    return Image.new("RGB", (width, height), color)
 
 
 def test_a_tiny_picture_keeps_every_pixel():
@@ -48,15 +48,15 @@ def test_the_noisiest_picture_does_not_make_the_page_long():
 
 
 def test_a_sheet_holds_each_picture_in_its_cell():
-    colours = {3: (200, 0, 0), 5: (0, 200, 0), 9: (0, 0, 200)}
-    pictures = {item: plain(90, 60 + 10 * place, colour) for place, (item, colour) in enumerate(colours.items())}
+    colors = {3: (200, 0, 0), 5: (0, 200, 0), 9: (0, 0, 200)}
+    pictures = {item: plain(90, 60 + 10 * place, color) for place, (item, color) in enumerate(colors.items())}
     sheet = sheet_of(pictures, [5, 7, 9, 3])
     assert sheet.items == (5, 9, 3)
     pixels = decoded(sheet.src).astype(int)
     for place, (item, (width, height)) in enumerate(zip(sheet.items, sheet.sizes, strict=True)):
         left, top = place % sheet.columns * sheet.cell, place // sheet.columns * sheet.cell
         middle = pixels[top + height // 2, left + width // 2]
-        assert np.abs(middle - colours[item]).max() < 25
+        assert np.abs(middle - colors[item]).max() < 25
         assert max(width, height) == sheet.cell == CELL
         assert abs(width / height - pictures[item].width / pictures[item].height) < 0.05
 

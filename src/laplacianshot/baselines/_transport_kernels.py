@@ -82,7 +82,7 @@ def _newton_step(plan: Floats, masses: Floats, target: float, factor: Floats, st
 def transport(logits: Floats, potentials: Floats, plans: Floats) -> None:
     """Plans (B, C, N) ``~ exp(logits)`` up to factors of rows and classes, each query of mass 1, each class of N/C.
 
-    The potentials (B, C), where the search starts and ends, minimise the convex ::
+    The potentials (B, C), where the search starts and ends, minimize the convex ::
 
         D(f) = sum_q log sum_c exp(logits_cq + f_c) - (N/C) sum_c f_c
 

@@ -11,7 +11,7 @@ from laplacianshot.runtime.types import Floats
 
 
 class MatchingAttention(BatchedBaseline):
-    """The classifier of matching networks (Vinyals et al., 2016), without their learnt embeddings.
+    """The classifier of matching networks (Vinyals et al., 2016), without their learned embeddings.
 
     A query looks at every support row, whose label it takes in that share::
 

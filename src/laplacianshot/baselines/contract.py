@@ -21,18 +21,18 @@ Center: TypeAlias = Literal["pooled", "support"]
 
 @runtime_checkable
 class TransductiveClassifier(Protocol):
-    """Labels the unlabelled rows it is fitted on, as :class:`~laplacianshot.LaplacianShot` does.
+    """Labels the unlabeled rows it is fitted on, as :class:`~laplacianshot.LaplacianShot` does.
 
     Attributes
     ----------
     transduction_ : array of shape (n,)
-        After ``fit``: a label for every row, labelled rows keep theirs.
+        After ``fit``: a label for every row, labeled rows keep theirs.
     """
 
     transduction_: Labels
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Label every row of X (n, D) from y (n,), where -1 means unlabelled."""
+        """Label every row of X (n, D) from y (n,), where -1 means unlabeled."""
 
 
 class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,7 +54,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array of shape (n, D)
         y : array of shape (n,)
-            A label or, for unlabelled rows, -1 (numbers), None, NaN or "" (strings).
+            A label or, for unlabeled rows, -1 (numbers), None, NaN or "" (strings).
 
         Returns
         -------
@@ -63,17 +63,17 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
         check_consistent_length(features, y)
         encoded = encode_labels(y)
-        labelled = encoded.codes >= 0
+        labeled = encoded.codes >= 0
         assigned = self._assign(features, encoded.codes, len(encoded.classes))
         self.classes_: Labels = encoded.classes
-        self.transduction_: Labels = encoded.classes[np.where(labelled, encoded.codes, assigned)]
+        self.transduction_: Labels = encoded.classes[np.where(labeled, encoded.codes, assigned)]
         return self
 
     @abstractmethod
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
         """Class numbers (n,) for the rows of X (n, D); ``codes`` (n,) holds the known ones, -1 elsewhere.
 
-        What is returned for labelled rows is not looked at.
+        What is returned for labeled rows is not looked at.
         """
 
 
@@ -88,7 +88,7 @@ class BatchedBaseline(Baseline):
     space : {"cl2", "l2", "none", "power"}
         Where inner products are taken: see :func:`place_rows`.
     center : {"pooled", "support"} or array of shape (D,)
-        What ``cl2`` takes away: the mean of the task's rows, of its labelled rows, or a base mean.
+        What ``cl2`` takes away: the mean of the task's rows, of its labeled rows, or a base mean.
     slow : bool
         Whether a task costs so much more than others that fewer of them are run in our tables.
     """
@@ -102,20 +102,20 @@ class BatchedBaseline(Baseline):
         """How much each class claims each query, (B, N, C): the largest entry of a row is its label."""
 
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
-        labelled = codes >= 0
-        order = np.concatenate([np.flatnonzero(labelled), np.flatnonzero(~labelled)])
+        labeled = codes >= 0
+        order = np.concatenate([np.flatnonzero(labeled), np.flatnonzero(~labeled)])
         assigned = codes.copy()
-        if labelled.all():
+        if labeled.all():
             return assigned
-        rows = self._place(X, labelled)[order]
-        batch = TaskBatch(gram_of(rows[None]), codes[labelled][None], n_classes)
-        assigned[~labelled] = best_classes(self.scores(batch), batch, type(self).__name__)[0]
+        rows = self._place(X, labeled)[order]
+        batch = TaskBatch(gram_of(rows[None]), codes[labeled][None], n_classes)
+        assigned[~labeled] = best_classes(self.scores(batch), batch, type(self).__name__)[0]
         return assigned
 
-    def _place(self, X: Floats, labelled: NDArray[np.bool_]) -> Floats:
+    def _place(self, X: Floats, labeled: NDArray[np.bool_]) -> Floats:
         """The rows of one task in the method's space, (n, D)."""
         if isinstance(self.center, str):
-            center = base_mean(X if self.center == "pooled" else X[labelled])
+            center = base_mean(X if self.center == "pooled" else X[labeled])
         else:
             center = np.asarray(self.center)
         return place_rows(X, self.space, center)

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier as a transductive one: fitted on the labelled rows, asked about the rest."""
+"""Any scikit-learn classifier as a transductive one: fitted on the labeled rows, asked about the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scaling: TypeAlias = Literal["none", "common"]
 
 
 class Inductive(Baseline):
-    """Fit ``estimator`` on the labelled rows and let it predict the others.
+    """Fit ``estimator`` on the labeled rows and let it predict the others.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ class Inductive(Baseline):
         self.scaling = scaling
 
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
-        labelled = codes >= 0
+        labeled = codes >= 0
         assigned = codes.copy()
-        if labelled.all():
+        if labeled.all():
             return assigned
         rows = _common_scale(X) if self.scaling == "common" else X
-        fitted = clone(self.estimator).fit(rows[labelled], codes[labelled])
-        assigned[~labelled] = fitted.predict(rows[~labelled])
+        fitted = clone(self.estimator).fit(rows[labeled], codes[labeled])
+        assigned[~labeled] = fitted.predict(rows[~labeled])
         return assigned
 
 

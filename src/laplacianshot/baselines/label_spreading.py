@@ -20,9 +20,9 @@ Kernel: TypeAlias = Literal["rbf", "knn"]
 
 # Zhou et al. (2004); scikit-learn's own default is 0.2.
 PUBLISHED_ALPHA = 0.99
-# scikit-learn stops when all changes sum to 1e-3, before labels far from a labelled row have settled.
+# scikit-learn stops when all changes sum to 1e-3, before labels far from a labeled row have settled.
 _TOLERANCE = 1e-9
-# A labelled row this far from all others is heard by none of them; its own entries stay finite.
+# A labeled row this far from all others is heard by none of them; its own entries stay finite.
 _LARGEST_LOG = 60.0
 
 
@@ -38,7 +38,7 @@ class PublishedLabelSpreading(BatchedBaseline):
     rule of Zhu and Ghahramani (2002), which looks at the rows, at the given labels and at nothing else:
     :func:`tree_bandwidth`. Kernel ``knn`` gives weight 1 to each of the ``n_neighbors`` nearest rows.
 
-    Both work on the rows as they are: on digits that is better for them than centred L2-normalised rows.
+    Both work on the rows as they are: on digits that is better for them than centered L2-normalized rows.
 
     A fit is scikit-learn's; :meth:`scores` runs the same rounds on a batch, and finds the same labels up to rounding.
 
@@ -48,7 +48,7 @@ class PublishedLabelSpreading(BatchedBaseline):
     space, center
         See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
     alpha : float
-        Share of the neighbours' say, in (0, 1).
+        Share of the neighbors' say, in (0, 1).
     gamma : float, optional
         None: by the rule.
     n_neighbors : int
@@ -144,7 +144,7 @@ def tree_bandwidth(X: Floats, codes: Ints) -> float:
     ----------
     X : array of shape (n, D)
     codes : int array of shape (n,)
-        Class numbers, -1 where unlabelled.
+        Class numbers, -1 where unlabeled.
 
     Returns
     -------
@@ -183,9 +183,9 @@ def _rbf_transitions(distances: Floats, gammas: Floats) -> tuple[Floats, Floats]
 
 
 def _knn_transitions(distances: Floats, n_neighbors: int) -> tuple[Floats, Floats]:
-    """The same of the knn kernel as scikit-learn makes it: a row counts among its own neighbours.
+    """The same of the knn kernel as scikit-learn makes it: a row counts among its own neighbors.
 
-    The kernel is directed and ``D`` holds the number of rows that each row is a neighbour of, itself apart.
+    The kernel is directed and ``D`` holds the number of rows that each row is a neighbor of, itself apart.
     """
     n = distances.shape[1]
     np.einsum("bii->bi", distances)[...] = -1

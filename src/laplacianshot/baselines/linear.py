@@ -45,11 +45,11 @@ class RidgeRegression(BatchedBaseline):
 class LogisticRegression(BatchedBaseline):
     """Multinomial logistic regression on the support, that of scikit-learn with ``C = 1 / penalty``.
 
-    With an intercept b (C,) that is not penalised::
+    With an intercept b (C,) that is not penalized::
 
         (V, b) = argmin sum_s -log softmax(V^T x_s + b)_{y_s} + (penalty/2) |V|^2,    label_q = argmax_c (V^T x_q + b)_c
 
-    (With two classes scikit-learn penalises the difference of the heads instead, which is ``C = 2 / penalty``.)
+    (With two classes scikit-learn penalizes the difference of the heads instead, which is ``C = 2 / penalty``.)
 
     ``V = X_s^T A`` is in the span of the support. The curvature of the loss in the logits is at most 1/2 (Boehning,
     1992), so with ``P = softmax(F)`` at logits ``F = K A + 1 b^T`` a step is a ridge regression with intercept of

@@ -10,7 +10,7 @@ from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
 from laplacianshot.baselines.label_spreading import PUBLISHED_ALPHA
 from laplacianshot.runtime.types import Floats
 
-# The neighbours of a row end where its Gaussian is this many standard deviations wide.
+# The neighbors of a row end where its Gaussian is this many standard deviations wide.
 _DEVIATIONS = 3
 
 
@@ -32,7 +32,7 @@ class LabelPropagation(BatchedBaseline):
     space, center
         See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
     alpha : float
-        Share of the neighbours' say, in (0, 1).
+        Share of the neighbors' say, in (0, 1).
     n_neighbors : int
         k; cut to the rows of the task.
     """
@@ -75,7 +75,7 @@ def tpn_graph(distances: Floats, n_neighbors: int) -> Floats:
         distances *= per_scale[:, None, :]
     weights = np.exp(distances, out=distances)
     weights *= near
-    # No row sum is zero: each row is its own neighbour with weight 1.
+    # No row sum is zero: each row is its own neighbor with weight 1.
     normalizer = 1 / np.sqrt(weights.sum(axis=2))
     weights *= normalizer[:, :, None]
     weights *= normalizer[:, None, :]

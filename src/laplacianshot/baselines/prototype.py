@@ -14,9 +14,9 @@ from laplacianshot.runtime.types import Floats, Ints
 
 
 class NearestPrototype(BatchedBaseline):
-    """Each row takes the class whose mean labelled row is nearest (SimpleShot; Wang et al., 2019).
+    """Each row takes the class whose mean labeled row is nearest (SimpleShot; Wang et al., 2019).
 
-    With ``z`` the transformed rows and ``S_c`` the labelled rows of class c::
+    With ``z`` the transformed rows and ``S_c`` the labeled rows of class c::
 
         m_c = (1/|S_c|) sum_{s in S_c} z_s,    label_q = argmin_c |z_q - m_c|^2
 
@@ -25,10 +25,10 @@ class NearestPrototype(BatchedBaseline):
     Parameters
     ----------
     space : {"cl2", "l2", "none", "power"}
-        Centre and L2-normalise the rows, only L2-normalise them, leave them, or take their power transform.
+        Center and L2-normalize the rows, only L2-normalize them, leave them, or take their power transform.
     center : {"pooled", "support"} or array of shape (D,)
         What ``cl2`` takes away: the mean of all rows, as :class:`~laplacianshot.LaplacianShot` does by default, the
-        mean of the labelled rows, or a base mean.
+        mean of the labeled rows, or a base mean.
     """
 
     def __init__(self, space: Space = "cl2", *, center: Center | Floats = "pooled") -> None:
@@ -40,9 +40,9 @@ class NearestPrototype(BatchedBaseline):
         return -batch.squared_distances(batch.class_mean_weights)[:, batch.n_support :]
 
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
-        labelled = codes >= 0
-        rows = self._place(X, labelled)
-        prototypes = class_means(rows[labelled], codes[labelled], n_classes)
+        labeled = codes >= 0
+        rows = self._place(X, labeled)
+        prototypes = class_means(rows[labeled], codes[labeled], n_classes)
         nearest: Ints = squared_distances(rows, prototypes).argmin(axis=1)
         return nearest
 
@@ -50,8 +50,8 @@ class NearestPrototype(BatchedBaseline):
 class RectifiedPrototype(BatchedBaseline):
     """Nearest prototype after the rectification of BD-CSPN (Liu et al., 2020), as the code of LaplacianShot has it.
 
-    The queries are moved, ``z_q <- z_q + mean(S) - mean(Q)``. With ``m_c`` the mean labelled row of class c, every row
-    is grouped to ``argmax_c cos(z, m_c)``, labelled rows too, and has the weight
+    The queries are moved, ``z_q <- z_q + mean(S) - mean(Q)``. With ``m_c`` the mean labeled row of class c, every row
+    is grouped to ``argmax_c cos(z, m_c)``, labeled rows too, and has the weight
     ``w_c(z) = softmax_c(temperature cos(z, m_c))``::
 
         m~_c = (1/n_c) sum_{z grouped to c} w_c(z) z,    label_q = argmin_c |z_q - m~_c|^2

@@ -1,4 +1,4 @@
-"""PT-MAP: class centres by optimal transport, on rows made more Gaussian."""
+"""PT-MAP: class centers by optimal transport, on rows made more Gaussian."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PTMAP(BatchedBaseline):
     lam : float
         How little entropy counts.
     rate : float
-        Share of the way that a centre goes. 0.2 and 20 rounds are those of the authors' published program.
+        Share of the way that a center goes. 0.2 and 20 rounds are those of the authors' published program.
     n_iter : int
         Rounds.
     """
@@ -62,31 +62,31 @@ class PTMAP(BatchedBaseline):
         n_support = batch.n_support
         if batch.n_query == 0:
             return np.empty((len(batch), 0, batch.n_classes))
-        to_queries = np.ascontiguousarray(_centred_products(batch)[:, :, n_support:])
-        centres = batch.class_mean_weights.copy()
-        means = np.empty_like(centres)
+        to_queries = np.ascontiguousarray(_centered_products(batch)[:, :, n_support:])
+        centers = batch.class_mean_weights.copy()
+        means = np.empty_like(centers)
         logits = np.empty((len(batch), batch.n_classes, batch.n_query), dtype=np.float64)
         plans, potentials = np.empty_like(logits), np.zeros(logits.shape[:2])
         for _ in range(self.n_iter):
-            self._transport(centres, to_queries, logits, potentials, plans)
+            self._transport(centers, to_queries, logits, potentials, plans)
             means[:, :, :n_support] = np.swapaxes(batch.one_hot, 1, 2)
             means[:, :, n_support:] = plans
             means *= self.rate / means.sum(axis=2, keepdims=True)
-            centres *= 1 - self.rate
-            centres += means
-        self._transport(centres, to_queries, logits, potentials, plans)
+            centers *= 1 - self.rate
+            centers += means
+        self._transport(centers, to_queries, logits, potentials, plans)
         return np.swapaxes(plans, 1, 2)
 
     def _transport(
-        self, centres: Floats, to_queries: Floats, logits: Floats, potentials: Floats, plans: Floats
+        self, centers: Floats, to_queries: Floats, logits: Floats, potentials: Floats, plans: Floats
     ) -> None:
-        np.matmul(centres, to_queries, out=logits)
+        np.matmul(centers, to_queries, out=logits)
         logits *= 2 * self.lam
         transport(logits, potentials, plans)
 
 
-def _centred_products(batch: TaskBatch) -> Floats:
-    """Inner products (B, n, n) once support and queries are centred on their own means and brought to norm 1.
+def _centered_products(batch: TaskBatch) -> Floats:
+    """Inner products (B, n, n) once support and queries are centered on their own means and brought to norm 1.
 
     A row equal to the mean of its kind becomes zero.
     """

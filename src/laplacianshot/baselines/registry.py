@@ -54,10 +54,10 @@ class Entry:
 BASELINES: Mapping[str, Entry] = MappingProxyType(
     {
         # The support alone.
-        "nearest-prototype": Entry("Nearest prototype", "centred, L2-normalised rows", NearestPrototype),
+        "nearest-prototype": Entry("Nearest prototype", "centered, L2-normalized rows", NearestPrototype),
         "simpleshot-un": Entry("SimpleShot UN", "rows as they are", lambda: NearestPrototype("none")),
-        "simpleshot-l2": Entry("SimpleShot L2N", "L2-normalised rows", lambda: NearestPrototype("l2")),
-        "simpleshot-cl2": Entry("SimpleShot CL2N", "centred, L2-normalised rows", NearestPrototype),
+        "simpleshot-l2": Entry("SimpleShot L2N", "L2-normalized rows", lambda: NearestPrototype("l2")),
+        "simpleshot-cl2": Entry("SimpleShot CL2N", "centered, L2-normalized rows", NearestPrototype),
         "matching-net": Entry("MatchingNet attention", "temperature 1", MatchingAttention),
         "ridge": Entry("Ridge regression", "penalty 1, no intercept", RidgeRegression),
         "logistic": Entry("Logistic regression", "penalty 1 (C 1), intercept", LogisticRegression),
@@ -65,7 +65,7 @@ BASELINES: Mapping[str, Entry] = MappingProxyType(
         "bd-cspn": Entry("BD-CSPN", "temperature 10, squared distances", RectifiedPrototype),
         "can-t": Entry("CAN-T pseudo-labels", "2 rounds, 35 of 75 queries added in each", PseudoLabels),
         "label-propagation": Entry(
-            "Label propagation (TPN)", "alpha 0.99, 20 neighbours, scale by the last of them", LabelPropagation
+            "Label propagation (TPN)", "alpha 0.99, 20 neighbors, scale by the last of them", LabelPropagation
         ),
         "entropy-tuning": Entry("Entropy fine-tuning", "head only, temperature 10, 25 steps", EntropyTuning),
         "tim": Entry("TIM", "lam 0.1, alpha 0.1, temperature 15, 150 rounds", TIM),
@@ -73,7 +73,7 @@ BASELINES: Mapping[str, Entry] = MappingProxyType(
         "pt-map": Entry("PT-MAP", "power transform, lam 10, rate 0.2, 20 rounds", PTMAP),
         "label-spreading": Entry(
             "LabelSpreading",
-            "centred, L2-normalised rows; scikit-learn's own alpha 0.2, gamma 20, 30 rounds",
+            "centered, L2-normalized rows; scikit-learn's own alpha 0.2, gamma 20, 30 rounds",
             lambda: PublishedLabelSpreading("rbf", space="cl2", alpha=0.2, gamma=20.0),
         ),
         "label-spreading-rbf": Entry(
@@ -83,7 +83,7 @@ BASELINES: Mapping[str, Entry] = MappingProxyType(
         ),
         "label-spreading-knn": Entry(
             "LabelSpreading knn",
-            "rows as they are, alpha 0.99, 7 neighbours, 300 rounds",
+            "rows as they are, alpha 0.99, 7 neighbors, 300 rounds",
             # A round over a sparse graph costs next to nothing, so it may have more of them.
             lambda: PublishedLabelSpreading("knn", max_iter=300),
         ),

@@ -1,4 +1,4 @@
-"""Transductive information maximisation: TIM, which prefers balanced queries, and alpha-TIM, which does so less."""
+"""Transductive information maximization: TIM, which prefers balanced queries, and alpha-TIM, which does so less."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class TIM(BatchedBaseline):
     fit the support, spread the queries evenly over the classes, be sure of each query. The marginal term has weight 1
     whatever the classes' true frequencies: hence the gain on balanced queries and the loss on others.
 
-    The solver gives the queries labels q of their own and minimises ::
+    The solver gives the queries labels q of their own and minimizes ::
 
         L(W, q) = -(lam/n_s) sum_s log p_sy_s + sum_k q_k log q_k - (alpha/N) sum_qk q_qk log p_qk
                   + (1/N) sum_q KL(q_q | p_q),          q_k = (1/N) sum_q q_qk
 
     which is L(W) at q = p, in turn:
 
-    - q step: without the constraint that rows sum to one the minimiser is ``q_qk = sqrt(N)/e p_qk^(1 + alpha) /
-      sqrt(sum_q p_qk^(1 + alpha))``; rows are then divided by their sums (the minimiser on the simplex itself has no
+    - q step: without the constraint that rows sum to one the minimizer is ``q_qk = sqrt(N)/e p_qk^(1 + alpha) /
+      sqrt(sum_q p_qk^(1 + alpha))``; rows are then divided by their sums (the minimizer on the simplex itself has no
       closed form).
     - w step: ``-log p_ik = tau/2 |x_i - w_k|^2 + log sum_j exp(-tau/2 |x_i - w_j|^2)``, of which the second part is
       replaced by its tangent at the present heads. The gradient is then linear in ``w_k`` and zero at ::
@@ -49,7 +49,7 @@ class TIM(BatchedBaseline):
     Parameters
     ----------
     space : {"cl2", "l2", "none", "power"}
-        The paper has L2-normalised features; ``cl2`` is the space of the other methods.
+        The paper has L2-normalized features; ``cl2`` is the space of the other methods.
     center : {"pooled", "support"} or array of shape (D,)
         What ``cl2`` takes away.
     lam : float
@@ -112,7 +112,7 @@ class AlphaTIM(BatchedBaseline):
     Parameters
     ----------
     space : {"cl2", "l2", "none", "power"}
-        The paper has L2-normalised features; ``cl2`` is the space of the other methods.
+        The paper has L2-normalized features; ``cl2`` is the space of the other methods.
     center : {"pooled", "support"} or array of shape (D,)
         What ``cl2`` takes away.
     alpha : float

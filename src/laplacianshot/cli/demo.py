@@ -30,8 +30,8 @@ confidence = clf.label_distributions_.max(axis=1)\
 
 
 def demo(
-    repeats: Annotated[int, typer.Option(min=1, help="Random choices of the labelled digits.")] = 50,
-    labels_per_class: Annotated[int, typer.Option(min=1, help="Labelled digits of each class.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Random choices of the labeled digits.")] = 50,
+    labels_per_class: Annotated[int, typer.Option(min=1, help="Labeled digits of each class.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the random choices.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path(
         "laplacianshot-demo.png"
@@ -40,7 +40,7 @@ def demo(
 ) -> int:
     """Label scikit-learn's digits from one example a class, and compare with other methods.
 
-    Every method sees the same random choices of the labelled digits and labels all others. Nothing is downloaded.
+    Every method sees the same random choices of the labeled digits and labels all others. Nothing is downloaded.
     """
     # Here, so that --help and --version need not wait for scikit-learn.
     from rich.console import Console
@@ -108,7 +108,7 @@ def _print_table(console: Console, result: DemoResult) -> None:
     if finished < result.repeats:
         choices = f"Partial result, interrupted after {finished} of {result.repeats} random choices"
     console.print(
-        f"\nscikit-learn's digits, {counted(result.labels_per_class, 'label')} a class: {result.n_unlabelled:,} digits "
+        f"\nscikit-learn's digits, {counted(result.labels_per_class, 'label')} a class: {result.n_unlabeled:,} digits "
         f"are left to label.\n{choices} of the labels, the same for every method.\n",
         highlight=False,
     )

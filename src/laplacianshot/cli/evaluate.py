@@ -65,7 +65,7 @@ def evaluate(
         float | None, typer.Option(min=0, help="Weight of the graph.", rich_help_panel=options.RECIPE)
     ] = None,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="Neighbours of a row.", rich_help_panel=options.RECIPE)
+        int | None, typer.Option(min=1, help="Neighbors of a row.", rich_help_panel=options.RECIPE)
     ] = None,
     rectify: Annotated[
         bool | None,

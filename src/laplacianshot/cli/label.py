@@ -52,7 +52,7 @@ class ExportFormat(StrEnum):
 
 
 class GraphMethod(StrEnum):
-    """Ways to find neighbours."""
+    """Ways to find neighbors."""
 
     auto = "auto"
     exact = "exact"
@@ -78,7 +78,7 @@ def label(
     reject: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Leave this share, which fits the classes least, unlabelled.", rich_help_panel=_ASK
+            min=0, max=1, help="Leave this share, which fits the classes least, unlabeled.", rich_help_panel=_ASK
         ),
     ] = 0.0,
     relabel: Annotated[
@@ -119,7 +119,7 @@ def label(
     ] = None,
     graph: Annotated[
         GraphMethod,
-        typer.Option(help="How neighbours are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
+        typer.Option(help="How neighbors are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
     ] = GraphMethod.auto,
     memory: Annotated[
         str | None,

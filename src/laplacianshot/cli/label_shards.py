@@ -76,6 +76,6 @@ def label_shards_into(
         }
         print(json_text(facts), end="")
     else:
-        print(f"{fit.job.n:,} rows in {len(fit.job.shards)} shards labelled; graph {fit.graph.method}, ", end="")
+        print(f"{fit.job.n:,} rows in {len(fit.job.shards)} shards labeled; graph {fit.graph.method}, ", end="")
         print(f"recall {fit.graph.recall:.3f}; {len(fit.objective)} rounds.\nWritten: {out}")
     return 0

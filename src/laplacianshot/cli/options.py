@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 FEATURE_FILES = (
     "FEATURES is an .npz file with the arrays features (n, D) and labels (n,) and, if there are any, split (n,), such "
     "as base, val and novel, and class_names; or a feature store, the folder that extract makes. Where there is a "
-    "split base, its mean is the centre of CL2."
+    "split base, its mean is the center of CL2."
 )
 
 # Where options stand in --help.
@@ -48,7 +48,7 @@ WayOption = Annotated[
     str, typer.Option(help="Classes of a task; a list gives a setting for each.", rich_help_panel=TASKS)
 ]
 ShotOption = Annotated[
-    str, typer.Option("--shot", help="Labelled rows a class, or a range 1-10; or a list.", rich_help_panel=TASKS)
+    str, typer.Option("--shot", help="Labeled rows a class, or a range 1-10; or a list.", rich_help_panel=TASKS)
 ]
 QueryOption = Annotated[int, typer.Option(min=1, help="Queries a class.", rich_help_panel=TASKS)]
 ProtocolOption = Annotated[
@@ -62,7 +62,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Of the tasks.", rich_help_
 BaseMeanOption = Annotated[
     str | None,
     typer.Option(
-        help="Centre of CL2: a feature file of base classes, a vector (.npy), or task.", rich_help_panel=TASKS
+        help="Center of CL2: a feature file of base classes, a vector (.npy), or task.", rich_help_panel=TASKS
     ),
 ]
 EngineOption = Annotated[
@@ -108,7 +108,7 @@ FoldersOption = Annotated[
     bool | None,
     typer.Option(
         "--folders-are-labels/--folders-are-paths",
-        help="Whether top folders of pictures are classes. Without: if there are unlabelled pictures beside them.",
+        help="Whether top folders of pictures are classes. Without: if there are unlabeled pictures beside them.",
         rich_help_panel=INPUT,
         show_default=False,
     ),
@@ -149,7 +149,7 @@ def weight(text: str) -> float:
 
 
 def shot(text: str) -> int | tuple[int, int]:
-    """Labelled rows a class, or a range of them: ``5`` or ``1-10``."""
+    """Labeled rows a class, or a range of them: ``5`` or ``1-10``."""
     low, dash, high = text.partition("-")
     if not dash:
         return positive(text)

@@ -1,4 +1,4 @@
-"""``laplacianshot tune``: the best lambda and number of neighbours on classes that are not tested."""
+"""``laplacianshot tune``: the best lambda and number of neighbors on classes that are not tested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Examples:
   laplacianshot tune cub.npz --recipe paper --lams 0.1,0.5,1,2 --neighbors 3,5,10,20 --report out
 
 """ + (
-    "Classes for tuning (split val) must not be those that are tested. Neighbours are chosen on the split base where "
+    "Classes for tuning (split val) must not be those that are tested. Neighbors are chosen on the split base where "
     f"there is one.\n\n{options.FEATURE_FILES}"
 )
 
@@ -50,10 +50,10 @@ def tune(
         int, typer.Option(min=1, help="Tasks of each setting and part.", rich_help_panel=options.TASKS)
     ] = 500,
     lams: Annotated[str | None, typer.Option(help="Values of lambda. Without: the paper's eight.")] = None,
-    neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbours. Without: 3, 5 and 10.")] = None,
+    neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbors. Without: 3, 5 and 10.")] = None,
     split: Annotated[str | None, typer.Option(help="Part whose tasks choose lambda. Without: val.")] = None,
     neighbor_split: Annotated[
-        str | None, typer.Option(help="Part whose tasks choose the neighbours. Without: base, else --split.")
+        str | None, typer.Option(help="Part whose tasks choose the neighbors. Without: base, else --split.")
     ] = None,
     test_split: Annotated[
         str | None, typer.Option(help="Part to show beside, without a say. Without: novel, else test, else none.")
@@ -66,7 +66,7 @@ def tune(
     as_json: options.JsonOption = False,
     report: options.ReportOption = None,
 ) -> int:
-    """Choose lambda and the number of neighbours on validation classes, every value on the same tasks."""
+    """Choose lambda and the number of neighbors on validation classes, every value on the same tasks."""
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.results import Setting

@@ -1,4 +1,4 @@
-"""Pillow at arm's length: a file in, an RGB or grey picture out, or an error that names the file."""
+"""Pillow at arm's length: a file in, an RGB or gray picture out, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class CorruptPicture(ValueError):
 
 
 def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: bool = False) -> Image:
-    """The picture as RGB, or L if it is grey, without what else is in the file.
+    """The picture as RGB, or L if it is gray, without what else is in the file.
 
     A shorter side of ``2 enough`` pixels or more is halved until it is below; for a JPEG that saves most of the
     decoding. The orientation tag is followed only if ``upright``.
@@ -79,7 +79,7 @@ def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: b
         while min(plain.size) >= 2 * enough:
             plain = plain.reduce(2)
         plain = plain if turn is None else plain.transpose(turn)
-        # Colour profiles and comments may be larger than the pixels.
+        # Color profiles and comments may be larger than the pixels.
         plain.info = {}
         return plain
 
@@ -172,7 +172,7 @@ def _tail(file: BinaryIO, length: int) -> bytes:
 
 
 def _plain(picture: Image) -> Image:
-    """Any mode as RGB, or as L if it has no colour. Transparency is dropped; 16 bits are scaled to 8."""
+    """Any mode as RGB, or as L if it has no color. Transparency is dropped; 16 bits are scaled to 8."""
     mode = picture.mode
     if mode in ("RGB", "L"):
         picture.load()

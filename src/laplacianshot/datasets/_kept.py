@@ -41,7 +41,7 @@ class KeptPictures:
 
     def offer(self, i: int, picture: Image) -> None:
         """Keep picture i if it fits."""
-        # Pillow holds a colour pixel in four bytes.
+        # Pillow holds a color pixel in four bytes.
         size = picture.width * picture.height * (1 if picture.mode == "L" else 4)
         with self._lock:
             if i not in self._pictures and self.used + size <= self.capacity:

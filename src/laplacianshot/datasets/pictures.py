@@ -84,7 +84,7 @@ class Pictures:
         return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
 
     def read(self, i: int) -> Image:
-        """Picture i, decoded now: RGB, or L if it is grey.
+        """Picture i, decoded now: RGB, or L if it is gray.
 
         Raises
         ------

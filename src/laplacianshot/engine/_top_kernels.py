@@ -12,7 +12,7 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
 _DEPTH = 12.0
-# Entries tested together: a loop without a branch, which the compiler vectorises.
+# Entries tested together: a loop without a branch, which the compiler vectorizes.
 _LANE = 64
 
 

@@ -56,7 +56,7 @@ class Choices:
 
     @property
     def graph_name(self) -> str:
-        """The way to find neighbours, or ``given``."""
+        """The way to find neighbors, or ``given``."""
         return self.graph if isinstance(self.graph, str) else "given"
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class Choices:
         watch: Callable[[str], Callable[[int, int], object]] | None = None,
         checkpoint: Path | None = None,
     ) -> tuple[Floats | None, Fitted]:
-        """The centre (D,) and the solution for features (n, D) of classes ``0..C-1``, -1 for unlabelled ones.
+        """The center (D,) and the solution for features (n, D) of classes ``0..C-1``, -1 for unlabeled ones.
 
         A large task tells ``watch`` of its stages and keeps finished ones in ``checkpoint``.
         """
@@ -108,13 +108,13 @@ class Choices:
         return center, solve_large(task, tol=self.tol, watch=watch, checkpoint=checkpoint)
 
     def _solve(self, features: Floats, center: Floats | None, codes: Ints, n_classes: int) -> Solution:
-        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        order = np.concatenate([labelled, unlabelled])
+        labeled, unlabeled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        order = np.concatenate([labeled, unlabeled])
         nodes = transform_features(features, self.transform, center, rows=order)
         graph = None
         if sp.issparse(self.graph):
             graph = check_affinity(self.graph, len(features), dtype=nodes.dtype)[order][:, order]
-        task = Task(nodes, codes[labelled], n_classes, graph)
+        task = Task(nodes, codes[labeled], n_classes, graph)
         limits: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         if self.recipe == "default":
             origin = np.zeros(nodes.shape[1], nodes.dtype) if self.transform == "cl2" else task.support.mean(axis=0)

@@ -37,10 +37,10 @@ def fit_large(
         In memory or memory-mapped.
     y : array of shape (n,)
     watch : callable, optional
-        Called with the name of each stage ("Neighbours", "Graph", "Updates"), it gives what is called with
+        Called with the name of each stage ("Neighbors", "Graph", "Updates"), it gives what is called with
         ``(done, total)`` on the way.
     checkpoint : path, optional
-        Folder where finished stages of a large set are kept, neighbours and updates, by the content of X and by what
+        Folder where finished stages of a large set are kept, neighbors and updates, by the content of X and by what
         they depend on. A fit of the same rows takes them from there. Of each kind the last four stay.
     engine : callable, optional
         What fits elsewhere, such as :class:`~laplacianshot.ray.RayEngine`.
@@ -57,11 +57,11 @@ def fit_large(
 def scaled_affinity(
     rows: Rows, n_neighbors: int, *, watch: Watch | None = None, checkpoint: Path | None = None
 ) -> sp.csr_array:
-    """The default recipe's graph ``D^-1/2 ((A + A^T)/2) D^-1/2`` of many rows (n, D), with k neighbours each: (n, n).
+    """The default recipe's graph ``D^-1/2 ((A + A^T)/2) D^-1/2`` of many rows (n, D), with k neighbors each: (n, n).
 
     ``watch`` and ``checkpoint`` are those of :func:`fit_large`.
     """
-    progress = None if watch is None else watch("Neighbours")
+    progress = None if watch is None else watch("Neighbors")
     folder = None
     if checkpoint is not None:
         folder = StageFolder.of(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))

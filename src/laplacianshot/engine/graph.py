@@ -1,4 +1,4 @@
-"""The default recipe's graph ``W = D^-1/2 ((A + A^T)/2) D^-1/2`` from the neighbour lists of a large set."""
+"""The default recipe's graph ``W = D^-1/2 ((A + A^T)/2) D^-1/2`` from the neighbor lists of a large set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BLOCK_ROWS = 8192
 
 @dataclass(frozen=True, repr=False)
 class NodeGraph:
-    """Normalised affinities between n nodes: queries first, in an order that keeps neighbours near, then the support.
+    """Normalized affinities between n nodes: queries first, in an order that keeps neighbors near, then the support.
 
     Attributes
     ----------
@@ -62,14 +62,14 @@ class NodeGraph:
 
 
 def node_graph(order: Ints, lists: Ints, is_query: NDArray[np.bool_]) -> NodeGraph:
-    """The graph of directed neighbour lists, which are overwritten.
+    """The graph of directed neighbor lists, which are overwritten.
 
     Parameters
     ----------
     order : int array of shape (n,)
         The row of X that each list belongs to.
     lists : int array of shape (n, k)
-        Neighbours by their positions in ``order``; -1 is none.
+        Neighbors by their positions in ``order``; -1 is none.
     is_query : bool array of shape (n,)
         For each row of X.
     """

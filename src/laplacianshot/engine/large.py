@@ -1,4 +1,4 @@
-"""The default recipe on a large set: neighbours, graph, rounds, each within the memory budget."""
+"""The default recipe on a large set: neighbors, graph, rounds, each within the memory budget."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     watch : callable, optional
         Called with the name of each stage.
     checkpoint : Path, optional
-        Folder where neighbours and updates are kept by content, and taken up again.
+        Folder where neighbors and updates are kept by content, and taken up again.
     """
     stages = (lambda name: None) if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
     reduce = task.plan.graph.reduce
     reduction = None if reduce is None else Reduction.of(rows, reduce)
-    told = stages("Neighbours")
+    told = stages("Neighbors")
     folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
     found = kept_neighbors(
         rows,
@@ -103,7 +103,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
 
 
 def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[StageFolder, StageFolder]:
-    """Those of the neighbours and of the updates."""
+    """Those of the neighbors and of the updates."""
     graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
     rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.most_entries)
     neighbors = StageFolder.of(checkpoint, "neighbors", *graph)

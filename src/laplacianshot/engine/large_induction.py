@@ -25,7 +25,7 @@ class LargeRule:
     """:class:`~laplacianshot.inference.induction.InductiveRule` of a set whose rows are never in memory together.
 
     ``y = softmax(-tau |x - m_c|^2 + lam sum_{p in kNN(x)} v_p + bias)`` with ``v_p = e_p y_p / sqrt(k d_p)``, the votes
-    formed from the fitted assignments when they are wanted. The neighbours of a new row are sought as in the fit: in
+    formed from the fitted assignments when they are wanted. The neighbors of a new row are sought as in the fit: in
     the cells nearest to it.
 
     Attributes

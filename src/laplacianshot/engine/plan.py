@@ -26,7 +26,7 @@ _SORTED_ROWS = 2048
 
 @dataclass(frozen=True)
 class GraphChoice:
-    """How neighbours are sought.
+    """How neighbors are sought.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def plan_fit(
     memory: int | float | str | None,
     itemsize: int,
 ) -> LargePlan | None:
-    """How a task of ``size`` (rows, queries, classes, features, neighbours) is solved; None: as a small one.
+    """How a task of ``size`` (rows, queries, classes, features, neighbors) is solved; None: as a small one.
 
     Small ones have an exact graph and dense assignments. MemoryError where no way keeps the budget.
     """
@@ -167,9 +167,9 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     if method == "auto":
         method = "exact" if n <= LARGE_ROWS else "cells"
     search = {**memory_plan(method, n, graph.reduce or width, k).parts, **always}
-    # At worst no two rows are neighbours of one another: 2 k edges a row, of 8 bytes.
+    # At worst no two rows are neighbors of one another: 2 k edges a row, of 8 bytes.
     edges = {"graph": 16.0 * n * k, **always}
-    build = {"neighbours": 8.0 * n * k, **edges}
+    build = {"neighbors": 8.0 * n * k, **edges}
     rounds = {
         "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 8.0 * n_query,
         "sums": 4.0 * MOST_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),

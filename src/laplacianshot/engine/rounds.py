@@ -1,10 +1,10 @@
 """The assignments of a large set: rows of features formed block by block, all C entries of a row kept or its top r.
 
 A set may be one of several parts: the assignments then have some rows more, the *halo*, of queries that belong to other
-parts and are neighbours of this one's. They are received, not updated.
+parts and are neighbors of this one's. They are received, not updated.
 
 Both classes are :class:`~laplacianshot.inference.descent.Rounds`. ``Y`` is over the queries in the order of a
-:class:`~laplacianshot.engine.graph.NodeGraph`, whose neighbours are near one another in memory.
+:class:`~laplacianshot.engine.graph.NodeGraph`, whose neighbors are near one another in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from laplacianshot.runtime.types import Floats, Ints
 VISIT_ROWS = 1536
 MOST_BLOCKS = 32
 _BLOCK_ROWS = 1024
-# Entries of a neighbour that must be saved on average for it to be worth asking whether it has only one.
+# Entries of a neighbor that must be saved on average for it to be worth asking whether it has only one.
 _WORTH_ASKING = 40
 
 _single = np.float32
@@ -46,7 +46,7 @@ class Queries:
     support_labels : int array of shape (n_s,)
         In the graph's order.
     support_edge : float
-        Weight of an edge to a labelled row (e).
+        Weight of an edge to a labeled row (e).
     tau : float
     square_sum : float
         ``sum_q |x_q|^2``.

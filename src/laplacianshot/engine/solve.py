@@ -36,7 +36,7 @@ class Task:
         Classes of the support in ``0..C-1``, each at least once.
     n_classes : int
     graph : csr_array of shape (n_s + N, n_s + N), optional
-        The user's own affinities between the nodes, in place of nearest neighbours.
+        The user's own affinities between the nodes, in place of nearest neighbors.
     """
 
     nodes: Floats
@@ -46,12 +46,12 @@ class Task:
 
     @property
     def support(self) -> Floats:
-        """Labelled rows (n_s, D)."""
+        """Labeled rows (n_s, D)."""
         return self.nodes[: len(self.labels)]
 
     @property
     def query(self) -> Floats:
-        """Unlabelled rows (N, D)."""
+        """Unlabeled rows (N, D)."""
         return self.nodes[len(self.labels) :]
 
 
@@ -64,7 +64,7 @@ class Solution:
     assignments : array of shape (N, C)
     prototypes : array of shape (C, D)
     objective : array of shape (n_iter,)
-        What the recipe minimises, after each update: F, R or E.
+        What the recipe minimizes, after each update: F, R or E.
     converged : bool
     lam : float
     affinity : csr_array
@@ -87,10 +87,10 @@ class Solution:
 
     def of_all_rows(self, codes: Ints) -> Fitted:
         """The same for all rows: given classes (n,) in ``0..C-1`` where there are any, -1 for the queries."""
-        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        labeled, unlabeled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         distributions = np.zeros((len(codes), self.assignments.shape[1]), self.assignments.dtype)
-        distributions[labelled, codes[labelled]] = 1
-        distributions[unlabelled] = self.assignments
+        distributions[labeled, codes[labeled]] = 1
+        distributions[unlabeled] = self.assignments
         extras = {"affinity_": self.affinity, "bound_": self.bound, "unary_": self.unary}
         return Fitted(
             distributions,
@@ -111,7 +111,7 @@ class Fitted:
     Attributes
     ----------
     distributions : array or csr_array of shape (n, C)
-        For all rows, certainty for labelled ones.
+        For all rows, certainty for labeled ones.
     labels : int array of shape (n,)
     prototypes : array of shape (C, D)
     objective : array of shape (n_iter,)
@@ -156,7 +156,7 @@ def solve_default(
     graph = normalize(graph)
     result = joint_optimize(task.support, task.labels, task.query, graph, origin, n_classes, constants, tol=tol)
 
-    # A new row has k edges of weight 1, so degree k: the normalised weight of each is 1 / sqrt(k d_p).
+    # A new row has k edges of weight 1, so degree k: the normalized weight of each is 1 / sqrt(k d_p).
     votes = np.zeros((len(task.nodes), n_classes), dtype=task.nodes.dtype)
     votes[np.arange(n_support), task.labels] = constants.support_edge
     votes[n_support:] = result.assignments
@@ -180,7 +180,7 @@ def solve_default(
 def solve_paper(
     task: Task, *, lam: float, n_neighbors: int, rectify: bool, max_iter: int | None, tol: float
 ) -> Solution:
-    """The paper as written: k true neighbours, W symmetric and PSD, support grouped by its labels, temperature 1."""
+    """The paper as written: k true neighbors, W symmetric and PSD, support grouped by its labels, temperature 1."""
     prototypes, query, shift = _prototypes(task, rectify, PAPER_TEMPERATURE, reassign_support=False)
     graph = knn_affinity(query, n_neighbors) if task.graph is None else symmetrize(_between_queries(task))
     unary = squared_distances(query, prototypes)

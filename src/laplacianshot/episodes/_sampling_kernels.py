@@ -189,7 +189,7 @@ def draw_rows(
     """Draw the rows of each task: all support rows class by class, then all queries class by class.
 
     Rows of class c are ``order[starts[c]:starts[c + 1]]``. chosen and queries are (T, m), shots (T, way) with
-    ``way <= m``: the classes after the first ``way`` are outside the task, their queries are labelled -1. Task t fills
+    ``way <= m``: the classes after the first ``way`` are outside the task, their queries are labeled -1. Task t fills
     ``rows[offsets[t]:offsets[t + 1]]`` and the same part of ``labels``, support first.
     """
     way = shots.shape[1]

@@ -32,7 +32,7 @@ def trace_convergence(
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> Convergence:
-    """What a recipe minimises (F, R or E) after each update of each task.
+    """What a recipe minimizes (F, R or E) after each update of each task.
 
     Parameters
     ----------

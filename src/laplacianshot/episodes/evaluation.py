@@ -87,11 +87,11 @@ def evaluate(
     feature_set : FeatureSet
     method : str or estimator, or a list of them, or a dict of names to them
         A name of :data:`~laplacianshot.baselines.BASELINES`, or anything with ``fit(X, y)`` and ``transduction_``. The
-        recipes and most baselines run in compiled or vectorised batches, other estimators one task at a time.
+        recipes and most baselines run in compiled or vectorized batches, other estimators one task at a time.
     way, shot, query, tasks, seed, protocol, split, alpha
         See :func:`~laplacianshot.episodes.draw_tasks`.
     base_mean : array of shape (D,), FeatureSet, "task" or None
-        What CL2 takes away, for every method without a centre of its own: a vector; the mean of another set (its split
+        What CL2 takes away, for every method without a center of its own: a vector; the mean of another set (its split
         ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,
         for None, the mean of the set's own split ``base`` if it has one.
     slow_tasks : int, optional

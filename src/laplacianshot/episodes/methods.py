@@ -19,7 +19,7 @@ from laplacianshot.episodes.batch.grams import Buffers
 from laplacianshot.episodes.tasks import INAT_LEAKING
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import knn_affinity
-from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.runtime.types import Floats, Ints, Labels
@@ -179,12 +179,12 @@ class RunnableEstimator(Runnable):
 
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
         given = labels.astype(np.int64)
-        given[n_support:] = UNLABELLED
+        given[n_support:] = UNLABELED
         fitted.fit(X, given)
 
 
 class LeakingRecipe(RunnableEstimator):
-    """The authors' iNat script: a query has neighbours among the queries of its own class only.
+    """The authors' iNat script: a query has neighbors among the queries of its own class only.
 
     The graph is built from the labels that are to be found. It exists to show the size of that effect, and for the
     protocol ``inat-leaking-labels`` alone.
@@ -195,7 +195,7 @@ class LeakingRecipe(RunnableEstimator):
 
         k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
         k -= fitted.recipe == "reference"
-        codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELLED)
+        codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELED)
         nodes = transform_features(X, fitted._transform, fitted._choices.center(X, codes, int(labels.max()) + 1))
         sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for c in np.unique(labels[n_support:]):
@@ -286,9 +286,9 @@ def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _about(estimator: Any, parameter: str, base_mean: Floats | None) -> Any:
-    """The estimator with the base mean as its centre, unless it has a centre of its own or there is no base mean."""
+    """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean."""
     own = estimator.get_params()[parameter]
-    # A baseline is made with the centre "pooled"; in a recipe that is somebody's choice.
+    # A baseline is made with the center "pooled"; in a recipe that is somebody's choice.
     made_so = isinstance(own, str) and own == "pooled" and parameter == "center"
     if base_mean is None or not (own is None or made_so):
         return estimator

@@ -31,7 +31,7 @@ class Setting:
     alpha : float
         Of the Dirichlet distribution of the class shares (protocol ``dirichlet``).
     center : str
-        Where CL2's centre came from: ``base mean`` or ``task``.
+        Where CL2's center came from: ``base mean`` or ``task``.
     """
 
     protocol: str = "balanced"

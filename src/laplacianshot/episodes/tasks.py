@@ -14,17 +14,17 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.datasets.feature_set import ClassRows, FeatureSet
 from laplacianshot.episodes import _sampling_kernels as kernels
-from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.runtime.types import Ints
 
 INAT_LEAKING = "inat-leaking-labels"
 
 PROTOCOLS: Mapping[str, str] = MappingProxyType(
     {
-        "balanced": "the same number of labelled rows and of queries in every class",
+        "balanced": "the same number of labeled rows and of queries in every class",
         "dirichlet": "way x query queries in all, shared out among the classes by Dirichlet(alpha)",
-        "unequal": "1 to 2 x shot - 1 labelled rows a class, drawn for each class; the same number of queries",
-        "inat": "one task of all classes: the first fifth of each class is labelled, all other rows are queries",
+        "unequal": "1 to 2 x shot - 1 labeled rows a class, drawn for each class; the same number of queries",
+        "inat": "one task of all classes: the first fifth of each class is labeled, all other rows are queries",
         INAT_LEAKING: "the inat task with a graph that looks at the query labels; shows what the leak is worth",
         "open-set": "balanced, with further queries from classes outside the task",
     }
@@ -198,7 +198,7 @@ def draw_tasks(
                              in file order are support and the rest queries; smaller classes are left out, and way,
                              shot, query, tasks and seed are not used
     ``inat-leaking-labels``  the same rows; the name tells the runner to build each class's graph from its own queries
-    ``open-set``             balanced, and ``query`` queries of each of ``outside`` further classes, labelled -1
+    ``open-set``             balanced, and ``query`` queries of each of ``outside`` further classes, labeled -1
     =======================  ==========================================================================================
 
     Every class of a task is one with at least ``query`` rows besides its largest possible support.
@@ -287,11 +287,11 @@ def _inat_task(grouped: ClassRows, protocol: str, split: str | None) -> Tasks:
     eligible = np.flatnonzero(sizes >= _INAT_SHARE)
     _check_enough_classes(1, len(eligible), sizes, f"the first fifth of {_INAT_SHARE} rows or more", split)
     within = np.arange(len(grouped.order)) - np.repeat(grouped.starts[:-1], sizes)
-    number = np.full(len(sizes), UNLABELLED, dtype=np.int32)
+    number = np.full(len(sizes), UNLABELED, dtype=np.int32)
     number[eligible] = np.arange(len(eligible))
     labels = np.repeat(number, sizes)
     support = within < np.repeat(sizes // _INAT_SHARE, sizes)
-    query = ~support & (labels != UNLABELLED)
+    query = ~support & (labels != UNLABELED)
     order = np.concatenate([np.flatnonzero(support), np.flatnonzero(query)])
     return Tasks(
         rows=grouped.order[order],

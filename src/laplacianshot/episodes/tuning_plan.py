@@ -29,7 +29,7 @@ class TuningPlan:
         All on the split that chooses lambda.
     lams, neighbors : tuple
     neighbor_split, test_split : str or None
-        Classes that choose the neighbours, and those that are only shown.
+        Classes that choose the neighbors, and those that are only shown.
     base_mean
         See :func:`~laplacianshot.evaluate`.
     threads : int or None

@@ -1,4 +1,4 @@
-"""One large task: a few rows of a data set keep their label, every other row is to be labelled."""
+"""One large task: a few rows of a data set keep their label, every other row is to be labeled."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 from laplacianshot.baselines import TransductiveClassifier
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
-from laplacianshot.inference.labels import UNLABELLED
+from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.runtime.types import Floats, Ints
 
 
-def draw_labelled(labels: Ints, per_class: int, *, seed: int, repeat: int = 0) -> Ints:
+def draw_labeled(labels: Ints, per_class: int, *, seed: int, repeat: int = 0) -> Ints:
     """Draw the rows that keep their label: ``per_class`` of each class, without replacement.
 
     Parameters
@@ -39,14 +39,14 @@ def draw_labelled(labels: Ints, per_class: int, *, seed: int, repeat: int = 0) -
 
 def keep_labels(labels: Ints, rows: Ints) -> Ints:
     """``labels`` (n,) with -1 everywhere but at ``rows``."""
-    kept = np.full_like(labels, UNLABELLED)
+    kept = np.full_like(labels, UNLABELED)
     kept[rows] = labels[rows]
     return kept
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """All methods on one choice of labelled rows.
+    """All methods on one choice of labeled rows.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Repeat:
 def run_repeat(features: Floats, labels: Ints, rows: Ints, methods: Mapping[str, TransductiveClassifier]) -> Repeat:
     """Fit each method on features (n, D) with the labels of ``rows`` only, and score it on all other rows."""
     given = keep_labels(labels, rows)
-    hidden = given == UNLABELLED
+    hidden = given == UNLABELED
     accuracies, seconds = {}, {}
     for name, method in methods.items():
         fitted = clone(method)
@@ -85,7 +85,7 @@ def run_repeats(
 ) -> Iterator[Repeat]:
     """One :class:`Repeat` after the other, so that a caller can show progress and stop in between."""
     for repeat in range(repeats):
-        rows = draw_labelled(labels, per_class, seed=seed, repeat=repeat)
+        rows = draw_labeled(labels, per_class, seed=seed, repeat=repeat)
         yield run_repeat(features, labels, rows, methods)
 
 
@@ -114,12 +114,12 @@ class Standing:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Methods on the same choices of labelled rows.
+    """Methods on the same choices of labeled rows.
 
     Attributes
     ----------
     per_class : int
-        Labelled rows a class.
+        Labeled rows a class.
     repeats : tuple of Repeat
         At least one.
     """

@@ -28,7 +28,7 @@ def knn_affinity(
     """Affinity between the rows of ``X`` and their nearest other rows.
 
     With ``A_qp = 1`` when p is among the k nearest other rows of q, or the heat kernel
-    ``A_qp = exp(-|x_q - x_p|^2 / (s_q s_p))`` with ``s_q`` the distance from q to its k-th neighbour::
+    ``A_qp = exp(-|x_q - x_p|^2 / (s_q s_p))`` with ``s_q`` the distance from q to its k-th neighbor::
 
         directed    W = A
         mutual      W = min(A, A^T)
@@ -61,7 +61,7 @@ def neighbor_affinity(
     weights: EdgeWeights = "binary",
     dtype: Any = np.float32,
 ) -> sp.csr_array:
-    """The affinity of :func:`knn_affinity` from neighbours already found."""
+    """The affinity of :func:`knn_affinity` from neighbors already found."""
     n, k = neighbors.indices.shape
     if weights == "binary":
         data = np.ones(n * k, dtype=dtype)
@@ -76,7 +76,7 @@ def neighbor_affinity(
 
 
 def _graph(indices: Ints, data: Floats) -> sp.csr_array:
-    """Edges to the neighbours (n, k) of each row, with these weights (n k,)."""
+    """Edges to the neighbors (n, k) of each row, with these weights (n k,)."""
     n, k = indices.shape
     indptr = np.arange(0, n * k + 1, k) if k else np.zeros(n + 1, dtype=np.int64)
     A = sp.csr_array((data, indices.ravel(), indptr), shape=(n, n))
@@ -132,7 +132,7 @@ def psd_shift(W: sp.csr_array) -> float:
 
 
 def make_psd(W: sp.csr_array) -> sp.csr_array:
-    """``W + delta I``, delta of :func:`psd_shift`: hard labellings keep their order by energy; descent is provable."""
+    """``W + delta I``, delta of :func:`psd_shift`: hard labelings keep their order by energy; descent is provable."""
     delta = psd_shift(W)
     if delta == 0:
         return W

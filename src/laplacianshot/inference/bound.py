@@ -1,4 +1,4 @@
-"""The paper's bound optimiser: Laplacian-regularised assignments by independent closed-form updates."""
+"""The paper's bound optimizer: Laplacian-regularized assignments by independent closed-form updates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_BLOCKS = 64
 
 @dataclass(frozen=True, repr=False)
 class BoundResult:
-    """What the bound optimiser found.
+    """What the bound optimizer found.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class BoundResult:
     objective : array of shape (n_iter,)
         R (rule ``paper``) or E (rule ``reference``) after each update.
     bound : array of shape (n_iter,)
-        The surrogate ``B_i(Y_{i+1})`` that each update minimised; ``R_{i+1} <= B_i <= R_i`` on a symmetric PSD graph.
+        The surrogate ``B_i(Y_{i+1})`` that each update minimized; ``R_{i+1} <= B_i <= R_i`` on a symmetric PSD graph.
     n_iter : int
     converged : bool
     """
@@ -71,7 +71,7 @@ def bound_optimize(
     max_iter: int | None = None,
     tol: float = TOLERANCE,
 ) -> BoundResult:
-    """Minimise the Laplacian-regularised objective over soft assignments.
+    """Minimize the Laplacian-regularized objective over soft assignments.
 
     From ``Y_0 = softmax(-a)`` repeat ``Y <- softmax(-a + lam W Y)``, the minimum of an upper bound that is tight at the
     current Y. Each update costs O(N k C).

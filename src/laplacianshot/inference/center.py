@@ -1,7 +1,7 @@
-"""The centre of CL2 when no base mean is given.
+"""The center of CL2 when no base mean is given.
 
-The mean of all rows is the best centre while classes are about equally frequent. When few of them are present it lies
-inside one of them, and what tells that class apart is centred away; there the mean of the support is better. Which of
+The mean of all rows is the best center while classes are about equally frequent. When few of them are present it lies
+inside one of them, and what tells that class apart is centered away; there the mean of the support is better. Which of
 the two it is can be seen from a first look at the queries.
 """
 
@@ -19,7 +19,7 @@ from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.runtime.softmax import softmax
 from laplacianshot.runtime.types import Floats, Ints
 
-# Divergence of the class shares at first look at which the centre has moved by 1 - 1/e from all rows to the support: at
+# Divergence of the class shares at first look at which the center has moved by 1 - 1/e from all rows to the support: at
 # least, and as a multiple of (C - 1) / N.
 LEAST_FADE = 0.2
 CHANCE_FADE = 3.75
@@ -32,7 +32,7 @@ _FIRST_LOOK = 4096
 
 
 def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False) -> Floats:
-    """A centre between the mean of all rows and that of the support.
+    """A center between the mean of all rows and that of the support.
 
     With b the mean of all rows, s the mean of the support's class means, and p the class shares that the first
     prototypes find about s::
@@ -56,11 +56,11 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     array of shape (D,), float64
     """
     pooled = base_mean(X)
-    labelled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+    labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     if balanced or len(queries) == 0:
         return pooled
     seen = X[first_seen(queries)]
-    return center_between(pooled, X[labelled], codes[labelled], seen, len(queries), n_classes)
+    return center_between(pooled, X[labeled], codes[labeled], seen, len(queries), n_classes)
 
 
 def first_seen(queries: Rows) -> Rows:
@@ -76,7 +76,7 @@ def center_between(pooled: Floats, support: Floats, labels: Ints, seen: Floats, 
     pooled : array of shape (D,)
         b.
     support : array of shape (n_s, D)
-        Labelled rows as they are given.
+        Labeled rows as they are given.
     labels : int array of shape (n_s,)
     seen : array of shape (m, D)
         Queries at :func:`first_seen`, as they are given.
@@ -90,7 +90,7 @@ def center_between(pooled: Floats, support: Floats, labels: Ints, seen: Floats, 
 
 
 def _first_shares(support: Floats, labels: Ints, seen: Floats, n_query: int, center: Floats, n_classes: int) -> Floats:
-    """Class shares (C,) of ``softmax(-tau a)`` at the default recipe's first prototypes, rows centred on ``center``."""
+    """Class shares (C,) of ``softmax(-tau a)`` at the first prototypes, rows centered on ``center``."""
     constants = DefaultConstants.for_task(len(support), n_query, n_classes)
     support = transform_features(support, "cl2", center)
     counts = np.bincount(labels, minlength=n_classes)[:, None]

@@ -1,6 +1,6 @@
 """Rounds of the default recipe: the M step, the Y step and the objective, wherever the assignments are kept.
 
-What is minimised is F of :mod:`laplacianshot.inference.joint`. Assignments are in memory there, in blocks or sparse in
+What is minimized is F of :mod:`laplacianshot.inference.joint`. Assignments are in memory there, in blocks or sparse in
 :mod:`laplacianshot.engine`: each kind brings its own Y step, and all descend in the same way.
 """
 
@@ -137,7 +137,7 @@ class Prior:
     def of_support(
         cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
     ) -> Prior:
-        """From transformed labelled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
+        """From transformed labeled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
         beta, kappa = constants.support_weight, constants.origin_weight
         mass = beta * np.bincount(labels, minlength=n_classes) + kappa
         means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]

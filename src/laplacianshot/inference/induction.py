@@ -21,14 +21,14 @@ _BLOCK_ROWS = 8192
 class InductiveRule:
     """The assignment of one more row, all others staying as they are.
 
-    ``y = softmax(-tau |x + shift - m_c|^2 + lam sum_{p in kNN(x)} v_p + bias)``: the update of the bound optimiser for
-    a row that joins the graph. A row equal to a fitted one has that one as its nearest neighbour.
+    ``y = softmax(-tau |x + shift - m_c|^2 + lam sum_{p in kNN(x)} v_p + bias)``: the update of the bound optimizer for
+    a row that joins the graph. A row equal to a fitted one has that one as its nearest neighbor.
 
     Attributes
     ----------
     prototypes : array of shape (C, D)
     points : array of shape (n, D)
-        Fitted rows that may be neighbours.
+        Fitted rows that may be neighbors.
     votes : array of shape (n, C)
         ``v_p``, the weighted assignment of each of them.
     n_neighbors : int

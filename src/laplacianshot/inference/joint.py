@@ -1,14 +1,14 @@
 """The default recipe: prototypes, assignments and graph solved jointly, with constants that need no tuning.
 
-For queries Q (N rows), support S with labels clamped to ``Y_s``, prototypes M, origin o, normalised affinity W over all
-rows, uniform u and class shares ``p = mean_q y_q``, minimise::
+For queries Q (N rows), support S with labels clamped to ``Y_s``, prototypes M, origin o, normalized affinity W over all
+rows, uniform u and class shares ``p = mean_q y_q``, minimize::
 
     F(Y, M) = sum y log y
             + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + gamma N delta (1 - exp(-KL(p|u) / delta))
 
-Each round minimises F over M, then an upper bound of F over Y that is tight at the current Y: F never rises.
+Each round minimizes F over M, then an upper bound of F over Y that is tight at the current Y: F never rises.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ def joint_optimize(
     *,
     tol: float = TOLERANCE,
 ) -> JointResult:
-    """Minimise F over assignments and prototypes.
+    """Minimize F over assignments and prototypes.
 
     Parameters
     ----------
     support : array of shape (n_s, D)
-        Transformed labelled rows.
+        Transformed labeled rows.
     labels : int array of shape (n_s,)
         Their classes in ``0..C-1``, each at least once.
     query : array of shape (N, D)
-        Transformed unlabelled rows, of the support's dtype.
+        Transformed unlabeled rows, of the support's dtype.
     affinity : csr_array of shape (n_s + N, n_s + N)
-        Symmetric, normalised, support rows first.
+        Symmetric, normalized, support rows first.
     origin : array of shape (D,)
         What every prototype is drawn to.
     n_classes : int

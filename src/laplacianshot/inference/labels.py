@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from laplacianshot.runtime.types import Ints, Labels
 
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
-UNLABELLED = -1
+UNLABELED = -1
 
 # Strings that look like a missing value written out.
 _WORDS_FOR_NOTHING = {"", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat"}
@@ -37,9 +37,9 @@ class EncodedLabels:
 
 
 def encode_labels(y: Any) -> EncodedLabels:
-    """Encode labels, telling labelled rows from unlabelled ones.
+    """Encode labels, telling labeled rows from unlabeled ones.
 
-    Unlabelled is -1 or NaN as a number, None, the empty string, and what pandas or a mask calls missing. Every other
+    Unlabeled is -1 or NaN as a number, None, the empty string, and what pandas or a mask calls missing. Every other
     value is a class: numbers (other negative ones too), strings or bools, but not a mixture of them.
 
     Parameters
@@ -54,27 +54,27 @@ def encode_labels(y: Any) -> EncodedLabels:
     kind = values.dtype.kind
     if kind == "O":
         missing = np.fromiter((_is_missing(value) for value in values), dtype=bool, count=len(values))
-        labelled = _one_kind(values[~missing])
+        labeled = _one_kind(values[~missing])
     elif kind in "fiu":
-        missing = np.isnan(values) | (values == UNLABELLED)
-        labelled = values[~missing]
+        missing = np.isnan(values) | (values == UNLABELED)
+        labeled = values[~missing]
     elif kind in "bU":
         missing = values == "" if kind == "U" else np.zeros(len(values), dtype=bool)
-        labelled = values[~missing]
+        labeled = values[~missing]
     else:
         raise TypeError(f"y has dtype {values.dtype}; labels are strings, numbers or bools.")
-    _warn_of_words_for_nothing(labelled)
-    if labelled.size == 0:
+    _warn_of_words_for_nothing(labeled)
+    if labeled.size == 0:
         raise ValueError(
-            f"y has no labelled row among {len(values)}; label at least one row of each class. "
-            "(-1, NaN, None and '' mean unlabelled.)"
+            f"y has no labeled row among {len(values)}; label at least one row of each class. "
+            "(-1, NaN, None and '' mean unlabeled.)"
         )
     with warnings.catch_warnings():
         # One label a class is no sign of a regression problem here.
         warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
-        check_classification_targets(labelled)
-    classes, numbers = np.unique(labelled, return_inverse=True)
-    codes = np.full(len(values), UNLABELLED, dtype=np.int64)
+        check_classification_targets(labeled)
+    classes, numbers = np.unique(labeled, return_inverse=True)
+    codes = np.full(len(values), UNLABELED, dtype=np.int64)
     codes[~missing] = numbers
     return EncodedLabels(classes, codes)
 
@@ -98,19 +98,19 @@ def _is_missing(value: Any) -> bool:
     if value is None or (isinstance(value, str) and value == ""):
         return True
     if isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_):
-        return bool(value != value or value == UNLABELLED)
+        return bool(value != value or value == UNLABELED)
     # pandas.NA and NaT, without importing pandas.
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _warn_of_words_for_nothing(labelled: Labels) -> None:
+def _warn_of_words_for_nothing(labeled: Labels) -> None:
     """Warn of strings that were probably meant as no label, as ``str(nan)`` makes them."""
-    if labelled.dtype.kind not in "UO":
+    if labeled.dtype.kind not in "UO":
         return
-    found = sorted(value for value in set(labelled.tolist()) if value.strip().lower() in _WORDS_FOR_NOTHING)
+    found = sorted(value for value in set(labeled.tolist()) if value.strip().lower() in _WORDS_FOR_NOTHING)
     if found:
         warnings.warn(
-            f"y holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabelled rows.",
+            f"y holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabeled rows.",
             UserWarning,
             stacklevel=4,
         )

@@ -43,7 +43,7 @@ def class_sums(X: Floats, labels: Ints, n_classes: int) -> Floats:
 
 
 def class_means(X: Floats, labels: Ints, n_classes: int) -> Floats:
-    """Plain prototypes ``m_c = (1/n_c) sum_{s in c} x_s``, not re-normalised.
+    """Plain prototypes ``m_c = (1/n_c) sum_{s in c} x_s``, not re-normalized.
 
     Parameters
     ----------

@@ -24,11 +24,11 @@ START_ROUNDS = 6
 STEADY_LAM = 2.0
 TOLERANCE = 1e-6
 
-# A task of more rows is large: exact neighbours would take longer than all the rest. So is one of more assignments,
+# A task of more rows is large: exact neighbors would take longer than all the rest. So is one of more assignments,
 # which take 1 GB an array. Large tasks are solved by laplacianshot.engine.
 LARGE_ROWS = 50_000
 LARGE_ASSIGNMENTS = 2**28
-# Ways to find neighbours approximately, and the share of the true ones that they shall find.
+# Ways to find neighbors approximately, and the share of the true ones that they shall find.
 APPROXIMATE = ("cells", "ivf", "hnsw")
 TARGET_RECALL = 0.95
 
@@ -55,9 +55,9 @@ class DefaultConstants:
     max_rounds : int
         Rounds in all.
     support_edge : float
-        Weight of an edge to a labelled row against one between queries (e).
+        Weight of an edge to a labeled row against one between queries (e).
     support_weight : float
-        Weight of a labelled row in its prototype against a query (beta).
+        Weight of a labeled row in its prototype against a query (beta).
     origin_weight : float
         Weight of the origin in every prototype (kappa).
     balance : float
@@ -82,7 +82,7 @@ class DefaultConstants:
 
     @classmethod
     def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:
-        """Constants for ``n_support`` labelled and ``n_query`` unlabelled rows of ``n_classes`` classes.
+        """Constants for ``n_support`` labeled and ``n_query`` unlabeled rows of ``n_classes`` classes.
 
         With ``x = n_query / n_classes`` and ``rho = max(1, sqrt(x / 15))``::
 
@@ -113,7 +113,7 @@ class DefaultConstants:
     def with_choices(
         self, *, lam: float | None = None, n_neighbors: int | None = None, max_rounds: int | None = None
     ) -> DefaultConstants:
-        """The same with a user's own weight of the graph, neighbours or rounds; ``None`` keeps the recipe's.
+        """The same with a user's own weight of the graph, neighbors or rounds; ``None`` keeps the recipe's.
 
         A graph of weight above 2 gets six starting rounds at ``start_lam`` and up to 40 in all, any other up to 20.
         """

@@ -1,4 +1,4 @@
-"""Feature transforms: none, L2 and centred L2 (CL2)."""
+"""Feature transforms: none, L2 and centered L2 (CL2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def base_mean(features: ArrayLike) -> Floats:
     Returns
     -------
     array of shape (D,)
-        ``(1/n_base) sum_i x_i``, the centre that CL2 takes away.
+        ``(1/n_base) sum_i x_i``, the center that CL2 takes away.
     """
     rows = np.asanyarray(features)
     if rows.ndim != 2 or rows.shape[0] == 0:
@@ -61,7 +61,7 @@ def base_mean(features: ArrayLike) -> Floats:
 def transform_features(
     X: Floats, transform: Transform, center: Floats | None = None, *, rows: Ints | None = None
 ) -> Floats:
-    """Bring features into the space in which prototypes and neighbours are sought.
+    """Bring features into the space in which prototypes and neighbors are sought.
 
     ========  ===========================================
     ``none``  ``x``
@@ -107,7 +107,7 @@ def row_transform(
     if transform == "cl2" and center is None:
         raise ValueError("transform='cl2' needs a center of shape (D,).")
     origin = center.astype(dtype) if transform == "cl2" and center is not None else None
-    # What is left of a row equal to the centre is rounding, not a direction.
+    # What is left of a row equal to the center is rounding, not a direction.
     negligible = 0.0 if origin is None else 8 * np.finfo(dtype).eps * float(np.linalg.norm(origin))
 
     def form(rows: Floats, out: Floats) -> None:

@@ -1,8 +1,8 @@
 """Small tasks with known answers, drawn from a fitted one: how far the labels of this very data can be trusted.
 
 Where classes have two given rows or more, one row of each is held out, a few queries a class are drawn, and the small
-task is labelled from the remaining given rows: the held-out rows tell right from wrong. With one row a class nothing
-can be held out. Then the small task is labelled from rows that were drawn, as many as were given, from those predicted
+task is labeled from the remaining given rows: the held-out rows tell right from wrong. With one row a class nothing
+can be held out. Then the small task is labeled from rows that were drawn, as many as were given, from those predicted
 to be of each class, and whether its labels agree with the predictions takes the place of whether they are right.
 """
 

@@ -31,8 +31,8 @@ def is_export(table: Table) -> bool:
 def read_choices(table: Table, source: Source) -> Iterator[Entry]:
     """What was chosen for each task that has an annotation.
 
-    A cancelled annotation does not count, and where one is marked as ground truth only those do. Predictions are no
-    annotations. Texts that occur several times in the source are labelled all.
+    A canceled annotation does not count, and where one is marked as ground truth only those do. Predictions are no
+    annotations. Texts that occur several times in the source are labeled all.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Entry:
 
 
 class Ids:
-    """Positions of items by id, spelt as in the source or nearly so.
+    """Positions of items by id, spelled as in the source or nearly so.
 
     An id counts as it stands if the source has it. If not: without blanks around, its accents composed, and of a
     whole number in floating point the number; for pictures also with backslashes, with ``./`` or the folder's own

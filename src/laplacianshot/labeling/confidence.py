@@ -5,7 +5,7 @@ make a probability of them:
 
 1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling._evidence`), whose weights were
    fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
-2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling._checks`) are labelled
+2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling._checks`) are labeled
    in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
    simulated, classes being tighter in the fit's own eyes than in truth, ``b' = u0 + u b`` takes its place;
 3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
@@ -64,7 +64,7 @@ class Calibration:
     ----------
     probabilities : float32 array or csr_array of shape (n, C)
         Probability of each class; for a given row what the graph says of it without its own label. The largest of an
-        unlabelled row is that of the label the fit gave it. Sparse where the assignments are.
+        unlabeled row is that of the label the fit gave it. Sparse where the assignments are.
     shift : float
         b, what these data add to the log-odds that the rule for all data gives.
     n_checks : int
@@ -72,7 +72,7 @@ class Calibration:
     simulated : bool
         Whether they were simulated, as too few classes have two labels.
     expected_accuracy : float
-        Share of the unlabelled rows whose label is expected to be right: their mean confidence; NaN without any.
+        Share of the unlabeled rows whose label is expected to be right: their mean confidence; NaN without any.
     """
 
     probabilities: Any
@@ -94,7 +94,7 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     model : LaplacianShot
         The default recipe, fitted on rows with these codes.
     codes : int array of shape (n,)
-        Class number of each row, -1 for unlabelled ones; ``0..C-1`` as in ``model.classes_``.
+        Class number of each row, -1 for unlabeled ones; ``0..C-1`` as in ``model.classes_``.
     seed : int
         Of the small tasks.
 
@@ -128,7 +128,7 @@ class Evidence:
     Attributes
     ----------
     query : array of shape (N, len(COLUMNS))
-        Of the unlabelled rows, in the order of their positions.
+        Of the unlabeled rows, in the order of their positions.
     given : array of shape (n_s, len(COLUMNS))
         Of the given rows, without their own labels.
     given_logits : array of shape (n_s, C)
@@ -184,7 +184,7 @@ def shift_of(checks: Checks) -> float:
 
 
 def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
-    """The b that maximises ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
+    """The b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
     b = 0.0
     for _ in range(_STEPS):
         p = sigmoid(z + b)

@@ -40,17 +40,17 @@ class LabelOptions:
     Attributes
     ----------
     balanced : bool
-        The unlabelled items are known to hold as many of each class.
+        The unlabeled items are known to hold as many of each class.
     suggest : int
         How many items to name that a person should label next.
     reject : float
-        Share of the unlabelled items to leave without a label: those that fit the classes least.
+        Share of the unlabeled items to leave without a label: those that fit the classes least.
     relabel : bool
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
-        Centre of the vectors; found from the vectors themselves if not given.
+        Center of the vectors; found from the vectors themselves if not given.
     graph : str or csr_array of shape (n, n), optional
-        How neighbours are sought, or affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them.
+        How neighbors are sought, or affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them.
     memory : int, float or str, optional
         Bytes to keep to, besides the vectors themselves; or text such as ``"8GB"``.
     """
@@ -65,7 +65,7 @@ class LabelOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
-            raise LabelingError(f"reject is {self.reject}; give a share of the unlabelled items, from 0 to 1.")
+            raise LabelingError(f"reject is {self.reject}; give a share of the unlabeled items, from 0 to 1.")
         if self.suggest < 0:
             raise LabelingError(f"suggest is {self.suggest}; give how many items to name, 0 or more.")
         if self.memory is not None:
@@ -150,7 +150,7 @@ def label_vectors(
     out = rejected(strange, codes, options.reject)
     if tell is not None and options.suggest:
         tell("Suggestions")
-    # Of an unlabelled row only the largest probability matters, that of its label.
+    # Of an unlabeled row only the largest probability matters, that of its label.
     wanted = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     final = found.copy()
     final[out] = -1

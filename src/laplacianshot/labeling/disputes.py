@@ -52,7 +52,7 @@ class Opinions:
 
 
 def find_disputes(probabilities: Any, codes: Ints) -> Ints:
-    """Given labels that the neighbours dispute: the class they prefer (n,), -1 elsewhere.
+    """Given labels that the neighbors dispute: the class they prefer (n,), -1 elsewhere.
 
     A given label is disputed where another class has more than half of the probability that the graph gives the row
     without its label.
@@ -62,7 +62,7 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     probabilities : array or csr_array of shape (n, C)
         Of :func:`~laplacianshot.labeling.confidence.calibrate`.
     codes : int array of shape (n,)
-        Class number of each row, -1 for unlabelled ones.
+        Class number of each row, -1 for unlabeled ones.
     """
     said = Opinions.of(probabilities, codes)
     disputes = np.full(len(codes), -1)
@@ -82,7 +82,7 @@ def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
     if against < _MANY or against <= _MANY_SHARE * len(said.rows):
         return ""
     return (
-        f"Of {len(said.rows):,} given labels that could be checked, {against:,} are not what their neighbours say: "
+        f"Of {len(said.rows):,} given labels that could be checked, {against:,} are not what their neighbors say: "
         "labels may be shifted or swapped, or these vectors do not tell the classes apart. Compare some of them with "
         "their items, first those that the report lists as disputed (--report DIR)."
     )

@@ -9,7 +9,7 @@ _NAMED = 5
 
 
 class LabelingError(ValueError):
-    """Input that cannot be labelled. The message, of one line, names it and says what to do."""
+    """Input that cannot be labeled. The message, of one line, names it and says what to do."""
 
     def __init__(self, message: str) -> None:
         # File names and texts may hold newlines.

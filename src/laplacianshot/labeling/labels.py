@@ -28,7 +28,7 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
     ----------
     path : path
         A ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank where
-        there is no label. An id is one of ``source.ids``, nearly spelt so; its column may also be called as that of
+        there is no label. An id is one of ``source.ids``, nearly spelled so; its column may also be called as that of
         the source. In a table with a column ``origin``, as we write them, only rows of origin ``given`` count.
         Or an export of Label Studio, ``.json`` or ``.csv``.
     source : Source
@@ -77,7 +77,7 @@ def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
 
 
 def check_labels(labels: Iterable[str | None], source: Source) -> None:
-    """Raise for labels from which nothing can be learnt: none at all, or those of a single class."""
+    """Raise for labels from which nothing can be learned: none at all, or those of a single class."""
     given = list(labels)
     classes = sorted({label for label in given if label is not None})
     if not classes:

@@ -32,7 +32,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
 
     - its prototype forgets it: with ``M_c = beta n_c + kappa + sum_q y_qc`` the mean without s lies
       ``M_c / (M_c - beta)`` times as far from it as the mean with it;
-    - its neighbours forget it: each has ``lam e W_qs`` taken from its logit of class c before it votes.
+    - its neighbors forget it: each has ``lam e W_qs`` taken from its logit of class c before it votes.
 
     What the label did to rows further away stays, so a row that stands alone with its class is still somewhat believed.
 
@@ -41,7 +41,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     model : LaplacianShot
         The default recipe, fitted on these codes.
     codes : int array of shape (n,)
-        Class number of each row, -1 for unlabelled ones.
+        Class number of each row, -1 for unlabeled ones.
     """
     given = np.flatnonzero(codes >= 0)
     labels = codes[given]
@@ -55,7 +55,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     )
     logits += rule.bias
 
-    # Votes: neighbours' assignments, those of given rows times e.
+    # Votes: neighbors' assignments, those of given rows times e.
     weights = np.where(codes >= 0, edge, 1.0)
     graph = sp.csr_array(model.affinity_[given])
     rows = np.repeat(np.arange(len(given)), np.diff(graph.indptr))
@@ -63,7 +63,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
         part = slice(graph.indptr[start], graph.indptr[stop])
         near, weight, row = graph.indices[part], graph.data[part].astype(np.float64), rows[part]
         votes = dense(Y[near]).astype(np.float64)
-        # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbour.
+        # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbor.
         fade = np.exp(-lam * edge * weight * (codes[near] < 0))
         each = np.arange(len(near)), labels[row]
         kept = 1 - votes[each] * (1 - fade)

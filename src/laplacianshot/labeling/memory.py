@@ -1,4 +1,4 @@
-"""What labelling holds besides the fit, so that a memory budget is kept or refused before the work starts."""
+"""What labeling holds besides the fit, so that a memory budget is kept or refused before the work starts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Items that fit none of the classes.
 
 Distances to prototypes and probabilities tell such items poorly: the fit has moved prototypes and labels to them. What
-is left is the graph. Labels spread over its edges, and little of them comes to items of a class that nobody labelled::
+is left is the graph. Labels spread over its edges, and little of them comes to items of a class that nobody labeled::
 
     V = D^-1/2 (W o (leak + P P^T)) D^-1/2
-    mass = (1 - a) sum_{t = 0..T} a^t V^t g,    g_i = 1 for labelled items, 0 for others
+    mass = (1 - a) sum_{t = 0..T} a^t V^t g,    g_i = 1 for labeled items, 0 for others
     strangeness = -log mass
 
 with W the affinity of the fit, P the probabilities, o the product entry by entry and D the row sums: an edge between
@@ -43,7 +43,7 @@ def how_strange(probabilities: Any, codes: Ints, affinity: sp.csr_array) -> Floa
     probabilities : array or csr_array of shape (n, C)
         Of each class.
     codes : int array of shape (n,)
-        Class of each labelled item, -1 for the others.
+        Class of each labeled item, -1 for the others.
     affinity : csr_array of shape (n, n)
         Symmetric, of weights >= 0: ``model.affinity_``.
 
@@ -93,21 +93,21 @@ def _spread(workers: Workers, W: sp.csr_array, edges: Floats, scale: Floats, giv
 
 
 def rejected(strange: Floats, codes: Ints, rate: float) -> Ints:
-    """Positions of the ``rate`` of unlabelled items that are strangest, ascending.
+    """Positions of the ``rate`` of unlabeled items that are strangest, ascending.
 
-    Of N unlabelled items ``floor(rate N + 1/2)`` are rejected; of equally strange ones those that come first.
+    Of N unlabeled items ``floor(rate N + 1/2)`` are rejected; of equally strange ones those that come first.
 
     Parameters
     ----------
     strange : array of shape (n,)
         :func:`how_strange`.
     codes : int array of shape (n,)
-        -1 for unlabelled items; labelled ones are never rejected.
+        -1 for unlabeled items; labeled ones are never rejected.
     rate : float
         From 0 to 1.
     """
     if not 0 <= rate <= 1:
-        raise LabelingError(f"reject is {rate}; give the share of the unlabelled items to leave out, from 0 to 1.")
+        raise LabelingError(f"reject is {rate}; give the share of the unlabeled items to leave out, from 0 to 1.")
     free = np.flatnonzero(codes < 0)
     count = math.floor(rate * len(free) + 0.5)
     return np.sort(free[np.argsort(-strange[free], kind="stable")[:count]])

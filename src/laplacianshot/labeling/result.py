@@ -1,4 +1,4 @@
-"""What labelling a source gives: one row an item, in the order of the source."""
+"""What labeling a source gives: one row an item, in the order of the source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIVEN = "given"
 PREDICTED = "predicted"
 REJECTED = "rejected"
 # Where no label was given at all and only suggestions are made.
-UNLABELLED = ""
+UNLABELED = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LabelResult:
     suggestions : int array of shape (n,)
         Rank among what to label next, from 1; 0 where nothing is suggested.
     disputes : int array of shape (n,)
-        For a given label the neighbours dispute, the class number they prefer; -1 elsewhere.
+        For a given label the neighbors dispute, the class number they prefer; -1 elsewhere.
     strangeness : float array of shape (n,)
         How little an item fits any of the classes; larger is stranger. What ``--reject`` cuts.
     skipped : tuple of Skipped

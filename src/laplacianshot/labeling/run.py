@@ -20,7 +20,7 @@ from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vector
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED, LabelResult, Skipped, Stage
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.ray.labeling import OnRay, one_line
 from laplacianshot.runtime.types import Floats, Ints
@@ -65,28 +65,28 @@ def label_source(
         ``.parquet`` of vectors.
     labels : path or mapping of str to str, optional
         A CSV with the columns ``id`` and ``label``, an export of Label Studio, or labels by id. None: those that the
-        source holds itself, in a column ``label`` or as class folders beside unlabelled pictures.
+        source holds itself, in a column ``label`` or as class folders beside unlabeled pictures.
     encoder : str, optional
         What turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
     text_column, id_column, label_column : str, optional
         Columns of a table.
     folders_are_labels : bool, optional
-        Whether the top folders of pictures are classes; None: if there are unlabelled pictures beside them.
+        Whether the top folders of pictures are classes; None: if there are unlabeled pictures beside them.
     balanced : bool
-        The unlabelled items are known to hold as many of each class.
+        The unlabeled items are known to hold as many of each class.
     suggest : int
         How many items to name that a person should label next. The only thing done where there are no labels.
     reject : float
-        Share of the unlabelled items to leave without a label: those that fit the classes least.
+        Share of the unlabeled items to leave without a label: those that fit the classes least.
     relabel : bool
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
-        Centre of the vectors; found from them if not given.
+        Center of the vectors; found from them if not given.
     graph : {"auto", "exact", "cells", "ivf", "hnsw"}
-        How neighbours are sought: exactly up to 50,000 items and approximately above, or in this way; see
+        How neighbors are sought: exactly up to 50,000 items and approximately above, or in this way; see
         :class:`~laplacianshot.LaplacianShot`.
     memory : int, float or str, optional
-        Bytes to keep to when labelling, besides the vectors, or text such as ``"8GB"``; MemoryError before the work
+        Bytes to keep to when labeling, besides the vectors, or text such as ``"8GB"``; MemoryError before the work
         starts where that is not possible.
     threads : int, optional
         All cores if not given.
@@ -94,7 +94,7 @@ def label_source(
         Keep vectors of pictures and texts, and finished stages of large sets, by content, in the user's cache folder,
         in no or in this folder.
     engine : {"local", "ray"}
-        Where vectors are made and rows are labelled: on this machine or on a Ray cluster (extra ``ray``).
+        Where vectors are made and rows are labeled: on this machine or on a Ray cluster (extra ``ray``).
     address : str, optional
         Of the cluster: ``host:port`` or ``auto``. Without: one of this machine alone is started, and ended again.
     run_folder : str, optional
@@ -111,7 +111,7 @@ def label_source(
     Raises
     ------
     LabelingError
-        What was given cannot be labelled; the message says why and what to do.
+        What was given cannot be labeled; the message says why and what to do.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def label_source(
 
 
 def _graph_settings(found: VectorLabels) -> dict[str, Any]:
-    """How the neighbours of a large set were found."""
+    """How the neighbors of a large set were found."""
     report = getattr(found.model, "graph_report_", None)
     return {} if report is None else {"graph": report.method, "graph_recall": report.recall}
 
@@ -316,7 +316,7 @@ class _Task:
         if alike := _alike(classes):
             notes.append(f"Classes that differ in case only: {listed(alike)}; one class would have one spelling.")
         if lost:
-            notes.append(f"No item of {listed(lost)} can be read: nothing is labelled so.")
+            notes.append(f"No item of {listed(lost)} can be read: nothing is labeled so.")
         faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
         return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), tuple(notes), found.cached)
 
@@ -328,7 +328,7 @@ def _alike(classes: tuple[str, ...]) -> list[str]:
 
 
 def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], settings: Mapping[str, Any]) -> LabelResult:
-    origins = np.where(task.codes >= 0, GIVEN, PREDICTED if found.model is not None else UNLABELLED)
+    origins = np.where(task.codes >= 0, GIVEN, PREDICTED if found.model is not None else UNLABELED)
     origins[found.rejected] = REJECTED
     model = found.model
     doubt = "" if model is None else doubt_of_labels(found.probabilities, task.codes)

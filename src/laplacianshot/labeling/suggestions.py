@@ -1,14 +1,14 @@
 """What to label next: items that stand for many others about which little is known yet.
 
 Where labels are few, the items a model is least sure of are poor choices: they are odd ones, alike, and tell little of
-the rest, while whole classes nobody has labelled yet are taken for others with confidence. Covering the items comes
-first, doubt later. An item i covers its neighbours on the graph and theirs::
+the rest, while whole classes nobody has labeled yet are taken for others with confidence. Covering the items comes
+first, doubt later. An item i covers its neighbors on the graph and theirs::
 
     K = min(1, c (W + W^2)),    K_ii = 1
 
-with W the normalised affinity and c such that the median edge alone has ``K = reach``. What item j still needs is::
+with W the normalized affinity and c such that the median edge alone has ``K = reach``. What item j still needs is::
 
-    need_j = (floor + (1 - floor) (1 - max_c p_jc)) prod_{i labelled or chosen} (1 - K_ij)
+    need_j = (floor + (1 - floor) (1 - max_c p_jc)) prod_{i labeled or chosen} (1 - K_ij)
     floor = max(0.02, 0.5 min(1, 3 q)),    q the share of the classes that have only one label
 
 (the more classes were met only once, the more are still to be met), and the next suggestion is the item that covers the
@@ -33,7 +33,7 @@ REACH = 0.3
 # What an item that is certain needs against one in full doubt: at first, at last, and how soon it falls with q.
 FIRST_FLOOR, LAST_FLOOR = 0.5, 0.02
 FLOOR_SLOPE = 3.0
-# Neighbours of an item at least and at most, where the caller has no graph.
+# Neighbors of an item at least and at most, where the caller has no graph.
 _LEAST_NEIGHBORS, _MOST_NEIGHBORS = 6, 15
 # Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
 MOST_PAIRS = 40_000_000
@@ -52,26 +52,26 @@ def suggest(
     affinity: sp.csr_array | None = None,
     kernel: sp.csr_array | None = None,
 ) -> Ints:
-    """Unlabelled items that a person should label next, the most useful first.
+    """Unlabeled items that a person should label next, the most useful first.
 
     Parameters
     ----------
     rows : array of shape (n, D), or None with a graph
         Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
     probabilities : array of shape (n, C)
-        Of each class; rows of labelled items are not read.
+        Of each class; rows of labeled items are not read.
     codes : int array of shape (n,)
-        Class of each labelled item, -1 for the others.
+        Class of each labeled item, -1 for the others.
     n_suggestions : int
-        How many; at most as many as there are unlabelled items.
+        How many; at most as many as there are unlabeled items.
     affinity : csr_array of shape (n, n), optional
-        Symmetric, normalised: ``model.affinity_``. Nearest neighbours are sought if it is not given.
+        Symmetric, normalized: ``model.affinity_``. Nearest neighbors are sought if it is not given.
     kernel : csr_array of shape (n, n), optional
         :func:`cover_kernel` of the affinity, for whoever keeps it.
 
     Returns
     -------
-    int array of shape (min(n_suggestions, unlabelled),)
+    int array of shape (min(n_suggestions, unlabeled),)
         Positions in ``codes``.
     """
     free = codes < 0
@@ -87,7 +87,7 @@ def suggest(
 
 
 def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
-    """Items to label first when nothing is labelled yet: typical of many others and unlike one another.
+    """Items to label first when nothing is labeled yet: typical of many others and unlike one another.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_a
     n_suggestions : int
         How many; the number of classes, or a few times as many, is a good start.
     affinity : csr_array of shape (n, n), optional
-        Symmetric, normalised.
+        Symmetric, normalized.
 
     Returns
     -------
@@ -112,21 +112,21 @@ def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_a
 
 
 def _floor(labels: Ints) -> float:
-    """What an item that is certain needs, from the class numbers of the labelled ones."""
+    """What an item that is certain needs, from the class numbers of the labeled ones."""
     counts = np.bincount(labels)
     once = float(np.mean(counts[counts > 0] == 1)) if len(labels) else 1.0
     return max(LAST_FLOOR, FIRST_FLOOR * min(1.0, FLOOR_SLOPE * once))
 
 
 def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
-    """W of the default recipe, were each suggestion of a class of its own; neighbours are searched exactly."""
+    """W of the default recipe, were each suggestion of a class of its own; neighbors are searched exactly."""
     if rows is None:
-        raise ValueError("rows are needed to seek neighbours in; give rows or affinity.")
+        raise ValueError("rows are needed to seek neighbors in; give rows or affinity.")
     return normalize(knn_affinity(rows, neighbors_to_cover(len(rows), n_suggestions)))
 
 
 def neighbors_to_cover(n: int, n_suggestions: int) -> int:
-    """Neighbours of an item, of n, where there is no graph yet: those of the default recipe within limits."""
+    """Neighbors of an item, of n, where there is no graph yet: those of the default recipe within limits."""
     k = round(math.sqrt(max(0.0, n / max(1, n_suggestions) - 1)))
     return min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)
 

@@ -8,7 +8,7 @@ from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.kernel_parts import replace_root
 from laplacianshot.runtime.types import Floats, Ints
 
-# Columns tested together: a loop without a branch, which the compiler vectorises.
+# Columns tested together: a loop without a branch, which the compiler vectorizes.
 _LANE = 64
 
 
@@ -20,7 +20,7 @@ def offer_cell(
 
     Row r of ``products`` (m, w) holds the inner products of query ``heaps[r]`` with points ``first_column + j``. Keys
     are ``|p|^2/2 - q.p``: half the squared distance less what depends on the query alone. Query h is point
-    ``first_row + h`` itself, which is no neighbour of its own.
+    ``first_row + h`` itself, which is no neighbor of its own.
     """
     width = products.shape[1]
     for r in range(products.shape[0]):

@@ -1,4 +1,4 @@
-"""Kernels of the exact neighbour search: bounded max-heaps fed from blocks of inner products.
+"""Kernels of the exact neighbor search: bounded max-heaps fed from blocks of inner products.
 
 Each row of ``keys`` (n, m) and ``ids`` (n, m) is a binary max-heap of the m nearest candidates seen so far, its root
 the farthest of them. ``products`` is a block ``X_i X_j^T``. Keys are half squared distances, ``h_i + h_j - x_i.x_j``
@@ -13,7 +13,7 @@ from laplacianshot.runtime.compilation import inlined_kernel, kernel
 from laplacianshot.runtime.kernel_parts import form_products, replace_root, sift
 from laplacianshot.runtime.types import Floats, Ints
 
-# Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorises it.
+# Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorizes it.
 _LANE = 64
 # A pair formed by itself costs as much as this many of a matrix product, and so many rows are waited for before that
 # is held against the others.

@@ -1,4 +1,4 @@
-"""Kernels that turn directed neighbour lists into the normalised symmetric graph, without a copy of either."""
+"""Kernels that turn directed neighbor lists into the normalized symmetric graph, without a copy of either."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def squared_norms(X: Floats, origin: Floats, out: Floats) -> None:
 
 @kernel
 def halves_to_single(bits: Ints, out: Floats) -> None:
-    """Finite float16 numbers, given by their bits as uint16 (m, D), as float32. No branch, so that it is vectorised."""
+    """Finite float16 numbers, given by their bits as uint16 (m, D), as float32. No branch, so that it is vectorized."""
     for i in range(out.shape[0]):
         source = bits[i]
         target = out[i]

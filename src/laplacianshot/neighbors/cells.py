@@ -1,4 +1,4 @@
-"""Approximate neighbours by cells: k-means cells, and each row's search in the cells nearest to it.
+"""Approximate neighbors by cells: k-means cells, and each row's search in the cells nearest to it.
 
 An inverted-list search asks for one query at a time and reads its lists from memory. Here all rows are queries at once,
 so the queries that look into a cell are put together and multiplied with its points as one dense product, which runs
@@ -96,7 +96,7 @@ class CellIndex:
         distances: bool = True,
         progress: Callable[[int, int], object] | None = None,
     ) -> Neighbors:
-        """Neighbours of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
+        """Neighbors of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
 
         -1 where fewer were seen.
         Squared distances come along if they are wanted; else that array has no columns.

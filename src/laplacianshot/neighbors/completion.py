@@ -1,4 +1,4 @@
-"""Neighbours that only one of two rows has found."""
+"""Neighbors that only one of two rows has found."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BLOCK_ROWS = 8192
 
 
 def complete(found: Neighbors) -> None:
-    """Let each row take over, in place, who has it among its neighbours and is nearer than its own last one.
+    """Let each row take over, in place, who has it among its neighbors and is nearer than its own last one.
 
-    An approximate search misses neighbours that lie just beyond what was searched, often on one side only: the other
+    An approximate search misses neighbors that lie just beyond what was searched, often on one side only: the other
     row has found this one. Their distance is known, so that nothing has to be searched again.
 
     Parameters

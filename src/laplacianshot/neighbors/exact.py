@@ -1,9 +1,9 @@
-"""Exact k nearest neighbours by blocked matrix products.
+"""Exact k nearest neighbors by blocked matrix products.
 
 Candidates are found in float32 from ``|x|^2 + |y|^2 - 2 x.y`` a block at a time, then ordered by their exact distance,
-so that rounding in the products cannot swap two neighbours. Searching a set against itself forms each block once and
-reads it both ways: half the products. No n x n matrix is ever held, and a point is recognised by its index, never by a
-zero distance: duplicates are neighbours of one another, and no point is its own.
+so that rounding in the products cannot swap two neighbors. Searching a set against itself forms each block once and
+reads it both ways: half the products. No n x n matrix is ever held, and a point is recognized by its index, never by a
+zero distance: duplicates are neighbors of one another, and no point is its own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Neighbors:
 class PointIndex:
     """Points made ready to be searched, once for any number of searches.
 
-    They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbour; both keep the
+    They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbor; both keep the
     products as sharp as float32 can be.
 
     Parameters

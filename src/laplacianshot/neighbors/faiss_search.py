@@ -29,7 +29,7 @@ _BLOCK_ROWS = 65536
 def search_faiss(
     method: str, rows: Rows, n_neighbors: int, sample: ExactSample, target_recall: float, seed: int
 ) -> tuple[Neighbors, dict[str, float]]:
-    """Neighbours by ``ivf`` (inverted lists) or ``hnsw``, and the parameters that reach the recall on the sample.
+    """Neighbors by ``ivf`` (inverted lists) or ``hnsw``, and the parameters that reach the recall on the sample.
 
     The number of lists searched, or the width of the search, is the least for which the sample's recall, less twice
     its standard error, reaches the target.
@@ -63,7 +63,7 @@ def has_faiss(method: str) -> bool:
     try:
         require("faiss", "scale")
     except ModuleNotFoundError as error:
-        warnings.warn(f"graph {method!r}: {error}. Neighbours are sought exactly instead.", stacklevel=3)
+        warnings.warn(f"graph {method!r}: {error}. Neighbors are sought exactly instead.", stacklevel=3)
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Exact neighbours of a sample of rows, and what share of them an approximate search finds."""
+"""Exact neighbors of a sample of rows, and what share of them an approximate search finds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EQUAL = 1e-5
 
 @dataclass(frozen=True, repr=False)
 class ExactSample:
-    """Some rows with their true neighbours.
+    """Some rows with their true neighbors.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class ExactSample:
 
     @classmethod
     def search(cls, rows: Rows, sample: Ints, n_neighbors: int) -> ExactSample:
-        """Search all rows for the neighbours of those at the positions ``sample`` (m,)."""
+        """Search all rows for the neighbors of those at the positions ``sample`` (m,)."""
         k = min(n_neighbors, len(rows) - 1)
         # One more: each row finds itself.
         found = nearest_rows(rows, rows.take(sample), k + 1)
@@ -47,9 +47,9 @@ class ExactSample:
         return cls(sample, others, squares[:, -1] if k else np.zeros(len(sample), np.float32))
 
     def shares_found(self, rows: Rows, found: Ints) -> Floats:
-        """Share of the neighbours of each sampled row that ``found`` (m, k) holds, (m,).
+        """Share of the neighbors of each sampled row that ``found`` (m, k) holds, (m,).
 
-        A row as near as the last true neighbour counts as one: among duplicates any will do. -1 is no row.
+        A row as near as the last true neighbor counts as one: among duplicates any will do. -1 is no row.
         """
         shares = np.empty(len(self.rows))
         k = found.shape[1]
@@ -65,7 +65,7 @@ class ExactSample:
 def choose_probes(rows: Rows, centroids: Floats, sample: ExactSample, target_recall: float) -> int:
     """Fewest cells to search for the target: the sample's mean recall, less twice its standard error, reaches it.
 
-    A true neighbour is found if its cell is among the nearest ones of the row: no search is needed to know that.
+    A true neighbor is found if its cell is among the nearest ones of the row: no search is needed to know that.
     """
     m, k = sample.neighbors.shape
     n_cells = len(centroids)

@@ -1,4 +1,4 @@
-"""Fewer dimensions for the neighbour search: principal components, found from a sample of the rows."""
+"""Fewer dimensions for the neighbor search: principal components, found from a sample of the rows."""
 
 from __future__ import annotations
 

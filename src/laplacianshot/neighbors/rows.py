@@ -61,7 +61,7 @@ class Rows:
         origin = np.zeros(X.shape[1]) if transform != "cl2" or center is None else center
         scale = np.ones(len(X), dtype=np.float32)
         if transform != "none":
-            # What is left of a row equal to the centre is rounding, not a direction.
+            # What is left of a row equal to the center is rounding, not a direction.
             negligible = 8 * float(np.finfo(np.float32).eps) * float(np.linalg.norm(origin))
             _inverse_norms(source, origin, negligible, scale)
         return cls(source, origin.astype(np.float32), scale, np.arange(len(X)), transform != "none")

@@ -1,4 +1,4 @@
-"""The neighbour graph of a large set: exact while that is cheap, approximate above, with its recall measured."""
+"""The neighbor graph of a large set: exact while that is cheap, approximate above, with its recall measured."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _BLOCK_ROWS = 65536
 
 @dataclass(frozen=True)
 class GraphReport:
-    """How the neighbours of a large set were found.
+    """How the neighbors of a large set were found.
 
     Attributes
     ----------
     recall : float
-        Share of the true neighbours that were found, of a sample of rows searched exactly; 1 for an exact search.
+        Share of the true neighbors that were found, of a sample of rows searched exactly; 1 for an exact search.
     method : str
         ``exact``, ``cells``, ``ivf`` or ``hnsw``.
     parameters : mapping of str to number
@@ -81,7 +81,7 @@ def scaled_neighbors(
     n_neighbors : int
         k, the row itself not counted; more than n - 1 means all the others.
     target_recall : float
-        Share of true neighbours that an approximate search shall find.
+        Share of true neighbors that an approximate search shall find.
     method : {"auto", "exact", "cells", "ivf", "hnsw"}
         ``auto`` is ``exact`` up to 50,000 rows and ``cells`` above, or ``exact`` again where cells would not be
         faster. ``ivf`` and ``hnsw`` are those of faiss (extra ``scale``), and hold a copy of the rows; where faiss is
@@ -129,14 +129,14 @@ def scaled_neighbors(
 
 @dataclass(frozen=True, repr=False)
 class OrderedNeighbors:
-    """Neighbours of rows that were put in a new order, near rows near one another.
+    """Neighbors of rows that were put in a new order, near rows near one another.
 
     Attributes
     ----------
     order : int array of shape (n,)
         Where each row was in the rows that were given.
     indices : int array of shape (n, k)
-        Neighbours, by their new positions; -1 where fewer were seen.
+        Neighbors, by their new positions; -1 where fewer were seen.
     distances : array of shape (n, k), or (n, 0) if not wanted
     report : GraphReport
     index : CellIndex, optional
@@ -190,7 +190,7 @@ def search_neighbors(
 
 @dataclass(frozen=True)
 class _Wish:
-    """How the neighbours are wanted."""
+    """How the neighbors are wanted."""
 
     method: str
     target_recall: float
@@ -201,25 +201,25 @@ class _Wish:
 
 
 def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = False) -> MemoryPlan:
-    """What a search of n rows of ``width`` numbers for k neighbours holds beside the rows themselves."""
+    """What a search of n rows of ``width`` numbers for k neighbors holds beside the rows themselves."""
     threads = available_threads()
     rows = 4.0 * n * width
-    parts = {"neighbours": n * k * (8.0 if distances else 4.0)}
+    parts = {"neighbors": n * k * (8.0 if distances else 4.0)}
     if method == "cells":
         train = {"sample": 3.0 * 4 * width * min(n, SAMPLE_ROWS * _n_cells(n))}
         search = {
-            "neighbours": 8.0 * n * k,
+            "neighbors": 8.0 * n * k,
             "cells": 2 * 4.0 * n * MOST_KEPT + 20 * n,
             "blocks": threads * QUERY_ROWS * (4.0 * width + 8 * k + 40 * MOST_KEPT),
         }
-        return larger(*map(MemoryPlan, (train, search, {"neighbours": 16.0 * n * k, "cells": 20.0 * n})))
+        return larger(*map(MemoryPlan, (train, search, {"neighbors": 16.0 * n * k, "cells": 20.0 * n})))
     if method == "exact" and n <= LARGE_ROWS:
         return in_memory_plan(n, width, k)
     if method == "exact":
         parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
     else:
         parts["index"] = rows + (n * _LINKS * 8.0 if method == "hnsw" else 8.0 * n)
-        parts["neighbours"] = n * (k + 1) * 24.0
+        parts["neighbors"] = n * (k + 1) * 24.0
         parts["rows"] = rows
     return MemoryPlan(parts)
 
@@ -230,7 +230,7 @@ def in_memory_plan(n: int, width: int, k: int) -> MemoryPlan:
     by_bytes = byte_search.memory(n, width, k + SPARE) if byte_search.applies(width) else 0.0
     return MemoryPlan(
         {
-            "neighbours": n * (k + SPARE) * 8.0 + n * k * 12.0,
+            "neighbors": n * (k + SPARE) * 8.0 + n * k * 12.0,
             # In float32 and in the order of the search, and few coordinates of them twice; or in float32 and in bytes.
             "rows": max(2.6 * rows, rows + by_bytes),
             "blocks": 20e6 + 10e6 * available_threads(),

@@ -1,4 +1,4 @@
-"""Exact neighbours among rows that are formed block by block: the whole matrix is never in memory."""
+"""Exact neighbors among rows that are formed block by block: the whole matrix is never in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nearest_rows(rows: Rows, queries: Floats, n_neighbors: int, *, first_row: in
     n_neighbors : int
         k, at most n.
     first_row : int
-        Query i is row ``first_row + i`` itself, which is then no neighbour of its own.
+        Query i is row ``first_row + i`` itself, which is then no neighbor of its own.
     """
     m, k = len(queries), n_neighbors
     keys = np.full((m, k), np.inf, dtype=np.float32)

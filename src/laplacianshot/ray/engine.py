@@ -56,7 +56,7 @@ class RayEngine:
         watch: Watch | None = None,
         checkpoint: Path | None = None,
     ) -> tuple[Floats | None, Fitted]:
-        """The centre and the solution; see :meth:`~laplacianshot.engine.choices.Choices.fit`."""
+        """The center and the solution; see :meth:`~laplacianshot.engine.choices.Choices.fit`."""
         options = _options(choices)
         found = ray_fit(
             self._written(features) if self.source is None else self.source,

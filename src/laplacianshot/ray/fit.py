@@ -55,7 +55,7 @@ def ray_fit(
     source : path, URL or list of them
         ``.npy`` or ``.parquet`` files that every node can read; see :func:`~laplacianshot.ray.open_shards`.
     codes : int array of shape (n,), or a pair of int arrays of shape (n_s,)
-        The class of each row in ``0..C-1``, -1 for unlabelled ones; or the rows that have a label, and their classes.
+        The class of each row in ``0..C-1``, -1 for unlabeled ones; or the rows that have a label, and their classes.
     folder : str
         Path or URL that every node can write to. Stages that were finished before, on the same rows and labels with
         the same options and shards, are taken from there.
@@ -127,7 +127,7 @@ class _Run:
             with self._stage("Order") as progress:
                 self._job = ordered_job(self._cluster, given, self._options.choice.seed, progress=progress)
         shared = self._cluster.share(self._job)
-        with self._stage("Neighbours") as progress:
+        with self._stage("Neighbors") as progress:
             k = self._constants.n_neighbors
             graph = find_neighbors(self._cluster, self._job, k, self._options.choice, progress=progress)
         with self._stage("Graph") as progress:
@@ -159,7 +159,7 @@ class _Run:
         self._seconds[name] = time.perf_counter() - start
 
     def _read(self, progress: Callable[[int, int], object] | None) -> None:
-        """Check the rows, find the folder of this run, and the centre."""
+        """Check the rows, find the folder of this run, and the center."""
         job, options = self._job, self._options
         found = self._cluster.map("Reading", survey, [(shard,) for shard in job.shards], progress=progress)
         settings = options.settings() | {"shards": [len(shard) for shard in job.shards]}

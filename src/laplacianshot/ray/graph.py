@@ -1,7 +1,7 @@
-"""The normalised graph by shards: each holds the edges of its own rows, and names the rows of others that it needs.
+"""The normalized graph by shards: each holds the edges of its own rows, and names the rows of others that it needs.
 
 A shard numbers what its edges lead to in an order of its own: its queries, then the *halo* (queries of other shards,
-by shard and row), then labelled rows of any shard. Its edges are those of its queries, then of its labelled rows.
+by shard and row), then labeled rows of any shard. Its edges are those of its queries, then of its labeled rows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def split_edges(job: Job, number: int) -> list[tuple[Ints, Ints]]:
 
 
 def join_edges(job: Job, number: int, *parts: tuple[Ints, Ints]) -> None:
-    """Who has each row of a shard among its neighbours, and degrees ``(k_out + k_in) / 2``, into ``incoming-*.npz``."""
+    """Who has each row of a shard among its neighbors, and degrees ``(k_out + k_in) / 2``, into ``incoming-*.npz``."""
     targets = np.concatenate([part[0] for part in parts])
     sources = np.concatenate([part[1] for part in parts])
     order = np.argsort(targets, kind="stable")

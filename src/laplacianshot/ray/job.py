@@ -38,7 +38,7 @@ class Job:
     shift : array of shape (D,), optional
         Mean of the transformed rows, which is taken from them where they are not of length one.
     ordered : bool
-        Whether rows were put where their neighbours are (:mod:`laplacianshot.ray.order`).
+        Whether rows were put where their neighbors are (:mod:`laplacianshot.ray.order`).
     """
 
     folder: RunFolder
@@ -82,13 +82,13 @@ class Job:
         return rows
 
     def given(self, number: int) -> tuple[Ints, Ints]:
-        """Positions in a shard of its labelled rows, and their classes."""
+        """Positions in a shard of its labeled rows, and their classes."""
         shard = self.shards[number]
         start, stop = np.searchsorted(self.support, [shard.first, shard.first + len(shard)])
         return self.support[start:stop] - shard.first, self.labels[start:stop]
 
     def queries(self, number: int) -> Ints:
-        """Positions in a shard of its unlabelled rows, ascending."""
+        """Positions in a shard of its unlabeled rows, ascending."""
         free = np.ones(len(self.shards[number]), dtype=bool)
         free[self.given(number)[0]] = False
         return np.flatnonzero(free)
@@ -101,7 +101,7 @@ class Job:
 
     def query_rows(self, numbers: range) -> Ints:
         """Rows of the whole set that are the queries of these numbers among all queries."""
-        # The q-th query comes after as many labelled rows as have at most q queries before them.
+        # The q-th query comes after as many labeled rows as have at most q queries before them.
         before = self.support - np.arange(len(self.support))
         wanted = np.array(numbers)
         rows: Ints = wanted + np.searchsorted(before, wanted, side="right")

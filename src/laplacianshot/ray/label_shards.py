@@ -64,7 +64,7 @@ def label_shards(
     Raises
     ------
     LabelingError
-        What was given cannot be labelled; the message says why and what to do.
+        What was given cannot be labeled; the message says why and what to do.
     """
     from laplacianshot.engine.plan import GraphChoice
     from laplacianshot.ray.fit import ray_fit

@@ -1,4 +1,4 @@
-"""Neighbours by shards: each shard's rows against every shard's index, the nearest of all of them kept.
+"""Neighbors by shards: each shard's rows against every shard's index, the nearest of all of them kept.
 
 Cells are of a shard, but a row is sought in those of all shards that are nearest to it. Where rows lie in order these
 are in few shards, and the others are not read.
@@ -56,19 +56,19 @@ def search_shard(job: Job, number: int, k: int, n_probes: int | None, sample: In
 
 
 def neighbor_lists(job: Job, number: int) -> Ints:
-    """Neighbours (m, k) of the rows of a shard, as :func:`search_shard` found them."""
+    """Neighbors (m, k) of the rows of a shard, as :func:`search_shard` found them."""
     ids: Ints = job.folder.arrays(_name(number))["ids"]
     return ids
 
 
 def sampled_distances(job: Job, number: int) -> Floats:
-    """Squared distances (m, k) to the neighbours of sampled rows of a shard, as :func:`search_shard` found them."""
+    """Squared distances (m, k) to the neighbors of sampled rows of a shard, as :func:`search_shard` found them."""
     distances: Floats = job.folder.arrays(_name(number))["sampled"]
     return distances
 
 
 def is_searched(job: Job, number: int) -> bool:
-    """Whether the neighbours of a shard are there."""
+    """Whether the neighbors of a shard are there."""
     return job.folder.has(_name(number))
 
 
@@ -123,7 +123,7 @@ def choose_probes(ranks: Ints, of_query: Ints, m: int, k: int, target_recall: fl
 
 
 def recall_of(distances: Floats, reach: Floats) -> float:
-    """Share of neighbours found (m, k) that are as near as the true ones, of which the last are at ``reach`` (m,)."""
+    """Share of neighbors found (m, k) that are as near as the true ones, of which the last are at ``reach`` (m,)."""
     near = distances <= (reach + _EQUAL * (1 + reach))[:, None]
     return float(near.mean()) if near.size else 1.0
 
@@ -141,7 +141,7 @@ def _centroids_name(number: int) -> str:
 
 
 def _exact(job: Job, number: int, k: int) -> Neighbors:
-    """True neighbours of the rows of a shard, by their numbers in the whole set."""
+    """True neighbors of the rows of a shard, by their numbers in the whole set."""
     queries = job.rows(number)[:]
     found: Neighbors | None = None
     for other in _from(number, len(job.shards)):
@@ -155,7 +155,7 @@ def _exact(job: Job, number: int, k: int) -> Neighbors:
 
 
 def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
-    """Neighbours of the rows of a shard among those of the cells nearest to each."""
+    """Neighbors of the rows of a shard among those of the cells nearest to each."""
     centroids, firsts = _all_centroids(job)
     nearest_of = CentroidSearch.of(centroids, n_probes)
     # It has a copy, in another order: there may be a gigabyte of them.
@@ -199,7 +199,7 @@ def _to_rows(job: Job, ids: Ints, orders: Mapping[int, Ints]) -> None:
 
 
 def _from(number: int, count: int) -> Iterator[int]:
-    """All shards, a shard's own first, then each its neighbour: workers read different ones at the same time."""
+    """All shards, a shard's own first, then each its neighbor: workers read different ones at the same time."""
     return ((number + step) % count for step in range(count))
 
 

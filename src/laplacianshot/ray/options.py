@@ -1,4 +1,4 @@
-"""How a set in shards is labelled."""
+"""How a set in shards is labeled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laplacianshot.inference.transforms import Transform
 
 @dataclass(frozen=True)
 class RayOptions:
-    """How a set is labelled; names as in :class:`~laplacianshot.LaplacianShot`.
+    """How a set is labeled; names as in :class:`~laplacianshot.LaplacianShot`.
 
     Attributes
     ----------
@@ -25,10 +25,10 @@ class RayOptions:
     lam, n_neighbors, max_iter : optional
     tol : float
     choice : GraphChoice
-        How neighbours are sought: ``auto``, ``exact`` or ``cells``.
+        How neighbors are sought: ``auto``, ``exact`` or ``cells``.
     order : bool, optional
-        Put rows into shards where their neighbours are, at first; None: more than 50,000 rows. Labels do not depend on
-        it, but for ties between neighbours and for what an approximate search misses.
+        Put rows into shards where their neighbors are, at first; None: more than 50,000 rows. Labels do not depend on
+        it, but for ties between neighbors and for what an approximate search misses.
     """
 
     transform: Transform = "cl2"

@@ -1,6 +1,6 @@
-"""Rows put where their neighbours are: shards of rows that lie near one another, so that few assignments travel.
+"""Rows put where their neighbors are: shards of rows that lie near one another, so that few assignments travel.
 
-Where rows lie in no order nearly every shard has a neighbour of nearly every row. Here a few coarse cells a shard are
+Where rows lie in no order nearly every shard has a neighbor of nearly every row. Here a few coarse cells a shard are
 found from a sample, each shard takes cells that follow one another, and reads its rows from wherever they are.
 """
 
@@ -58,7 +58,7 @@ def assign_cells(job: Job, number: int, centroids: Floats) -> Ints:
 def gather_rows(job: Job, number: int, shard_of: Ints) -> tuple[int, Ints, Ints]:
     """The rows of the cells that a new shard takes, as they are given, into a file; and where each of them was.
 
-    Gives how many there are, and for labelled ones among them the positions there and their rows of the whole set.
+    Gives how many there are, and for labeled ones among them the positions there and their rows of the whole set.
     """
     rows, originals, kinds = [], [], []
     for step in range(len(job.shards)):
@@ -70,7 +70,7 @@ def gather_rows(job: Job, number: int, shard_of: Ints) -> tuple[int, Ints, Ints]
         originals.append(here + job.shards[source].first)
         kinds.append(cells[here])
     places = np.concatenate(originals)
-    # In the order of the cells, so that neighbours are near one another in memory as well.
+    # In the order of the cells, so that neighbors are near one another in memory as well.
     order = np.lexsort((places, np.concatenate(kinds)))
     places = places[order]
     job.folder.put(_rows_file(number), lambda file: np.save(file, np.concatenate(rows)[order]))
@@ -95,7 +95,7 @@ def _dealt(counts: Ints, shards: int) -> Ints:
 
 
 def _support(job: Job, sizes: list[tuple[int, Ints, Ints]]) -> dict[str, Any]:
-    """Labelled rows in the new numbers, and their classes."""
+    """Labeled rows in the new numbers, and their classes."""
     firsts = np.cumsum([0, *(size for size, _, _ in sizes)])
     support = np.concatenate([first + positions for first, (_, positions, _) in zip(firsts, sizes, strict=False)])
     rows = np.concatenate([rows for _, _, rows in sizes])

@@ -72,11 +72,11 @@ class RayFit:
         return found
 
     def distributions(self) -> Any:
-        """How much each class claims each row, (n, C), certainty for labelled rows; sparse where it was kept so."""
+        """How much each class claims each row, (n, C), certainty for labeled rows; sparse where it was kept so."""
         return self._as_given([_distributions(self.job, number) for number in self._numbers])
 
     def neighbors(self) -> Ints:
-        """Directed neighbour lists (n, k)."""
+        """Directed neighbor lists (n, k)."""
         lists: Ints = self._as_given([neighbor_lists(self.job, number) for number in self._numbers])
         if self.job.ordered:
             originals = self._originals()

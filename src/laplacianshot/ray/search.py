@@ -1,4 +1,4 @@
-"""The stage that finds neighbours, as the driver sees it."""
+"""The stage that finds neighbors, as the driver sees it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from laplacianshot.ray.survey import formed_rows
 from laplacianshot.runtime.types import Floats, Ints
 
 _REPORT = "neighbors.json"
-STAGE = "Neighbours"
+STAGE = "Neighbors"
 
 
 def find_neighbors(
@@ -42,7 +42,7 @@ def find_neighbors(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> GraphReport:
-    """Neighbours of all rows into the run's folder, unless they are there.
+    """Neighbors of all rows into the run's folder, unless they are there.
 
     Exact up to 50,000 rows, by cells above, as on one machine; ``choice.method`` may ask for either.
     """
@@ -103,7 +103,7 @@ def _probes(cluster: Cluster, job: Job, shared: Any, k: int, choice: GraphChoice
 
 
 def _truth(cluster: Cluster, job: Job, shared: Any, sample: Ints, k: int) -> tuple[Floats, Neighbors]:
-    """Sampled rows and their true neighbours."""
+    """Sampled rows and their true neighbors."""
     queries = formed(cluster, STAGE, job, shared, sample)
     held = cluster.share(queries)
     calls = [(shared, number, held, sample, k) for number in range(len(job.shards))]

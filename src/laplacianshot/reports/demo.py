@@ -1,4 +1,4 @@
-"""The demo's experiment: digits labelled from a few examples, by our recipes and by what they are compared with."""
+"""The demo's experiment: digits labeled from a few examples, by our recipes and by what they are compared with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from laplacianshot import __version__
 from laplacianshot.baselines import BASELINES, TransductiveClassifier, baseline
 from laplacianshot.datasets import Digits
-from laplacianshot.episodes.whole_set import Comparison, Repeat, Standing, draw_labelled, keep_labels, run_repeats
+from laplacianshot.episodes.whole_set import Comparison, Repeat, Standing, draw_labeled, keep_labels, run_repeats
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
 from laplacianshot.reports.text import counted, interval_dict, points, side
@@ -74,7 +74,7 @@ def demo_methods(n_rows: int, n_classes: int, labels_per_class: int) -> tuple[Me
 _BASELINE_TEXTS: Mapping[str, tuple[str, str]] = {
     "nearest-prototype": (
         "Nearest prototype",
-        "centred, L2-normalised rows as above, without the graph",
+        "centered, L2-normalized rows as above, without the graph",
     ),
     "1-nearest-neighbour": ("1-nearest-neighbour", "scikit-learn, raw pixels"),
     "logistic-regression": ("Logistic regression", "scikit-learn, C 1, pixels on one common scale"),
@@ -82,14 +82,14 @@ _BASELINE_TEXTS: Mapping[str, tuple[str, str]] = {
         "LabelSpreading rbf",
         "scikit-learn, raw pixels, alpha 0.99, gamma by the spanning-tree rule",
     ),
-    "label-spreading-knn": ("LabelSpreading knn", "scikit-learn, raw pixels, alpha 0.99, 7 neighbours"),
+    "label-spreading-knn": ("LabelSpreading knn", "scikit-learn, raw pixels, alpha 0.99, 7 neighbors"),
 }
 assert set(_BASELINE_TEXTS) <= set(BASELINES)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """How one recipe came down on what it minimises.
+    """How one recipe came down on what it minimizes.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Trace:
     objective : array of shape (n_iter,)
         F, R or E after each update.
     bound : array of shape (n_iter,) or None
-        The bound that each update minimised (paper).
+        The bound that each update minimized (paper).
     converged : bool
     """
 
@@ -110,12 +110,12 @@ class Trace:
 
 @dataclass(frozen=True, repr=False)
 class Example:
-    """The default recipe on the first choice of labelled rows.
+    """The default recipe on the first choice of labeled rows.
 
     Attributes
     ----------
     rows : int array of shape (n_s,)
-        The labelled rows.
+        The labeled rows.
     found : array of shape (n,)
     confidence : array of shape (n,)
         Largest entry of each row's label distribution.
@@ -159,8 +159,8 @@ class DemoResult:
     interrupted: bool
 
     @property
-    def n_unlabelled(self) -> int:
-        """Rows to be labelled at each repeat."""
+    def n_unlabeled(self) -> int:
+        """Rows to be labeled at each repeat."""
         return self.n_rows - self.n_classes * self.labels_per_class
 
     def method(self, name: str) -> Method:
@@ -201,7 +201,7 @@ class DemoResult:
             "data": {"name": "scikit-learn digits", "rows": self.n_rows, "classes": self.n_classes},
             "seed": self.seed,
             "labels_per_class": self.labels_per_class,
-            "unlabelled": self.n_unlabelled,
+            "unlabeled": self.n_unlabeled,
             "repeats": 0 if self.comparison is None else len(self.comparison.repeats),
             "repeats_asked": self.repeats,
             "interrupted": self.interrupted,
@@ -242,7 +242,7 @@ def demo_steps(digits: Digits, repeats: int, labels_per_class: int) -> int:
 def run_demo(
     digits: Digits, *, repeats: int = 50, labels_per_class: int = 1, seed: int = 0, progress: Progress = lambda _: None
 ) -> DemoResult:
-    """Run every method on the same random choices of labelled rows.
+    """Run every method on the same random choices of labeled rows.
 
     Ctrl-C ends the run early: the result then holds the repeats that were finished, and says so.
 
@@ -250,7 +250,7 @@ def run_demo(
     ----------
     digits : Digits
     repeats : int
-        Random choices of the labelled rows.
+        Random choices of the labeled rows.
     labels_per_class : int
     seed : int
     progress : callable
@@ -265,7 +265,7 @@ def run_demo(
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}.")
     features, labels = digits.features, digits.labels
-    first_rows = draw_labelled(labels, labels_per_class, seed=seed)  # refuses a bad number of labels
+    first_rows = draw_labeled(labels, labels_per_class, seed=seed)  # refuses a bad number of labels
     methods = demo_methods(len(labels), len(digits.class_names), labels_per_class)
     estimators = {method.name: method.estimator for method in methods}
     done: list[Repeat] = []

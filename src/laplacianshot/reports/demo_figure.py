@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 
 _MISTAKE = VERMILION
-_COLOURS: Mapping[str, str] = {
+_COLORS: Mapping[str, str] = {
     **RECIPES,
     "nearest-prototype": QUIET,
     "1-nearest-neighbour": "#9AA5B1",
@@ -68,7 +68,7 @@ def draw_demo(result: DemoResult, digits: Digits) -> Figure:
     figure.text(
         0.03,
         0.945,
-        f"{result.labels_per_class} {labels} a class, {result.n_unlabelled:,} digits labelled by the graph",
+        f"{result.labels_per_class} {labels} a class, {result.n_unlabeled:,} digits labeled by the graph",
         fontsize=19,
         fontweight="bold",
         color=INK,
@@ -79,7 +79,7 @@ def draw_demo(result: DemoResult, digits: Digits) -> Figure:
         0.03,
         0.908,
         f"LaplacianShot default: {100 * mean.mean:.1f}% right on average over {repeats} random "
-        f"choice{'s' if repeats > 1 else ''} of the labelled digits (scikit-learn's bundled set)",
+        f"choice{'s' if repeats > 1 else ''} of the labeled digits (scikit-learn's bundled set)",
         fontsize=11.5,
         color=QUIET,
     )
@@ -106,7 +106,7 @@ def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
     part.text(
         0.056,
         0.838,
-        f"First choice: {100 * share:.1f}% right. A column holds what was labelled alike, surest first.",
+        f"First choice: {100 * share:.1f}% right. A column holds what was labeled alike, surest first.",
         fontsize=9.5,
         color=QUIET,
     )
@@ -114,7 +114,7 @@ def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
         found = shown_rows(example, hidden, column, _SHOWN)
         given = example.rows[digits.labels[example.rows] == column][:1]
         x = left + column * step_x
-        _tile(part, digits.images[given[0]], (x, top - step_y), step_x, step_y, frame=_COLOURS[DEFAULT])
+        _tile(part, digits.images[given[0]], (x, top - step_y), step_x, step_y, frame=_COLORS[DEFAULT])
         for place, row in enumerate(found):
             y = top - (place + 2.35) * step_y
             wrong = digits.labels[row] != column
@@ -140,10 +140,10 @@ def _draw_examples(part: SubFigure, example: Example, digits: Digits) -> None:
             va="center",
             fontsize=13,
             fontweight="bold",
-            color=_COLOURS[DEFAULT],
+            color=_COLORS[DEFAULT],
         )
-    part.text(left - 0.014, top - 0.5 * step_y, "given", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
-    part.text(left - 0.014, top - 1.19 * step_y, "label", ha="right", va="center", fontsize=10, color=_COLOURS[DEFAULT])
+    part.text(left - 0.014, top - 0.5 * step_y, "given", ha="right", va="center", fontsize=10, color=_COLORS[DEFAULT])
+    part.text(left - 0.014, top - 1.19 * step_y, "label", ha="right", va="center", fontsize=10, color=_COLORS[DEFAULT])
     part.text(left - 0.014, top - 1.85 * step_y, "surest\nfound", ha="right", va="center", fontsize=10, color=INK)
     last = top - (_SHOWN + 0.85) * step_y
     part.text(left - 0.014, last, "least\nsure", ha="right", va="center", fontsize=10, color=INK)
@@ -191,7 +191,7 @@ def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
     axes.text(
         0,
         1.045,
-        "What each recipe minimises, from its first value (1) to its last (0)",
+        "What each recipe minimizes, from its first value (1) to its last (0)",
         transform=axes.transAxes,
         fontsize=9.5,
         color=QUIET,
@@ -202,12 +202,12 @@ def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
         first, last = float(trace.objective[0]), float(trace.objective[-1])
         drop = first - last if first != last else 1.0
         updates = np.arange(1, len(trace.objective) + 1)
-        colour = _COLOURS[trace.name]
+        color = _COLORS[trace.name]
         if trace.bound is not None:
             # The bound of update i + 1 lies between R after update i and R after update i + 1.
-            axes.plot(updates[1:], (trace.bound[1:] - last) / drop, ls="none", marker="v", ms=4.5, color=colour)
-        axes.plot(updates, (trace.objective - last) / drop, color=colour, lw=2.4 if trace.name == DEFAULT else 1.8)
-        axes.plot(updates[-1:], [0], marker="o", ms=6, color=colour, clip_on=False, zorder=5)
+            axes.plot(updates[1:], (trace.bound[1:] - last) / drop, ls="none", marker="v", ms=4.5, color=color)
+        axes.plot(updates, (trace.objective - last) / drop, color=color, lw=2.4 if trace.name == DEFAULT else 1.8)
+        axes.plot(updates[-1:], [0], marker="o", ms=6, color=color, clip_on=False, zorder=5)
     heights = iter((0.86, 0.66, 0.46))
     for trace in traces:
         state = "settled" if trace.converged else "at its limit"
@@ -217,7 +217,7 @@ def _draw_convergence(axes: Axes, traces: Sequence[Trace]) -> None:
             next(heights),
             f"{trace.name} ({symbol})\n{len(trace.objective)} updates, {state}",
             transform=axes.transAxes,
-            color=_COLOURS[trace.name],
+            color=_COLORS[trace.name],
             fontsize=9.5,
             fontweight="bold" if trace.name == DEFAULT else "normal",
             va="center",
@@ -235,7 +235,7 @@ def _draw_curve(axes: Axes, result: DemoResult) -> None:
     axes.text(
         0,
         1.035,
-        "Unlabelled digits labelled right, %. Shaded: 95% interval of the default and the best other",
+        "Unlabeled digits labeled right, %. Shaded: 95% interval of the default and the best other",
         transform=axes.transAxes,
         fontsize=9.5,
         color=QUIET,
@@ -244,18 +244,18 @@ def _draw_curve(axes: Axes, result: DemoResult) -> None:
     best_other = next(standing.name for standing in result.standings() if standing.name != DEFAULT)
     ends: dict[str, float] = {}
     for method in reversed(result.methods):
-        name, colour = method.name, _COLOURS[method.name]
+        name, color = method.name, _COLORS[method.name]
         means = [100 * point.accuracy(name).mean for point in result.curve]
         ends[name] = means[-1]
         if name in (DEFAULT, best_other):
             margins = np.array([100 * point.accuracy(name).ci95 for point in result.curve])
             margins = np.where(np.isfinite(margins), margins, 0.0)
-            axes.fill_between(counts, means - margins, means + margins, color=colour, alpha=0.13, lw=0)
+            axes.fill_between(counts, means - margins, means + margins, color=color, alpha=0.13, lw=0)
         bold = name == DEFAULT
         axes.plot(
             counts,
             means,
-            color=colour,
+            color=color,
             lw=2.8 if bold else 1.6,
             ls=_DASHES.get(name, "-"),
             marker="o",
@@ -273,14 +273,14 @@ def _draw_curve(axes: Axes, result: DemoResult) -> None:
     axes.set_xlabel("labels a class", fontsize=9.5, color=QUIET, loc="right", labelpad=1)
     beside = axes.get_yaxis_transform()  # x in parts of the axes, y in points
     for name, y in spread_out(ends, 0.074 * (high - low), high - 0.04 * (high - low)).items():
-        colour = _COLOURS[name]
-        axes.plot([1.0, 1.035], [ends[name], y], transform=beside, color=colour, lw=0.8, clip_on=False, zorder=2)
+        color = _COLORS[name]
+        axes.plot([1.0, 1.035], [ends[name], y], transform=beside, color=color, lw=0.8, clip_on=False, zorder=2)
         axes.text(
             1.045,
             y,
             result.method(name).title,
             transform=beside,
-            color=colour,
+            color=color,
             fontsize=9.5,
             fontweight="bold" if name == DEFAULT else "normal",
             va="center",

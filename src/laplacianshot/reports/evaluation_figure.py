@@ -11,7 +11,7 @@ import numpy as np
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations
 from laplacianshot.reports.evaluation_tables import DEFAULT, RECIPES, prototype_of, ranked, seconds_per_task
 from laplacianshot.reports.style import INK, OBJECTIVES, QUIET, bare
-from laplacianshot.reports.style import RECIPES as COLOURS
+from laplacianshot.reports.style import RECIPES as COLORS
 from laplacianshot.reports.svg import WIDTH, new_figure
 from laplacianshot.reports.text import milliseconds
 
@@ -35,11 +35,11 @@ def accuracy_figure(evaluations: Evaluations) -> Figure:
     if prototype is not None:
         axes.axvline(100 * evaluations[prototype].mean, color=QUIET, lw=1, ls=(0, (4, 3)), zorder=1)
     for place, evaluation in enumerate(order):
-        mean, colour = 100 * evaluation.mean, _colour(evaluation.method)
+        mean, color = 100 * evaluation.mean, _color(evaluation.method)
         margin = 100 * evaluation.ci95
         if np.isfinite(margin):
-            axes.plot([mean - margin, mean + margin], [place, place], color=colour, lw=2.2, solid_capstyle="butt")
-        axes.plot([mean], [place], marker="o", ms=6, color=colour, zorder=3)
+            axes.plot([mean - margin, mean + margin], [place, place], color=color, lw=2.2, solid_capstyle="butt")
+        axes.plot([mean], [place], marker="o", ms=6, color=color, zorder=3)
         _beside(axes, place, f"{mean:.2f}", evaluation.method)
     axes.set_xlabel("accuracy, %", fontsize=9.5, color=QUIET, loc="right")
     axes.margins(x=0.06)
@@ -55,7 +55,7 @@ def timing_figure(evaluations: Evaluations) -> Figure:
     times = [1000 * seconds_per_task(evaluation) for evaluation in order]
     left = min(times) / 2
     for place, (evaluation, time) in enumerate(zip(order, times, strict=True)):
-        axes.plot([left, time], [place, place], color=_colour(evaluation.method), lw=7, solid_capstyle="butt")
+        axes.plot([left, time], [place, place], color=_color(evaluation.method), lw=7, solid_capstyle="butt")
         _beside(axes, place, milliseconds(time / 1000), evaluation.method)
     axes.set_xscale("log")
     axes.set_xlim(left, 1.15 * max(times))
@@ -82,9 +82,7 @@ def convergence_figure(trace: Convergence) -> Figure:
     updates = np.arange(1, change.shape[1] + 1)
     for line in change[:_SINGLE_TASKS]:
         axes.plot(updates, line, color=QUIET, lw=0.9, alpha=0.6)
-    axes.plot(
-        updates, change.mean(axis=0), color=COLOURS[recipe], lw=2.6, marker="o", ms=4 if len(updates) <= 40 else 0
-    )
+    axes.plot(updates, change.mean(axis=0), color=COLORS[recipe], lw=2.6, marker="o", ms=4 if len(updates) <= 40 else 0)
     axes.set_ylabel(f"{OBJECTIVES[recipe]} minus its first value", fontsize=9.5, color=QUIET)
     axes.set_xlabel("update", fontsize=9.5, color=QUIET, loc="right")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -99,7 +97,7 @@ def _lines(order: Sequence[Evaluation]) -> tuple[Figure, Axes]:
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.set_yticks(range(len(order)), [evaluation.method for evaluation in order])
     for label, evaluation in zip(axes.get_yticklabels(), order, strict=True):
-        label.set_color(_colour(evaluation.method) if evaluation.method in RECIPES else INK)
+        label.set_color(_color(evaluation.method) if evaluation.method in RECIPES else INK)
         label.set_fontweight("bold" if evaluation.method == DEFAULT else "normal")
     return figure, axes
 
@@ -117,5 +115,5 @@ def _beside(axes: Axes, place: int, text: str, method: str) -> None:
     )
 
 
-def _colour(method: str) -> str:
-    return COLOURS[RECIPES[method]] if method in RECIPES else QUIET
+def _color(method: str) -> str:
+    return COLORS[RECIPES[method]] if method in RECIPES else QUIET

@@ -183,5 +183,5 @@ def _trace_name(trace: Convergence) -> str:
 
 
 def _trace_caption(trace: Convergence) -> str:
-    tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in grey"
+    tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
     return f"{trace.method}, {setting_title(trace.setting)}: {tasks}."

@@ -77,13 +77,13 @@ def short_name(setting: Setting, others: Sequence[Setting]) -> str:
 def about_tasks(setting: Setting) -> str:
     """How the tasks of a setting were drawn."""
     if is_inat(setting):
-        return f"One task of all classes, the first fifth of each labelled; centre: {setting.center}"
+        return f"One task of all classes, the first fifth of each labeled; center: {setting.center}"
     queries = f"{setting.query} queries a class"
     if setting.protocol == "open-set":
         queries += " and others of classes outside the task, which are not scored"
     if setting.protocol == "dirichlet":
         queries = f"{setting.way * setting.query} queries, class shares Dirichlet({setting.alpha:g})"
-    return f"{counted(setting.tasks, 'task')}, {queries}, seed {setting.seed}, centre: {setting.center}"
+    return f"{counted(setting.tasks, 'task')}, {queries}, seed {setting.seed}, center: {setting.center}"
 
 
 def setting_table(evaluations: Evaluations) -> Table:
@@ -250,7 +250,7 @@ def published_tables(key: str, all_evaluations: Sequence[Evaluations]) -> tuple[
         if not rows:
             notes.append(f"There is no published figure of {published.title(key)} for these tasks.")
         elif setting.center == "task":
-            notes.append("Ours are centred at each task, theirs at the mean of the base classes.")
+            notes.append("Ours are centered at each task, theirs at the mean of the base classes.")
         head = ("Method", "Published, %", "Ours, %", "Status", "Source")
         tables.append(Table(title, head, tuple(rows), tuple(notes), words=(3, 4)))
     last = tables.pop()

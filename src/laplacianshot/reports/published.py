@@ -167,7 +167,7 @@ class Published:
         return tuple(caveat for caveat in self.caveats if caveat.concerns(key))
 
     def to_dict(self, figure: Figure) -> dict[str, Any]:
-        """One figure with its source spelt out, for JSON."""
+        """One figure with its source spelled out, for JSON."""
         source = self.sources[figure.source]
         return asdict(figure) | {"source": f"{source.title}, {figure.place}", "url": source.url}
 

@@ -202,7 +202,7 @@ def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, s
         rows.append(row(transform, *accuracies, gain))
     title = f"Transforms: {setting_title(evaluations[0].setting)}"
     head = ("Features", "Nearest prototype, %", "laplacianshot-reference, %", "Gain")
-    return Table(title, head, tuple(rows), ("Lambda and neighbours were tuned for each transform.",))
+    return Table(title, head, tuple(rows), ("Lambda and neighbors were tuned for each transform.",))
 
 
 def tuned_table(tuned: Sequence[tuple[str, str, Tuned]]) -> Table:
@@ -217,13 +217,13 @@ def tuned_table(tuned: Sequence[tuple[str, str, Tuned]]) -> Table:
         for method, transform, one in tuned
     ]
     first = tuned[0][2].tuning
-    splits = f"Lambda on classes of {first.lam_split}, neighbours on classes of {first.neighbor_split}"
+    splits = f"Lambda on classes of {first.lam_split}, neighbors on classes of {first.neighbor_split}"
     notes = (f"{splits}, {first.setting.tasks:,} tasks each, the same for every value.",)
-    return Table("Tuned constants", ("Method", "Tasks", "Lambda", "Neighbours"), tuple(rows), notes, words=(1,))
+    return Table("Tuned constants", ("Method", "Tasks", "Lambda", "Neighbors"), tuple(rows), notes, words=(1,))
 
 
 def tuning_tables(method: str, transform: str, one: Tuned) -> tuple[Table, ...]:
-    """Accuracy at each lambda and number of neighbours."""
+    """Accuracy at each lambda and number of neighbors."""
     tables = (lam_table(one, bars=False), neighbors_table(one.tuning, method))
     return tuple(replace(table, title=f"Tuning {method} {transform}, {table.title}", notes=()) for table in tables)
 

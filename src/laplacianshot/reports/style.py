@@ -1,4 +1,4 @@
-"""What all figures share: colours and bare axes."""
+"""What all figures share: colors and bare axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.isotonic import isotonic_regression
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette: told apart by every kind of colour vision. Our recipes are blue and green.
+# Okabe and Ito's palette: told apart by every kind of color vision. Our recipes are blue and green.
 INK = "#1F2933"
 QUIET = "#7B8794"
 FAINT = "#E4E7EB"
@@ -21,7 +21,7 @@ GREEN = "#009E73"
 ORANGE = "#E69F00"
 VERMILION = "#D55E00"
 RECIPES: Mapping[str, str] = {"default": BLUE, "paper": SKY, "reference": GREEN}
-# What each recipe minimises.
+# What each recipe minimizes.
 OBJECTIVES: Mapping[str, str] = {"default": "F", "paper": "R", "reference": "E"}
 
 

@@ -1,4 +1,4 @@
-"""A matplotlib figure as SVG inside a page: text as text, colours of the page, nothing to load."""
+"""A matplotlib figure as SVG inside a page: text as text, colors of the page, nothing to load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laplacianshot.reports.style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colours of the figures and the page's variables that take their place, in light and in dark.
+# Colors of the figures and the page's variables that take their place, in light and in dark.
 VARIABLES: Mapping[str, str] = {
     INK: "--ink",
     QUIET: "--quiet",
@@ -70,6 +70,6 @@ def inline_svg(text: str, name: str, label: str) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
-    for colour, variable in VARIABLES.items():
-        text = re.sub(colour, f"var({variable})", text, flags=re.IGNORECASE)
+    for color, variable in VARIABLES.items():
+        text = re.sub(color, f"var({variable})", text, flags=re.IGNORECASE)
     return text.strip()

@@ -53,13 +53,13 @@ def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> F
     return figure
 
 
-def _curve(axes: Axes, title: str, epochs: Sequence[int], values: Sequence[float], colour: str) -> None:
+def _curve(axes: Axes, title: str, epochs: Sequence[int], values: Sequence[float], color: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     bare(axes)
     axes.set_title(title, fontsize=10.5, color=INK, loc="left")
     # A single epoch is a point.
-    axes.plot(epochs, values, color=colour, lw=2, marker="o", ms=5 if len(values) <= 12 else 0)
+    axes.plot(epochs, values, color=color, lw=2, marker="o", ms=5 if len(values) <= 12 else 0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

@@ -38,7 +38,7 @@ class Tuned:
     ----------
     tuning : Tuning
     test : tuple of MeanInterval or None
-        Accuracy at each lambda on ``test_split``, at the chosen number of neighbours.
+        Accuracy at each lambda on ``test_split``, at the chosen number of neighbors.
     test_split : str or None
     """
 
@@ -69,7 +69,7 @@ class TuningReport:
     interrupted: bool = False
 
     def tables(self) -> tuple[Table, ...]:
-        """Lambda, then neighbours, for each setting."""
+        """Lambda, then neighbors, for each setting."""
         return tuple(
             table for one in self.tuned for table in (lam_table(one), neighbors_table(one.tuning, self.method))
         )
@@ -113,16 +113,16 @@ def lam_table(one: Tuned, *, bars: bool = True) -> Table:
 
 
 def neighbors_table(tuning: Tuning, method: str) -> Table:
-    """Accuracy at each number of neighbours, each at its own best lambda."""
+    """Accuracy at each number of neighbors, each at its own best lambda."""
     rows = []
     for number, point in zip(tuning.neighbors, tuning.neighbor_curve, strict=True):
         rows.append(row(str(number), percent(point, digits=2), bold=int(number) == tuning.n_neighbors))
-    title = f"{setting_title(tuning.setting)}: {tuning.n_neighbors} neighbours"
+    title = f"{setting_title(tuning.setting)}: {tuning.n_neighbors} neighbors"
     if method == DEFAULT:
         use = f"In Python: LaplacianShot(lam={tuning.lam:g}, n_neighbors={tuning.n_neighbors})"
     else:
         use = f"For laplacianshot evaluate: --lam {tuning.lam:g} --neighbors {tuning.n_neighbors}"
-    return Table(title, ("Neighbours", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), (use,))
+    return Table(title, ("Neighbors", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), (use,))
 
 
 def bar_lengths(values: list[float]) -> list[str]:
@@ -148,11 +148,11 @@ def lam_figure(one: Tuned) -> Figure:
     curves = [(tuning.lam_curve, tuning.lam_split, BLUE)]
     if one.test is not None:
         curves.append((one.test, one.test_split, VERMILION))
-    for curve, split, colour in curves:
+    for curve, split, color in curves:
         means = 100 * np.array([point.mean for point in curve])
         margins = 100 * np.array([point.ci95 if np.isfinite(point.ci95) else 0.0 for point in curve])
-        axes.fill_between(tuning.lams, means - margins, means + margins, color=colour, alpha=0.15, lw=0)
-        axes.plot(tuning.lams, means, color=colour, lw=2.2, marker="o", ms=4.5, label=split or "all rows")
+        axes.fill_between(tuning.lams, means - margins, means + margins, color=color, alpha=0.15, lw=0)
+        axes.plot(tuning.lams, means, color=color, lw=2.2, marker="o", ms=4.5, label=split or "all rows")
     axes.set_xlabel("λ", fontsize=10.5, color=QUIET, loc="right")
     axes.set_ylabel("accuracy, %", fontsize=9.5, color=QUIET)
     axes.legend(frameon=False, fontsize=9.5, labelcolor="linecolor")
@@ -185,7 +185,7 @@ def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None)
         tuning = one.tuning
         caption = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
         shown = html.figures([(inline_svg(drawn[_name(one)], _name(one), caption), caption)])
-        title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbours"
+        title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
         parts += [
             html.heading(title, _name(one)),
             html.side_by_side(

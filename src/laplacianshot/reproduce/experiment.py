@@ -43,7 +43,7 @@ class Protocol:
     timing_tasks : int
         For the table of times, each method alone.
     tuning_tasks : int
-        For each lambda and each number of neighbours.
+        For each lambda and each number of neighbors.
     methods : tuple of str
         Without: all, and for the large task of iNat those that can answer it.
     inat : bool

@@ -79,7 +79,7 @@ def _facts(experiment: Experiment, measured: Measured, best: int) -> dict[str, s
         f"{features.split_rows:,} pictures",
         "Tasks": f"{protocol.tasks:,} of each kind, {protocol.slow_tasks:,} for slow methods; {protocol.query} queries "
         "a class",
-        "Centre of CL2": f"mean of the features of {config.dataset}, classes of {config.base_split}",
+        "Center of CL2": f"mean of the features of {config.dataset}, classes of {config.base_split}",
         "Seeds": f"training {config.seed}, validation tasks {config.validation_seed}, tuning and test tasks "
         f"{protocol.seed}",
     }

@@ -278,9 +278,9 @@ class _Chain:
         source = self._features("extract")
         features = source if self._target is None else self._features(self._own("extract").name)
         constants = Constants.load(self._output / "tune", self._protocol, tuple(source.splits))
-        centre = source.base_mean(self._config.base_split)
+        center = source.base_mean(self._config.base_split)
         name = self._experiment.target or self._config.dataset
-        measurement = Measurement(features, centre, name, self._protocol, constants, step.folder)
+        measurement = Measurement(features, center, name, self._protocol, constants, step.folder)
         measurement.run(self._watch(step), step.tick)
         return parts_hash(step.folder)
 

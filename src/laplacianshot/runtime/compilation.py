@@ -51,7 +51,7 @@ def _parts_stamp() -> tuple[tuple[float, int], ...]:
     return tuple((state.st_mtime, state.st_size) for state in states)
 
 
-# Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning.
+# Sums may be reordered, so that they are vectorized; NaN and infinity keep their meaning.
 _SUMS_IN_ANY_ORDER = {"contract", "reassoc", "nsz", "arcp"}
 
 

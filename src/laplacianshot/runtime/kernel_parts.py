@@ -13,7 +13,7 @@ from laplacianshot.runtime.compilation import inlined_kernel, kernel, ordered_ke
 from laplacianshot.runtime.types import Floats, Ints
 
 # e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
-# which the compiler vectorises where it cannot vectorise a call of libm. ln 2 is split in two, the first part ending in
+# which the compiler vectorizes where it cannot vectorize a call of libm. ln 2 is split in two, the first part ending in
 # zeros, so that k ln 2 is taken away without rounding. Constants have the type of x: one float64 would widen all lanes.
 _F = np.float32
 _LOG2_E_32, _HALF_32, _LEAST_32 = _F(1.4426950408889634), _F(0.5), _F(-87.0)
@@ -88,7 +88,7 @@ def largest(x: Floats) -> Any:
 
 @kernel
 def gather_rows(assignments: Floats, neighbors: Ints, weights: Floats, field: Floats) -> None:
-    """``field <- sum_e weights_e assignments[neighbors_e]``, four neighbours to each pass over the field."""
+    """``field <- sum_e weights_e assignments[neighbors_e]``, four neighbors to each pass over the field."""
     field[:] = 0
     n = len(neighbors)
     whole = n - n % 4

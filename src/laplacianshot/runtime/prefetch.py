@@ -18,7 +18,7 @@ class MadeAhead(Generic[Part, Result]):
 
     An iterator and a context: leaving the context, an error, and the last result each end the threads. What was begun
     is waited for, the rest is dropped. One that is only forgotten lets its threads end by themselves; it has no
-    finaliser on purpose (and is no generator, whose ``finally`` is one), because the garbage collector may call that
+    finalizer on purpose (and is no generator, whose ``finally`` is one), because the garbage collector may call that
     while its thread holds the very locks that ending a thread takes.
 
     Parameters

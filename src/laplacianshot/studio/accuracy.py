@@ -1,7 +1,7 @@
 """How often the graph is right, from given labels that are held back.
 
 The labels are dealt into ten parts (five of large sets), those of each class in turn. Each part is held back once, the
-set is labelled from the others, and the share of held-back labels that come out as they were given is the estimate. A
+set is labeled from the others, and the share of held-back labels that come out as they were given is the estimate. A
 class keeps at least one label; labels that only accepted a prediction are never asked, as they would agree with
 themselves.
 """
@@ -61,7 +61,7 @@ def held_back_parts(codes: Ints, asked: NDArray[np.bool_], n_parts: int = PARTS)
     Parameters
     ----------
     codes : int array of shape (n,)
-        Class of each labelled item in ``0..C-1``, -1 for the others.
+        Class of each labeled item in ``0..C-1``, -1 for the others.
     asked : bool array of shape (n,)
         Labels that may be held back.
     n_parts : int
@@ -92,7 +92,7 @@ def hold_back(
 ) -> HeldBack | None:
     """Label the rows (n, D) without a part of the labels, for each part; None if that was stopped, or says too little.
 
-    ``codes`` and ``asked`` as for :func:`held_back_parts`; centre and graph are those of the labelling itself.
+    ``codes`` and ``asked`` as for :func:`held_back_parts`; center and graph are those of the labeling itself.
     """
     right = checked = 0
     for part in held_back_parts(codes, asked, FEWER_PARTS if len(X) > _LARGE else PARTS):

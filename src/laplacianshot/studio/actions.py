@@ -19,7 +19,7 @@ def label(session: Session, indices: Sequence[int], class_id: int) -> Action:
     items = session.items(indices)
     return session.act(
         "label",
-        lambda book: book.labelling(items, class_id),
+        lambda book: book.labeling(items, class_id),
         lambda book, change: f"{count_of(change.n_items)}: {book.name_of(class_id)}",
     )
 
@@ -29,7 +29,7 @@ def label_by_name(session: Session, indices: Sequence[int], name: str) -> Action
     items, wanted = session.items(indices), checked_name(name)
     return session.act(
         "label",
-        lambda book: book.labelling_by_name(dict.fromkeys(items, wanted)),
+        lambda book: book.labeling_by_name(dict.fromkeys(items, wanted)),
         lambda book, change: f"{count_of(change.n_items)}: {wanted}",
     )
 
@@ -57,7 +57,7 @@ def accept_sure(session: Session, min_confidence: float, class_id: int | None) -
             session.store.book.name_of(class_id)
         classes = () if class_id is None else (class_id,)
         query = Query(classes=classes, origins=("predicted",), min_confidence=min_confidence)
-        rows = session.catalogue.select(session.view(), query)
+        rows = session.catalog.select(session.view(), query)
         return _accept(session, rows, f", at least {100 * min_confidence:g}% sure")
 
 

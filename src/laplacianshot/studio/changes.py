@@ -38,10 +38,10 @@ class Given:
 
 @dataclass(frozen=True, order=True)
 class ClassEntry:
-    """A class: its name, and the number of its colour."""
+    """A class: its name, and the number of its color."""
 
     name: str
-    colour: int
+    color: int
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Book:
         if wanted == before.name:
             raise ActionError(f"the class is called {wanted!r} already.")
         self._check_free(wanted)
-        return Change(classes=(ClassChange(id, before, ClassEntry(wanted, before.colour)),))
+        return Change(classes=(ClassChange(id, before, ClassEntry(wanted, before.color)),))
 
     def merging(self, id: int, into: int) -> Change:
         """All labels of a class become those of another one; the class goes."""
@@ -175,12 +175,12 @@ class Book:
         taken = dict.fromkeys(item for item, label in self.labels.items() if label.class_id == id)
         return Change((ClassChange(id, entry, None),), self._changed(taken))
 
-    def labelling(self, items: Iterable[str], class_id: int, how: How = "person") -> Change:
+    def labeling(self, items: Iterable[str], class_id: int, how: How = "person") -> Change:
         """Items get the label of a class."""
         self._entry(class_id)
         return Change(labels=self._changed(dict.fromkeys(items, Given(class_id, how))))
 
-    def labelling_by_name(self, wanted: Mapping[str, str], how: How = "person") -> Change:
+    def labeling_by_name(self, wanted: Mapping[str, str], how: How = "person") -> Change:
         """Items get labels by the names of classes, which are made where there are none."""
         numbers = {entry.name: id for id, entry in self.classes.items()}
         made: list[ClassChange] = []
@@ -205,9 +205,9 @@ class Book:
         others = list(beside)
         if len(self.classes) + len(others) >= MOST_CLASSES:
             raise ActionError(f"there are {MOST_CLASSES} classes already; merge or delete some.")
-        used = {entry.colour for entry in self.classes.values()} | {c.after.colour for c in others if c.after}
-        colour = next(number for number in range(len(used) + 1) if number not in used)
-        return ClassChange(self.next_id + len(others), None, ClassEntry(wanted, colour))
+        used = {entry.color for entry in self.classes.values()} | {c.after.color for c in others if c.after}
+        color = next(number for number in range(len(used) + 1) if number not in used)
+        return ClassChange(self.next_id + len(others), None, ClassEntry(wanted, color))
 
     def _check_free(self, name: str) -> None:
         if self.class_named(name) is not None:
@@ -262,7 +262,7 @@ def from_json(value: Mapping[str, Any]) -> Change:
 
 
 def _entry_list(entry: ClassEntry | None) -> list[Any] | None:
-    return None if entry is None else [entry.name, entry.colour]
+    return None if entry is None else [entry.name, entry.color]
 
 
 def _given_list(label: Given | None) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn, as pictures to be labelled."""
+"""The digits that come with scikit-learn, as pictures to be labeled."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from laplacianshot.studio import schemas
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.store import Action
 from laplacianshot.studio.view import GIVEN, ORIGINS, PREDICTED, View
-from laplacianshot.ui.colors import class_colour
+from laplacianshot.ui.colors import class_color
 from laplacianshot.ui.names import passage
 
 # Characters of a text in a gallery, and of a whole text.
 _SHORT, _LONG = 300, 100_000
-# Classes and neighbours that the details of an item name.
+# Classes and neighbors that the details of an item name.
 _CLASSES, _NEIGHBORS = 5, 12
 
 
@@ -49,9 +49,9 @@ def state_of(session: Session) -> schemas.State:
             schemas.ClassInfo(
                 id=id,
                 name=entry.name,
-                colour=entry.colour,
-                light=class_colour(entry.colour).light,
-                dark=class_colour(entry.colour).dark,
+                color=entry.color,
+                light=class_color(entry.color).light,
+                dark=class_color(entry.color).dark,
                 given=given.get(id, 0),
                 predicted=predicted.get(id, 0),
             )
@@ -81,19 +81,19 @@ def detail_of(session: Session, i: int) -> schemas.ItemDetail:
     """All that is known of an item."""
     view, found = session.view(), session.engine.progress.found
     probabilities: list[schemas.ClassProbability] = []
-    neighbours: list[int] = []
+    neighbors: list[int] = []
     if found is not None:
         row = int(np.searchsorted(found.warm.positions, i))
         if row < len(found.warm) and found.warm.positions[row] == i:
             near = found.warm.neighbors.indices[row, :_NEIGHBORS]
-            neighbours = found.warm.positions[near[near >= 0]].tolist()
+            neighbors = found.warm.positions[near[near >= 0]].tolist()
             for column in np.argsort(-found.probabilities[row], kind="stable")[:_CLASSES].tolist():
                 class_id = int(found.class_ids[column])
                 if class_id in session.store.book.classes:
                     likely = {"class": class_id, "probability": float(found.probabilities[row, column])}
                     probabilities.append(schemas.ClassProbability.model_validate(likely))
     item = _item(session, view, i, _LONG)
-    return schemas.ItemDetail.model_validate(item | {"probabilities": probabilities, "neighbours": neighbours})
+    return schemas.ItemDetail.model_validate(item | {"probabilities": probabilities, "neighbors": neighbors})
 
 
 def _item(session: Session, view: View, i: int, most: int) -> dict[str, object]:
@@ -150,9 +150,9 @@ def _hint(session: Session, n_classes: int) -> str | None:
     if n_classes == 0:
         return "Name a class and label a few items of it; the queue shows good ones to begin with."
     if n_classes == 1:
-        return "Label at least one item of a second class; then the rest is labelled for you."
+        return "Label at least one item of a second class; then the rest is labeled for you."
     if progress.found is None or not len(progress.found.class_ids):
         if vectors.finished and progress.settled == session.given.version:
-            return "The labelled items of fewer than two classes can be read; label another one."
+            return "The labeled items of fewer than two classes can be read; label another one."
         return "The first predictions are on the way."
     return None

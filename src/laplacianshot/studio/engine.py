@@ -1,7 +1,7 @@
-"""The work behind the page: vectors come, neighbours are found, the set is relabelled, a map is drawn.
+"""The work behind the page: vectors come, neighbors are found, the set is relabeled, a map is drawn.
 
-Four threads. *feeder* gets the vectors; *labeller* gives the quick answer after each action; *settler* finds neighbours
-when enough vectors are new, and the whole answer when people rest; *mapper* draws. All but the labeller are nice to it.
+Four threads. *feeder* gets the vectors; *labeler* gives the quick answer after each action; *settler* finds neighbors
+when enough vectors are new, and the whole answer when people rest; *mapper* draws. All but the labeler are nice to it.
 Whoever looks in between sees what was found last.
 """
 
@@ -32,11 +32,11 @@ _REST = 0.4
 _MOST_WAITING = 25
 # Accuracy is asked for after a rest so many times as long: it takes several answers.
 _LONGER = 4
-# The centre is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
-# whose neighbours take long to find.
+# The center is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
+# whose neighbors take long to find.
 _CENTER_SHIFT = 0.1
 _MOST_RECENTERED = 50_000
-# Neighbours are sought anew when there are so many times as many vectors as last time, or all of them.
+# Neighbors are sought anew when there are so many times as many vectors as last time, or all of them.
 _GROWTH = 1.5
 # Niceness of what people wait for less, and of what they hardly wait for. No more: on a busy machine a thread that gets
 # no time may hold a lock, such as that of the compiler, which the others need.
@@ -72,7 +72,7 @@ class Progress:
         Versions that the labels, the last whole answer, and all that follows from it were made from; -1 before the
         first time.
     seconds : float or None
-        Of the last relabelling.
+        Of the last relabeling.
     accuracy : HeldBack or None
     places : float32 array of shape (n, 2), or None
         NaN for items without a place on the map.
@@ -118,7 +118,7 @@ class Engine:
             threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
             for name, work in (
                 ("feeder", self._feed),
-                ("labeller", self._label),
+                ("labeler", self._label),
                 ("settler", self._settle),
                 ("mapper", self._draw),
             )
@@ -261,7 +261,7 @@ class Engine:
                 self._publish(found=found, predicted=given.version, whole=given.version, seconds=seconds)
 
     def _check(self, warm: Warm) -> None:
-        """How often the graph is right, and whether the centre is where it should be."""
+        """How often the graph is right, and whether the center is where it should be."""
         given = self._given()
         class_ids, codes = columns_of(given.classes[warm.positions])
         accuracy = None
@@ -283,7 +283,7 @@ class Engine:
         self._publish(accuracy=accuracy, settled=given.version)
 
     def _better_center(self, warm: Warm, codes: Ints, n_classes: int) -> Floats | None:
-        """Where ``laplacianshot label`` would put the centre, if that is far from where it is."""
+        """Where ``laplacianshot label`` would put the center, if that is far from where it is."""
         if len(warm) > _MOST_RECENTERED or (codes >= 0).all():
             return None
         wanted = blended_center(warm.vectors, codes, n_classes)

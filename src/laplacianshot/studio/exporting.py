@@ -13,7 +13,7 @@ from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
-from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELLED, LabelResult, Skipped
+from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
 from laplacianshot.studio.changes import ActionError, Book, Change, How, checked_name
 from laplacianshot.studio.session import Session
@@ -78,7 +78,7 @@ def result_of(session: Session) -> LabelResult:
     lookup = np.full(int(numbers.max()) + 2, -1)
     for class_id, column in columns.items():
         lookup[class_id] = column
-    origins = np.array([UNLABELLED, UNLABELLED, PREDICTED, GIVEN, UNLABELLED])[view.origins[rows]]
+    origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED])[view.origins[rows]]
     vectors, source = session.engine.vectors, session.source
     return LabelResult(
         ids=tuple(source.ids[i] for i in rows.tolist()),
@@ -141,7 +141,7 @@ def take_over(
         kept = [item for item, name in own.items() if name != wanted[item] and not replace]
         left = {item: name for item, name in wanted.items() if own.get(item) != name and item not in set(kept)}
         counts.update(imported=len(left), kept=len(kept))
-        return book.labelling_by_name(left, how)
+        return book.labeling_by_name(left, how)
 
     def tell(book: Book, change: Change) -> str:
         return f"{what}: {count_of(change.n_items)}"

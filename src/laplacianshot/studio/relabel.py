@@ -31,7 +31,7 @@ from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 
 # Items in the queue of what to label next.
 QUEUE = 30
-# Share of the unlabelled items that are shown as fitting no class: those that fit least.
+# Share of the unlabeled items that are shown as fitting no class: those that fit least.
 STRANGE_SHARE = 0.02
 # Rounds of the quick answer.
 ROUNDS = 3
@@ -46,7 +46,7 @@ class Fit:
     Attributes
     ----------
     assignments : array of shape (m, C)
-    labelled : bool array of shape (m,)
+    labeled : bool array of shape (m,)
     tau : float
         Temperature of the unary terms.
     shift : float
@@ -54,7 +54,7 @@ class Fit:
     """
 
     assignments: Floats
-    labelled: NDArray[np.bool_]
+    labeled: NDArray[np.bool_]
     tau: float
     shift: float
 
@@ -141,24 +141,24 @@ def quick(last: Found, given: Ints) -> Found | None:
     None where it cannot be taken up: other classes have labels now, or too few items are left without one.
     """
     class_ids, codes = columns_of(given)
-    labelled = codes >= 0
-    n_query = len(codes) - int(np.count_nonzero(labelled))
+    labeled = codes >= 0
+    n_query = len(codes) - int(np.count_nonzero(labeled))
     if last.fit is None or not np.array_equal(class_ids, last.class_ids) or n_query < 2:
         return None
     rows, n_classes = last.warm.rows, len(class_ids)
-    support, labels = np.flatnonzero(labelled), codes[labelled]
+    support, labels = np.flatnonzero(labeled), codes[labeled]
     constants = DefaultConstants.for_task(len(support), n_query, n_classes)
-    # As the estimator chooses its origin about a centre.
+    # As the estimator chooses its origin about a center.
     prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
     assignments = last.fit.assignments
-    freed = last.fit.labelled & ~labelled
+    freed = last.fit.labeled & ~labeled
     if freed.any():
         # A label was taken away: what the graph said of the item without it.
         assignments = assignments.copy()
         assignments[freed] = last.probabilities[freed]
     assignments = _descended(last.warm, assignments, last.fit.tau, prior, constants, support, labels)
 
-    queries = np.flatnonzero(~labelled)
+    queries = np.flatnonzero(~labeled)
     assigned = assignments[queries]
     logits = np.log(np.maximum(assigned, _LEAST_ASSIGNMENT))
     margins = Margins.of_logits(logits, _first_logits(rows, prior.means, last.fit.tau)[queries])
@@ -167,16 +167,16 @@ def quick(last: Found, given: Ints) -> Found | None:
     probabilities[queries] = shared_out(assigned, log_odds(task.columns(margins)) + last.fit.shift)
     found = codes.copy()
     found[queries] = margins.predicted
-    disputes = np.where(labelled & (last.codes == codes), last.disputes, -1)
+    disputes = np.where(labeled & (last.codes == codes), last.disputes, -1)
     confidence = probabilities[np.arange(len(found)), found].astype(np.float64)
-    confidence[labelled & (disputes < 0)] = 1.0
+    confidence[labeled & (disputes < 0)] = 1.0
     return replace(
         last,
         codes=found,
         probabilities=probabilities,
         confidence=confidence,
         disputes=disputes,
-        fit=replace(last.fit, assignments=assignments, labelled=labelled),
+        fit=replace(last.fit, assignments=assignments, labeled=labeled),
     )
 
 
@@ -213,7 +213,7 @@ def _descended(
     support: Ints,
     labels: Ints,
 ) -> Floats:
-    """Assignments (m, C) after a few more rounds; those of labelled rows are nothing to go by."""
+    """Assignments (m, C) after a few more rounds; those of labeled rows are nothing to go by."""
     n_query, n_classes = len(warm) - len(support), assignments.shape[1]
     W = warm.normalized_graph(n_classes)
     clamped = np.zeros((len(support), n_classes), warm.rows.dtype)
@@ -232,7 +232,7 @@ def _descended(
 class _ClampedRounds(JointRounds):
     """Rounds over all rows in their own order, so that neither rows nor graph are sorted anew for each label.
 
-    A labelled row counts as ``e`` times its class for its neighbours, and not at all in shares and sums.
+    A labeled row counts as ``e`` times its class for its neighbors, and not at all in shares and sums.
     """
 
     def __init__(
@@ -255,10 +255,10 @@ class _ClampedRounds(JointRounds):
 
     def _finish(self, number: int, start: int, stop: int, assignments: Floats) -> None:
         first, last = np.searchsorted(self._support, [start, stop])
-        labelled = self._support[first:last]
-        self._features[number] -= assignments[labelled].T @ self._query[labelled]
-        self._shares[number] -= assignments[labelled].sum(axis=0)
-        assignments[labelled] = self._clamped[first:last]
+        labeled = self._support[first:last]
+        self._features[number] -= assignments[labeled].T @ self._query[labeled]
+        self._shares[number] -= assignments[labeled].sum(axis=0)
+        assignments[labeled] = self._clamped[first:last]
 
     def _gather(self) -> None:
         super()._gather()

@@ -78,7 +78,7 @@ def item_routes(session: Session) -> APIRouter:
             return schemas.ItemPage(
                 **_versions(session, now), total=len(index), offset=0, items=items_of(session, now, index)
             )
-        rows = session.catalogue.select(now, query)
+        rows = session.catalog.select(now, query)
         return schemas.ItemPage(
             **_versions(session, now),
             total=len(rows),
@@ -90,14 +90,14 @@ def item_routes(session: Session) -> APIRouter:
     def indices(query: Asked) -> schemas.IndexList:
         """All items that a query asks for, by index."""
         now = session.view()
-        rows = session.catalogue.select(now, query)
+        rows = session.catalog.select(now, query)
         return schemas.IndexList(revision=now.revision, total=len(rows), indices=rows.tolist())
 
     @router.get("/groups")
     def groups(query: Asked) -> schemas.GroupList:
         """How many of the items that a query asks for there are of each class."""
         now = session.view()
-        rows = session.catalogue.select(now, query)
+        rows = session.catalog.select(now, query)
         found = [
             schemas.GroupInfo.model_validate(
                 asdict(group) | {"class": group.class_id if group.class_id != view.NO_CLASS else None}
@@ -108,7 +108,7 @@ def item_routes(session: Session) -> APIRouter:
 
     @router.get("/items/{index}", responses=_NOT_FOUND)
     def item(index: Index) -> schemas.ItemDetail:
-        """One item, with its whole text, its most probable classes and its nearest neighbours."""
+        """One item, with its whole text, its most probable classes and its nearest neighbors."""
         session.items([index])
         return detail_of(session, index)
 
@@ -142,7 +142,7 @@ def item_routes(session: Session) -> APIRouter:
     def map_labels() -> Response:
         """Arrays of all items: class id (int32, -1 none), confidence (float32, NaN none), origin and flags (uint8).
 
-        Origins are 0 waiting, 1 unlabelled, 2 predicted, 3 given, 4 failed; of the flags bit 0 is disputed and bit 1
+        Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed; of the flags bit 0 is disputed and bit 1
         strange.
         """
         now = session.view()

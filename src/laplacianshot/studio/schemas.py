@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
 from laplacianshot.studio.changes import LONGEST_NAME
 
-OriginName = Literal["waiting", "unlabelled", "predicted", "given", "failed"]
+OriginName = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
 HowName = Literal["person", "accepted", "imported", "source"]
 KindName = Literal[
     "label", "accept", "clear", "add-class", "rename-class", "merge-classes", "delete-class", "import", "undo", "redo"
@@ -71,7 +71,7 @@ class ActionInfo(BaseModel):
 
 
 class SourceInfo(BaseModel):
-    """What is labelled. ``key`` differs from run to run: put it behind the addresses of pictures as ``v``."""
+    """What is labeled. ``key`` differs from run to run: put it behind the addresses of pictures as ``v``."""
 
     name: str
     kind: Literal["pictures", "texts", "vectors"]
@@ -91,11 +91,11 @@ class EmbeddingInfo(BaseModel):
 
 
 class ClassInfo(BaseModel):
-    """A class, its colours on a light and on a dark page, and how many items it has."""
+    """A class, its colors on a light and on a dark page, and how many items it has."""
 
     id: int
     name: str
-    colour: int
+    color: int
     light: str
     dark: str
     given: int
@@ -107,7 +107,7 @@ class Counts(BaseModel):
 
     given: int
     predicted: int
-    unlabelled: int
+    unlabeled: int
     waiting: int
     failed: int
     disputed: int
@@ -176,10 +176,10 @@ class ClassProbability(BaseModel):
 
 
 class ItemDetail(ItemInfo):
-    """One item with its whole text, its most probable classes and its nearest neighbours."""
+    """One item with its whole text, its most probable classes and its nearest neighbors."""
 
     probabilities: list[ClassProbability]
-    neighbours: list[int]
+    neighbors: list[int]
 
 
 class ItemPage(BaseModel):

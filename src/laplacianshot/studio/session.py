@@ -19,7 +19,7 @@ from laplacianshot.studio.engine import Engine, GivenLabels
 from laplacianshot.studio.store import Action, Store
 from laplacianshot.studio.thumbnails import Thumbnails
 from laplacianshot.studio.vectors import Vectors
-from laplacianshot.studio.view import Catalogue, View
+from laplacianshot.studio.view import Catalog, View
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
@@ -56,7 +56,7 @@ class Session:
         self.store = Store(places.project, str(source.path.resolve()))
         self.thumbnails = Thumbnails(source, places.project / "thumbnails")
         texts = [str(source.preview(i)) for i in range(len(source))] if source.kind == "texts" else None
-        self.catalogue = Catalogue(source.ids, texts)
+        self.catalog = Catalog(source.ids, texts)
         self._index = {name: i for i, name in enumerate(source.ids)}
         self.lock = RLock()
         self._listeners: list[Callable[[], object]] = []
@@ -139,7 +139,7 @@ class Session:
             changes: list[Change] = []
             for class_id in np.unique(view.classes[chosen]).tolist():
                 some = [self.source.ids[i] for i in chosen[view.classes[chosen] == class_id].tolist()]
-                changes.append(book.labelling(some, class_id, "accepted"))
+                changes.append(book.labeling(some, class_id, "accepted"))
             return Change(labels=tuple(one for change in changes for one in change.labels))
 
         return make
@@ -196,7 +196,7 @@ class Session:
         strangeness = np.full(n, np.nan, dtype=np.float32)
         strange = np.zeros(n, dtype=bool)
         suggestions = np.zeros(n, dtype=np.int32)
-        origins[vectors.ready] = views.UNLABELLED
+        origins[vectors.ready] = views.UNLABELED
         origins[list(vectors.failed)] = views.FAILED
         has_label = given.classes >= 0
         found = progress.found

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS actions (
   version INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, summary TEXT NOT NULL, target INTEGER,
   change TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, colour INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, color INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL, how TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -80,7 +80,7 @@ class Store:
     folder : Path
         Of the project; there.
     source : str
-        What is labelled. A project belongs to one source for good.
+        What is labeled. A project belongs to one source for good.
     """
 
     def __init__(self, folder: Path, source: str) -> None:
@@ -207,10 +207,10 @@ class Store:
             raise StoreError(f"{self.path} holds the labels of {found['source']}; name another --project.")
 
     def _read_book(self) -> Book:
-        classes = self._database.execute("SELECT id, name, colour FROM classes ORDER BY id").fetchall()
+        classes = self._database.execute("SELECT id, name, color FROM classes ORDER BY id").fetchall()
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
         return Book(
-            {id: ClassEntry(name, colour) for id, name, colour in classes},
+            {id: ClassEntry(name, color) for id, name, color in classes},
             {item: Given(class_id, how) for item, class_id, how in labels},
             int(self.setting("next_id") or 1),
         )
@@ -253,7 +253,7 @@ def _write(database: sqlite3.Connection, change: Change, next_id: int) -> None:
         database.execute("DELETE FROM classes WHERE id = ?", (one.id,))
     for one in change.classes:
         if one.after is not None:
-            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, one.after.name, one.after.colour))
+            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, one.after.name, one.after.color))
     for some in change.labels:
         if some.after is None:
             database.executemany("DELETE FROM labels WHERE item = ?", ((item,) for item in some.items))

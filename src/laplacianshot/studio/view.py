@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from laplacianshot.labeling.sources.values import composed
 from laplacianshot.runtime.types import Floats, Ints
 
-Origin: TypeAlias = Literal["waiting", "unlabelled", "predicted", "given", "failed"]
+Origin: TypeAlias = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
 Sort: TypeAlias = Literal[
     "index", "confidence", "-confidence", "strangeness", "-strangeness", "suggestion", "id", "-id"
 ]
 Only: TypeAlias = Literal["suggested", "disputed", "strange"]
 
-ORIGINS: tuple[Origin, ...] = ("waiting", "unlabelled", "predicted", "given", "failed")
-WAITING, UNLABELLED, PREDICTED, GIVEN, FAILED = range(5)
+ORIGINS: tuple[Origin, ...] = ("waiting", "unlabeled", "predicted", "given", "failed")
+WAITING, UNLABELED, PREDICTED, GIVEN, FAILED = range(5)
 # The class of items without a label.
 NO_CLASS = -1
 # Answers kept, so that the pages of one gallery are cut from one order.
@@ -96,7 +96,7 @@ class Query:
     sort: Sort = "index"
 
 
-class Catalogue:
+class Catalog:
     """The words of n items, and answers to queries.
 
     Parameters

@@ -1,6 +1,6 @@
-"""What does not depend on the labels, made once: the centre of the vectors and the nearest neighbours of each.
+"""What does not depend on the labels, made once: the center of the vectors and the nearest neighbors of each.
 
-The default recipe takes ``k = round(sqrt(n / C - 1))`` neighbours, so k falls as classes are added: neighbours are
+The default recipe takes ``k = round(sqrt(n / C - 1))`` neighbors, so k falls as classes are added: neighbors are
 sought for two classes, nearest first, and the graph for C classes is cut from them.
 """
 
@@ -22,15 +22,15 @@ from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.search import scaled_neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
-# Neighbours sought, at most: of more than 20,000 items with very few classes the recipe would take more.
+# Neighbors sought, at most: of more than 20,000 items with very few classes the recipe would take more.
 MOST_NEIGHBORS = 100
-# Neighbours for the map and for the first suggestions.
+# Neighbors for the map and for the first suggestions.
 FEW_NEIGHBORS = 15
 
 
 @dataclass(repr=False)
 class Warm:
-    """m items with their vectors and neighbours.
+    """m items with their vectors and neighbors.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Warm:
 
 
 def neighbors_wanted(n: int, n_classes: int) -> int:
-    """Neighbours that the default recipe takes; it does not matter how many of the n items have a label."""
+    """Neighbors that the default recipe takes; it does not matter how many of the n items have a label."""
     return DefaultConstants.for_task(0, n, n_classes).n_neighbors
 
 
@@ -103,7 +103,7 @@ def warm_up(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> Warm:
-    """Centre the vectors (m, D) of the items at these positions, and find the neighbours of each.
+    """Center the vectors (m, D) of the items at these positions, and find the neighbors of each.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def warm_up(
 
 
 def _affinity(indices: Ints, dtype: Any) -> sp.csr_array:
-    """Of neighbours (m, k), -1 where an approximate search saw fewer."""
+    """Of neighbors (m, k), -1 where an approximate search saw fewer."""
     missing = indices < 0
     own = np.arange(len(indices), dtype=indices.dtype)[:, None]
     nearest = np.where(missing, own, indices)

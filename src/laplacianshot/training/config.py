@@ -20,10 +20,10 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 # Pictures of one step, as published; other networks take 256. Conv4 is trained on small machines.
 BATCH_SIZES: Mapping[str, int] = {"wrn28_10": 128, "densenet121": 100, "conv4": 64}
 
-WHAT, PICTURES, OPTIMISER, VALIDATION, MACHINE = (
+WHAT, PICTURES, OPTIMiZER, VALIDATION, MACHINE = (
     "What is trained on what",
     "Pictures",
-    "Optimiser: SGD on label-smoothed cross-entropy",
+    "Optimizer: SGD on label-smoothed cross-entropy",
     "Validation: nearest prototype with L2 features on classes that are not trained on",
     "This machine: none of these is part of the experiment",
 )
@@ -67,8 +67,8 @@ class TrainConfig:
     seed: int = _setting(WHAT, 0, "of the first weights, the order and the augmentation", least=0, below=2**63)
 
     image_size: int = _setting(PICTURES, 84, "side of a picture for the network, in pixels", least=1)
-    resize: int = _setting(PICTURES, 96, "short side before the centre crop at evaluation", least=1)
-    channels: int = _setting(PICTURES, 3, "3 colour, 1 grey", least=1, most=3)
+    resize: int = _setting(PICTURES, 96, "short side before the center crop at evaluation", least=1)
+    channels: int = _setting(PICTURES, 3, "3 color, 1 gray", least=1, most=3)
     crop_scale: tuple[float, ...] = _setting(
         PICTURES, (0.08, 1.0), "random crop: least and largest share of the area; [] for none", above=0.0, most=1.0
     )
@@ -78,33 +78,33 @@ class TrainConfig:
     zoom: float = _setting(PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", least=0.0)
     shift: float = _setting(PICTURES, 0.0, "move by a share of each side, for drawings", least=0.0)
 
-    epochs: int = _setting(OPTIMISER, 90, "passes over the base classes", least=1)
-    batch_size: int = _setting(OPTIMISER, 0, "pictures of a step, over all devices", least=0)
-    accumulate: int = _setting(OPTIMISER, 1, "parts in which a step is computed, for small memory", least=1)
-    learning_rate: float = _setting(OPTIMISER, 0.1, "at the beginning", above=0.0)
-    schedule: str = _setting(OPTIMISER, "milestones", ", ".join(SCHEDULES), choices=SCHEDULES)
+    epochs: int = _setting(OPTIMiZER, 90, "passes over the base classes", least=1)
+    batch_size: int = _setting(OPTIMiZER, 0, "pictures of a step, over all devices", least=0)
+    accumulate: int = _setting(OPTIMiZER, 1, "parts in which a step is computed, for small memory", least=1)
+    learning_rate: float = _setting(OPTIMiZER, 0.1, "at the beginning", above=0.0)
+    schedule: str = _setting(OPTIMiZER, "milestones", ", ".join(SCHEDULES), choices=SCHEDULES)
     milestones: tuple[float, ...] = _setting(
-        OPTIMISER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
+        OPTIMiZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
     )
-    every: int = _setting(OPTIMISER, 30, "every: epochs after which gamma applies, again and again", least=1)
-    gamma: float = _setting(OPTIMISER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
-    warmup_epochs: float = _setting(OPTIMISER, 0.0, "linear rise to the learning rate", least=0.0)
-    momentum: float = _setting(OPTIMISER, 0.9, "of SGD", least=0.0, below=1.0)
-    nesterov: bool = _setting(OPTIMISER, False, "look ahead along the momentum")
-    weight_decay: float = _setting(OPTIMISER, 1e-4, "on all weights", least=0.0)
+    every: int = _setting(OPTIMiZER, 30, "every: epochs after which gamma applies, again and again", least=1)
+    gamma: float = _setting(OPTIMiZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
+    warmup_epochs: float = _setting(OPTIMiZER, 0.0, "linear rise to the learning rate", least=0.0)
+    momentum: float = _setting(OPTIMiZER, 0.9, "of SGD", least=0.0, below=1.0)
+    nesterov: bool = _setting(OPTIMiZER, False, "look ahead along the momentum")
+    weight_decay: float = _setting(OPTIMiZER, 1e-4, "on all weights", least=0.0)
     label_smoothing: float = _setting(
-        OPTIMISER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
+        OPTIMiZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
     )
     precision: str = _setting(
-        OPTIMISER, "float32", f"{', '.join(PRECISIONS)}; the latter two mixed with float32", choices=PRECISIONS
+        OPTIMiZER, "float32", f"{', '.join(PRECISIONS)}; the latter two mixed with float32", choices=PRECISIONS
     )
 
     validation_split: str = _setting(VALIDATION, "val", 'classes to validate on; "" for none: the last epoch counts')
     validate_every: int = _setting(VALIDATION, 1, "epochs; the last one is always validated", least=1)
     validation_tasks: int = _setting(VALIDATION, 500, "the same at every validation", least=1)
     validation_way: int = _setting(VALIDATION, 5, "classes of a task", least=2)
-    validation_shot: int = _setting(VALIDATION, 1, "labelled pictures a class", least=1)
-    validation_query: int = _setting(VALIDATION, 15, "pictures a class to be labelled", least=1)
+    validation_shot: int = _setting(VALIDATION, 1, "labeled pictures a class", least=1)
+    validation_query: int = _setting(VALIDATION, 15, "pictures a class to be labeled", least=1)
     validation_seed: int = _setting(VALIDATION, 0, "of the tasks", least=0)
 
     device: str = _setting(MACHINE, "auto", "auto, cpu, cuda, cuda:1, mps")
@@ -131,11 +131,11 @@ class TrainConfig:
             )
         if self.batch_size < 2 * self.accumulate:
             raise ConfigError(
-                f"batch_size = {self.batch_size}: batch normalisation needs two pictures in each of the "
+                f"batch_size = {self.batch_size}: batch normalization needs two pictures in each of the "
                 f"{self.accumulate} parts of a step; give at least {2 * self.accumulate}."
             )
         if self.channels == 2:
-            raise ConfigError("channels = 2: must be 1 (grey) or 3 (colour).")
+            raise ConfigError("channels = 2: must be 1 (gray) or 3 (color).")
         if self.crop_scale and (len(self.crop_scale) != 2 or self.crop_scale[0] > self.crop_scale[1]):
             raise ConfigError(
                 f"crop_scale = {toml_value(self.crop_scale)}: must be two numbers, the smaller first, or [] for none."

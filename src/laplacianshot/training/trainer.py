@@ -1,4 +1,4 @@
-"""The network, its optimiser and where they stand: everything a checkpoint holds, and one step of training."""
+"""The network, its optimizer and where they stand: everything a checkpoint holds, and one step of training."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Trainer:
         self.network: nn.Module = network.to(device, memory_format=self._layout)  # type: ignore[call-overload]
         self.network.train()
         self._model = world.wrap(self.network, device)
-        self._optimiser = torch.optim.SGD(
+        self._optimizer = torch.optim.SGD(
             self.network.parameters(),
             lr=config.learning_rate,
             momentum=config.momentum,
@@ -70,7 +70,7 @@ class Trainer:
         """One step of SGD on the mean loss over a batch.
 
         Gradients are summed over the parts and the processes, so they are those of the whole batch at once (but for
-        batch normalisation, which sees a part at a time).
+        batch normalization, which sees a part at a time).
 
         Parameters
         ----------
@@ -93,11 +93,11 @@ class Trainer:
                 loss = smoothed_cross_entropy(logits, targets, self._plan.config.label_smoothing)
                 self._scaler.scale(loss * weight).backward()  # type: ignore[no-untyped-call]
             self.meter.add(loss, logits, targets)
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = rate
-        self._scaler.step(self._optimiser)
+        self._scaler.step(self._optimizer)
         self._scaler.update()
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad(set_to_none=True)
 
     def rate(self, epoch: int, step: int) -> float:
         """Learning rate of a step."""
@@ -107,7 +107,7 @@ class Trainer:
         """Everything as it is now."""
         tensors = {MODEL + name: tensor for name, tensor in self.network.state_dict().items()}
         for name, parameter in self.network.named_parameters():
-            momentum = self._optimiser.state[parameter].get("momentum_buffer")
+            momentum = self._optimizer.state[parameter].get("momentum_buffer")
             if momentum is not None:
                 tensors[MOMENTUM + name] = momentum
         tensors[RANDOM + "cpu"] = torch.get_rng_state()
@@ -128,7 +128,7 @@ class Trainer:
             if name in momentum:
                 buffer = torch.empty_like(parameter, requires_grad=False)
                 buffer.copy_(momentum[name])
-                self._optimiser.state[parameter]["momentum_buffer"] = buffer
+                self._optimizer.state[parameter]["momentum_buffer"] = buffer
         random = checkpoint.part(RANDOM)
         torch.set_rng_state(random["cpu"])
         if self._device.type == "cuda" and "cuda" in random:

@@ -14,7 +14,7 @@ from laplacianshot.episodes.results import Evaluation
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.config import TrainConfig
 
-# The nearest mean of L2-normalised features.
+# The nearest mean of L2-normalized features.
 METHOD = "simpleshot-l2"
 
 

@@ -1,4 +1,4 @@
-"""The kernel of the map: one step of every point, towards its neighbours and away from a few random points."""
+"""The kernel of the map: one step of every point, towards its neighbors and away from a few random points."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def move_rows(
 
     With v the ``speeds`` (n, 2)::
 
-        pull_i  =  sum_j w_ij 2 (z_j - z_i) / (2 + d_ij^2)  /  sum_j w_ij               over the neighbours j of i
+        pull_i  =  sum_j w_ij 2 (z_j - z_i) / (2 + d_ij^2)  /  sum_j w_ij               over the neighbors j of i
         push_i  =  repulsion  mean_r 2 (z_i - z_r) / ((1 + d_ir^2) (2 + d_ir^2))        over n_draws random points r
         v_i    <-  momentum v_i + step (pull_i + push_i),    z_i <- z_i + v_i
 
-    At most ``most_edges`` neighbours a point take part, a random run of consecutive ones. All points move at once, and
+    At most ``most_edges`` neighbors a point take part, a random run of consecutive ones. All points move at once, and
     the draws depend on ``bits`` (uint64) and i alone, so that a map does not depend on how rows are shared by threads.
-    A point without neighbours stays where it is.
+    A point without neighbors stays where it is.
     """
     n = np.uint64(places.shape[0])
     for i in range(start, stop):

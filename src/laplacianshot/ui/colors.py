@@ -1,9 +1,9 @@
-"""Colours of classes: told apart in light and in dark, the same for a class whatever other classes there are.
+"""Colors of classes: told apart in light and in dark, the same for a class whatever other classes there are.
 
-Colours are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
+Colors are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
 first twelve were found by a search for the largest least distance between any two, on both papers, for full sight and
 for eyes that lack red or green: they differ in lightness as well as in hue. From there on hues advance by the golden
-angle, which never comes back near one it has just used, and lightness goes through three levels. Grey is left to what
+angle, which never comes back near one it has just used, and lightness goes through three levels. Gray is left to what
 has no label.
 """
 
@@ -33,24 +33,24 @@ _CHROMA = 0.14
 
 
 @dataclass(frozen=True)
-class ClassColour:
-    """A colour for a light page and one for a dark page, each ``#rrggbb``."""
+class ClassColor:
+    """A color for a light page and one for a dark page, each ``#rrggbb``."""
 
     light: str
     dark: str
 
 
 # What has no label.
-NO_CLASS = ClassColour("#9aa3ad", "#6d7885")
+NO_CLASS = ClassColor("#9aa3ad", "#6d7885")
 
 
-def class_colour(code: int) -> ClassColour:
-    """The colour of class number ``code``; -1 is grey.
+def class_color(code: int) -> ClassColor:
+    """The color of class number ``code``; -1 is gray.
 
     Examples
     --------
-    >>> class_colour(0)
-    ClassColour(light='#3f67d9', dark='#6993fc')
+    >>> class_color(0)
+    ClassColor(light='#3f67d9', dark='#6993fc')
     """
     if code < 0:
         return NO_CLASS
@@ -59,11 +59,11 @@ def class_colour(code: int) -> ClassColour:
     else:
         lightness, chroma, hue = _LEVELS[code % len(_LEVELS)], _CHROMA, code * _GOLDEN_ANGLE % 360
     # On dark paper all are lighter, and nearer to one another.
-    return ClassColour(oklch_hex(lightness, chroma, hue), oklch_hex(0.33 + 0.64 * lightness, 0.9 * chroma, hue))
+    return ClassColor(oklch_hex(lightness, chroma, hue), oklch_hex(0.33 + 0.64 * lightness, 0.9 * chroma, hue))
 
 
 def oklch_hex(lightness: float, chroma: float, hue: float) -> str:
-    """A colour of OKLCH as ``#rrggbb``; chroma is lowered until a screen can show it.
+    """A color of OKLCH as ``#rrggbb``; chroma is lowered until a screen can show it.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A map of the vectors: a place in the plane for each, neighbours near one another.
+"""A map of the vectors: a place in the plane for each, neighbors near one another.
 
-The map is that of a guessing game: is a pair of points an edge of the neighbour graph, or drawn at random? With
+The map is that of a guessing game: is a pair of points an edge of the neighbor graph, or drawn at random? With
 ``d_ij = |z_i - z_j|`` the answer *edge* is given the probability ``s_ij = 1 / (2 + d_ij^2)``, and places are moved
 down the gradient of::
 
@@ -24,9 +24,9 @@ from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_b
 from laplacianshot.runtime.types import Floats
 from laplacianshot.ui._map_kernels import move_rows
 
-# Neighbours of a point where no graph is given.
+# Neighbors of a point where no graph is given.
 _NEIGHBORS = 15
-# Neighbours that take part in one step of a point, and random points it is pushed by.
+# Neighbors that take part in one step of a point, and random points it is pushed by.
 _EDGES = 16
 _DRAWS = 16
 # Weight of the random pairs, grown over the first half of the steps: little lets points find their island, much spreads

@@ -103,11 +103,11 @@ def test_the_cut_is_that_of_the_whole_resized_picture(size):
     assert np.abs(found - wanted).max() <= 1
 
 
-def test_a_grey_picture_has_three_equal_channels(encoder, pictures):
-    grey = next(picture for picture in pictures if picture.mode == "L")
-    found = encoder.prepare(grey)
+def test_a_gray_picture_has_three_equal_channels(encoder, pictures):
+    gray = next(picture for picture in pictures if picture.mode == "L")
+    found = encoder.prepare(gray)
     assert (found == found[:, :, :1]).all()
-    np.testing.assert_array_equal(found, encoder.prepare(grey.convert("RGB")))
+    np.testing.assert_array_equal(found, encoder.prepare(gray.convert("RGB")))
 
 
 def test_another_view_has_another_key(encoder):

@@ -34,7 +34,7 @@ def plain_forward(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """BERT with a mask and the masked mean, in float64: tokens (B, L) with padding to (B, 384)."""
     w = {name: tensor.double() for name, tensor in load_file(model_folder() / "model.safetensors").items()}
 
-    def normalised(x, name):
+    def normalized(x, name):
         return F.layer_norm(x, (384,), w[f"{name}.LayerNorm.weight"], w[f"{name}.LayerNorm.bias"], eps=1e-12)
 
     def linear(x, name):
@@ -42,7 +42,7 @@ def plain_forward(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
     embedded = w["embeddings.word_embeddings.weight"][tokens]
     embedded = embedded + w["embeddings.position_embeddings.weight"][: tokens.shape[1]]
-    x = normalised(embedded + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
+    x = normalized(embedded + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
     for number in range(6):
         layer = f"encoder.layer.{number}"
         q, k, v = (
@@ -51,9 +51,9 @@ def plain_forward(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         )
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :].bool())
         out = linear(mixed.transpose(1, 2).flatten(2), f"{layer}.attention.output.dense")
-        x = normalised(x + out, f"{layer}.attention.output")
+        x = normalized(x + out, f"{layer}.attention.output")
         inner = F.gelu(linear(x, f"{layer}.intermediate.dense"))
-        x = normalised(x + linear(inner, f"{layer}.output.dense"), f"{layer}.output")
+        x = normalized(x + linear(inner, f"{layer}.output.dense"), f"{layer}.output")
     mean = (x * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
     return F.normalize(mean, dim=1)
 

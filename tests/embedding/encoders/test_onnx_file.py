@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from laplacianshot.embedding.encoders import EncoderError, open_encoder
 from laplacianshot.embedding.encoders.minilm import model_folder
-from laplacianshot.embedding.encoders.normalising import Normalising
+from laplacianshot.embedding.encoders.normalizing import Normalizing
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 
 
@@ -27,13 +27,13 @@ def save(path, kind, shape, nodes, *, outputs=("out",), inputs=None):
     return f"onnx:{path}"
 
 
-def mean_colours(channels_last=False):
+def mean_colors(channels_last=False):
     axes = [1, 2] if channels_last else [2, 3]
     return [helper.make_node("ReduceMean", ["x"], ["out"], axes=axes, keepdims=0)]
 
 
-def test_a_network_of_planes_gets_normalised_pictures(tmp_path, pictures):
-    encoder = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colours()), "pictures")
+def test_a_network_of_planes_gets_normalized_pictures(tmp_path, pictures):
+    encoder = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
     assert (encoder.kind, encoder.dim) == ("pictures", 3)
     pixels = [PictureInput(resize=37, crop=32)(picture) for picture in pictures]
     wanted = (np.stack(pixels) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -42,9 +42,9 @@ def test_a_network_of_planes_gets_normalised_pictures(tmp_path, pictures):
 
 
 def test_a_network_whose_channels_come_last_gets_them_so(tmp_path, pictures):
-    first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colours()), "pictures")
+    first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
     last = open_encoder(
-        save(tmp_path / "b.onnx", TensorProto.FLOAT, ["n", 32, 32, 3], mean_colours(channels_last=True)), "pictures"
+        save(tmp_path / "b.onnx", TensorProto.FLOAT, ["n", 32, 32, 3], mean_colors(channels_last=True)), "pictures"
     )
     prepared = [first.prepare(picture) for picture in pictures]
     np.testing.assert_allclose(last.encode(prepared), first.encode(prepared), atol=1e-6)
@@ -61,8 +61,8 @@ def test_a_network_of_bytes_gets_bytes(tmp_path, pictures):
 
 
 def test_the_size_of_batches_may_be_fixed(tmp_path, pictures):
-    free = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colours()), "pictures")
-    fixed = open_encoder(save(tmp_path / "b.onnx", TensorProto.FLOAT, [2, 3, 32, 32], mean_colours()), "pictures")
+    free = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
+    fixed = open_encoder(save(tmp_path / "b.onnx", TensorProto.FLOAT, [2, 3, 32, 32], mean_colors()), "pictures")
     prepared = [free.prepare(picture) for picture in pictures]
     for count in (1, 2, 5):
         np.testing.assert_allclose(fixed.encode(prepared[:count]), free.encode(prepared[:count]), atol=1e-6)
@@ -70,22 +70,22 @@ def test_the_size_of_batches_may_be_fixed(tmp_path, pictures):
 
 def test_maps_and_tokens_are_averaged_and_vectors_preferred(tmp_path, pictures):
     keep = [helper.make_node("Identity", ["x"], ["map"])]
-    wanted = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 8, 8], mean_colours()), "pictures")
+    wanted = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 8, 8], mean_colors()), "pictures")
     prepared = [wanted.prepare(picture) for picture in pictures]
     name = save(tmp_path / "b.onnx", TensorProto.FLOAT, ["n", 3, 8, 8], keep, outputs=["map"])
     np.testing.assert_allclose(open_encoder(name, "pictures").encode(prepared), wanted.encode(prepared), atol=1e-6)
-    name = save(tmp_path / "c.onnx", TensorProto.FLOAT, ["n", 3, 8, 8], keep + mean_colours(), outputs=["map", "out"])
+    name = save(tmp_path / "c.onnx", TensorProto.FLOAT, ["n", 3, 8, 8], keep + mean_colors(), outputs=["map", "out"])
     np.testing.assert_allclose(open_encoder(name, "pictures").encode(prepared), wanted.encode(prepared), atol=1e-6)
 
 
 def test_a_description_beside_the_file_is_followed(tmp_path, pictures):
-    name = save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colours())
+    name = save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors())
     plain = open_encoder(name, "pictures")
     told = {"size": {"shortest_edge": 40}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 2}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
     encoder = open_encoder(name, "pictures")
     assert encoder.reader.view == PictureInput(40, 32, "bilinear")
-    assert encoder.reader.normalising == Normalising((0.5,) * 3, (0.25,) * 3)
+    assert encoder.reader.normalizing == Normalizing((0.5,) * 3, (0.25,) * 3)
     assert encoder.key != plain.key
     (tmp_path / "preprocessor_config.json").write_text("[")
     with pytest.raises(EncoderError, match=r"preprocessor_config\.json cannot be understood"):
@@ -143,7 +143,7 @@ def test_a_file_that_is_no_network_is_refused_in_one_line(tmp_path, content):
 
 
 def test_another_file_has_another_key(tmp_path):
-    first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colours()), "pictures")
-    other = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 16, 16], mean_colours()), "pictures")
+    first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
+    other = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 16, 16], mean_colors()), "pictures")
     assert first.key != other.key
     assert replace(first, reader=other.reader).key not in (first.key, other.key)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from laplacianshot.embedding import NETWORKS, build_network
-from laplacianshot.embedding.networks.summary import summarise
+from laplacianshot.embedding.networks.summary import summarize
 
 STEM_7X7, STEM_3X3 = 3 * 64 * 7 * 7, 3 * 64 * 3 * 3
 
@@ -35,7 +35,7 @@ def built(name, **settings):
         ("densenet121", 7_978_856, STEM_3X3 - STEM_7X7, 1024, 1000),
         # For CIFAR-10, with the stem that we use too.
         ("wrn28_10", 36_479_194, 0, 640, 10),
-        # The four blocks of the few-shot literature have biases, which batch normalisation would undo.
+        # The four blocks of the few-shot literature have biases, which batch normalization would undo.
         ("conv4", 113_088, -4 * 64, 1600, 0),
     ],
 )
@@ -44,7 +44,7 @@ def test_parameters_are_those_of_the_published_network_but_for_stem_and_head(
     name, standard, stem, features, classes, n_classes
 ):
     expected = standard + stem - head(features, classes) + head(features, n_classes)
-    assert summarise(name, n_classes).parameters == expected
+    assert summarize(name, n_classes).parameters == expected
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_parameters_are_those_of_the_published_network_but_for_stem_and_head(
     ],
 )
 def test_features_and_last_map_at_84_pixels(name, features, side):
-    it = summarise(name)
+    it = summarize(name)
     assert (it.feature_dim, it.map_sides) == (features, (side, side))
 
 
@@ -109,10 +109,10 @@ def test_the_number_in_the_name_of_the_wide_network_counts_all_convolutions():
 @pytest.mark.parametrize(("name", "published"), [("wrn28_10", 5.2), ("resnet18", 0.56)])
 def test_the_cost_at_32_pixels_is_the_published_one(name, published):
     # In thousands of millions, as known from CIFAR, where both have these stems.
-    assert summarise(name, 10, image_size=32).multiply_adds / 1e9 == pytest.approx(published, rel=0.02)
+    assert summarize(name, 10, image_size=32).multiply_adds / 1e9 == pytest.approx(published, rel=0.02)
 
 
-def test_initial_weights_have_the_variance_of_he_and_normalisation_is_the_identity():
+def test_initial_weights_have_the_variance_of_he_and_normalization_is_the_identity():
     torch.manual_seed(0)
     network = build_network("mobilenet", 5)
     depthwise = network.trunk.separable13[0][0]

@@ -14,8 +14,8 @@ def weights(n: int, start: float, stop: float, out: int) -> Any:
     """
     step = (stop - start) / out
     reach = max(1.0, step)
-    centres = start + step * (np.arange(out) + 0.5)
-    distance = np.abs(np.arange(n)[None, :] + 0.5 - centres[:, None]) / reach
+    centers = start + step * (np.arange(out) + 0.5)
+    distance = np.abs(np.arange(n)[None, :] + 0.5 - centers[:, None]) / reach
     triangle = np.maximum(0, 1 - distance)
     return triangle / triangle.sum(axis=1, keepdims=True)
 
@@ -27,7 +27,7 @@ def resize(picture: Any, height: int, width: int) -> Any:
     return np.moveaxis(rows @ np.moveaxis(picture.astype(np.float64), -1, 0) @ columns.T, 0, -1)
 
 
-def grey(picture: Any) -> Any:
+def gray(picture: Any) -> Any:
     """Luma of (..., 3), kept as a last axis of one."""
     return (picture @ np.array([0.2989, 0.587, 0.114]))[..., None]
 
@@ -41,12 +41,12 @@ def brightness(picture: Any, factor: float) -> Any:
 
 
 def contrast(picture: Any, factor: float) -> Any:
-    shades = grey(picture) if picture.shape[-1] == 3 else picture
+    shades = gray(picture) if picture.shape[-1] == 3 else picture
     return blend(picture, np.full_like(picture, shades.mean()), factor)
 
 
 def saturation(picture: Any, factor: float) -> Any:
-    return blend(picture, grey(picture), factor) if picture.shape[-1] == 3 else picture
+    return blend(picture, gray(picture), factor) if picture.shape[-1] == 3 else picture
 
 
 STEPS = (brightness, contrast, saturation)

@@ -10,7 +10,7 @@ from laplacianshot.embedding.pictures.geometry import (
     Crop,
     moved,
     random_crop,
-    resized_centre,
+    resized_center,
     resized_crop,
 )
 from tests.embedding.pictures import definitions
@@ -88,7 +88,7 @@ def test_a_crop_is_resized_by_the_antialiased_triangle_filter(crop, size):
 def test_the_middle_of_a_picture_resized_at_its_shorter_side(size, shorter, crop):
     width, height = size
     pixels = noise(height, width)
-    found = np.asarray(resized_centre(Image.fromarray(pixels), shorter, crop)).astype(float)
+    found = np.asarray(resized_center(Image.fromarray(pixels), shorter, crop)).astype(float)
     new_height, new_width = int(shorter * height / min(size)), int(shorter * width / min(size))
     whole = definitions.resize(pixels, new_height, new_width)
     top, left = round((new_height - crop) / 2), round((new_width - crop) / 2)
@@ -118,8 +118,8 @@ def test_a_turn_with_zoom_and_shift_is_the_affine_map():
     angle = np.radians(degrees)
     # In (row, column): the pixel seen at a place of the result.
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) / zoom
-    centre = np.array([19.5, 19.5])
-    offset = centre - turn @ (centre + np.array([down * 40, right * 40]))
+    center = np.array([19.5, 19.5])
+    offset = center - turn @ (center + np.array([down * 40, right * 40]))
     expected = ndimage.affine_transform(pixels.astype(float), turn, offset, order=1)
     # Away from the border, where Pillow and scipy let black in differently.
     seen = ndimage.affine_transform(np.ones((40, 40)), turn, offset, order=1) == 1

@@ -20,7 +20,7 @@ def test_the_numbers_of_a_batch_are_those_of_its_pictures():
     assert uniforms(5, 6, np.array([], dtype=np.int64), 4).shape == (0, 4)
 
 
-def test_numbers_are_uniform_and_those_of_neighbours_unrelated():
+def test_numbers_are_uniform_and_those_of_neighbors_unrelated():
     numbers = uniforms(0, 0, np.arange(4000), 2)
     assert stats.kstest(numbers[:, 0], "uniform").pvalue > 1e-3
     for a, b in ((numbers[:-1, 0], numbers[1:, 0]), (numbers[:, 0], numbers[:, 1])):

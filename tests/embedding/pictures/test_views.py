@@ -12,7 +12,7 @@ from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, random_crop
 from laplacianshot.embedding.pictures.streams import stream
 from tests.embedding.pictures import definitions
 
-# Nothing happens to a picture but normalisation to [0, 1].
+# Nothing happens to a picture but normalization to [0, 1].
 PLAIN = {"scale": None, "flip": 0.0, "jitter": 0.0, "mean": (0, 0, 0), "std": (1, 1, 1)}
 
 
@@ -35,7 +35,7 @@ def test_views_are_float32_in_channels_last_order(bundle):
         assert view(pictures, []).shape == (0, 3, 84, 84)
 
 
-def test_the_evaluation_view_is_resize_centre_crop_and_normalisation(bundle):
+def test_the_evaluation_view_is_resize_center_crop_and_normalization(bundle):
     images = noise(2, 60, 90, 3)
     found = seen(EvalView(), bundle(images), [1])[0]
     whole = definitions.resize(images[1], 96, 144)[6:90, 30:114]
@@ -53,7 +53,7 @@ def test_the_evaluation_view_has_no_chance_in_it(bundle):
 @pytest.mark.parametrize(
     "view",
     [TrainView(), TrainView(size=20, channels=1, scale=None, degrees=10, zoom=0.1, shift=0.1), TrainView(jitter=0)],
-    ids=["colour", "drawing", "no jitter"],
+    ids=["color", "drawing", "no jitter"],
 )
 def test_a_training_view_depends_on_seed_epoch_and_index_alone(bundle, view):
     pictures = bundle(noise(12, 30, 40, 3))
@@ -101,21 +101,21 @@ def factors(bundle):
     """Brightness, contrast and saturation (n, 3) that a view applies, measured on pictures that tell them apart.
 
     The factors of a picture depend on its index only, so that other pictures at the same places have the same.
-    Greys, not saturated: mean m b, difference d b c. One colour: its distance from grey, over grey, is that times c s.
+    Greys, not saturated: mean m b, difference d b c. One color: its distance from gray, over gray, is that times c s.
     """
 
     def measure(view, n, **counters):
         halves = np.full((n, 2, 2, 3), 40, dtype=np.uint8)
         halves[:, 1] = 60
         found = seen(view, bundle(halves), range(n), **counters)
-        # The shares of the colours sum to 0.9999, which contrast shows in the fourth place.
+        # The shares of the colors sum to 0.9999, which contrast shows in the fourth place.
         bright = found.mean(axis=(1, 2, 3)) / (50 / 255)
         contrast = (found[:, 1] - found[:, 0]).mean(axis=(1, 2)) / (20 / 255) / bright
-        colour = np.tile(np.array([60, 55, 50], dtype=np.uint8), (n, 2, 2, 1))
-        found = seen(view, bundle(colour), range(n), **counters)[:, 0, 0]
-        distance = (found[:, 0] - found[:, 2]) / definitions.grey(found)[:, 0]
-        before = colour[0, 0, 0] / 255
-        saturation = distance / ((before[0] - before[2]) / definitions.grey(before)[0]) / contrast
+        color = np.tile(np.array([60, 55, 50], dtype=np.uint8), (n, 2, 2, 1))
+        found = seen(view, bundle(color), range(n), **counters)[:, 0, 0]
+        distance = (found[:, 0] - found[:, 2]) / definitions.gray(found)[:, 0]
+        before = color[0, 0, 0] / 255
+        saturation = distance / ((before[0] - before[2]) / definitions.gray(before)[0]) / contrast
         return np.stack([bright, contrast, saturation], axis=1)
 
     return measure
@@ -137,7 +137,7 @@ def test_the_three_steps_come_in_every_order_equally_often(factors, bundle):
     n = 1500
     jitter = PLAIN | {"jitter": 0.9}
     measured = factors(TrainView(size=2, **jitter), n)
-    # Strong colours are cut off at 0 and 1, at other places for each order.
+    # Strong colors are cut off at 0 and 1, at other places for each order.
     strong = np.where(noise(1, 6, 6, 3) > 128, 255, noise(1, 6, 6, 3, seed=1) // 3).astype(np.uint8)
     found = seen(TrainView(size=6, **jitter), bundle(np.repeat(strong, n, axis=0)), range(n))
     taken = []
@@ -150,20 +150,20 @@ def test_the_three_steps_come_in_every_order_equally_often(factors, bundle):
             expected.append(picture)
         gaps = [np.abs(found[i] - picture).max() for picture in expected]
         assert min(gaps) < 5e-3
-        # Whether all six differ depends on the factors alone, so it does not favour an order.
+        # Whether all six differ depends on the factors alone, so it does not favor an order.
         if min(np.abs(a - b).max() for a, b in combinations(expected, 2)) > 0.02:
             taken.append(int(np.argmin(gaps)))
     assert len(taken) > 100
     assert stats.chisquare(np.bincount(taken, minlength=6)).pvalue > 1e-3
 
 
-def test_grey_pictures_are_seen_in_colour_and_colours_in_grey(bundle):
-    grey = noise(2, 10, 10)
-    found = seen(EvalView(resize=10, crop=10, mean=(0, 0, 0), std=(1, 1, 1)), bundle(grey), [0, 1])
-    np.testing.assert_allclose(found, np.repeat(grey[..., None] / 255, 3, axis=3), atol=1e-6)
-    colour = noise(2, 10, 10, 3)
-    found = seen(EvalView(resize=10, crop=10, channels=1), bundle(colour), [0, 1])
-    assert np.abs(found - definitions.grey(colour / 255)).max() < 1.01 / 255
+def test_gray_pictures_are_seen_in_color_and_colors_in_gray(bundle):
+    gray = noise(2, 10, 10)
+    found = seen(EvalView(resize=10, crop=10, mean=(0, 0, 0), std=(1, 1, 1)), bundle(gray), [0, 1])
+    np.testing.assert_allclose(found, np.repeat(gray[..., None] / 255, 3, axis=3), atol=1e-6)
+    color = noise(2, 10, 10, 3)
+    found = seen(EvalView(resize=10, crop=10, channels=1), bundle(color), [0, 1])
+    assert np.abs(found - definitions.gray(color / 255)).max() < 1.01 / 255
 
 
 def test_a_drawing_is_moved_within_its_bounds(bundle):

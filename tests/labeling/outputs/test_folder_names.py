@@ -35,8 +35,8 @@ def test_names_that_differ_in_case_alone_get_a_number():
     assert folder_names(["Cat", "cat", "CAT"]) == {"Cat": "Cat", "cat": "cat-2", "CAT": "CAT-3"}
 
 
-def test_a_class_called_unlabelled_is_not_taken_for_unlabelled_pictures():
-    assert folder_names(["Unlabelled"]) == {"Unlabelled": "Unlabelled-2"}
+def test_a_class_called_unlabeled_is_not_taken_for_unlabeled_pictures():
+    assert folder_names(["Unlabeled"]) == {"Unlabeled": "Unlabeled-2"}
 
 
 def test_long_names_are_cut_and_stay_apart():

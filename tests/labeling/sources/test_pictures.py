@@ -87,7 +87,7 @@ def test_an_empty_folder_is_an_error_that_says_what_pictures_are(tmp_path):
         open_source(tmp_path)
 
 
-def test_a_folder_of_vectors_is_an_error_that_says_how_they_are_labelled(tmp_path):
+def test_a_folder_of_vectors_is_an_error_that_says_how_they_are_labeled(tmp_path):
     for name in ("part-0.npy", "part-1.npy", "part-2.parquet", "notes.txt"):
         (tmp_path / name).touch()
     (tmp_path / "deeper.npy").mkdir()
@@ -202,9 +202,9 @@ def test_numbers_that_are_no_dates_are_classes(tmp_path):
     assert given(tmp_path) == {"a.png": None, "0/1.png": "0", "7/2.png": "7", "2024/3.png": "2024"}
 
 
-@pytest.mark.parametrize("name", ["unlabeled", "unlabelled", "_unlabeled", "Unlabelled"])
+@pytest.mark.parametrize("name", ["unlabeled", "unlabelled", "_unlabeled", "Unlabeled"])
 @pytest.mark.parametrize("labels_file", [False, True])
-def test_class_folders_beside_a_folder_of_unlabelled_pictures_are_labels(tmp_path, name, labels_file):
+def test_class_folders_beside_a_folder_of_unlabeled_pictures_are_labels(tmp_path, name, labels_file):
     pictures(tmp_path, f"{name}/0.png", f"{name}/cat/1.png", "cat/2.png")
     assert given(tmp_path, labels_file=labels_file) == {
         f"{name}/0.png": None,

@@ -200,7 +200,7 @@ def brute_force(X, k):
 
 @needs_bytes
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_neighbours_are_found_by_bytes_where_that_is_cheaper(tried, dtype):
+def test_neighbors_are_found_by_bytes_where_that_is_cheaper(tried, dtype):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((2500, 6)) @ rng.standard_normal((6, 64))).astype(dtype)
     X = X.astype(np.float32) if dtype == np.float16 else X

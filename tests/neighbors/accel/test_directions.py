@@ -16,7 +16,7 @@ LARGE = 10**9
 
 
 def groups(n, dim, n_groups, noise, seed=0, inner=None):
-    """Rows about a few centres; what sets them apart, and most of the noise, is in ``inner`` directions."""
+    """Rows about a few centers; what sets them apart, and most of the noise, is in ``inner`` directions."""
     rng = np.random.default_rng(seed)
     inner = dim if inner is None else inner
     basis = np.linalg.qr(rng.standard_normal((dim, inner)))[0]
@@ -61,7 +61,7 @@ def all_distances(X):
 
 
 def check(found, X, k):
-    """The k neighbours of each row are as near as the k nearest, to the last distance, whichever of equals they are."""
+    """The k neighbors of each row are as near as the k nearest, to the last distance, whichever of equals they are."""
     distances = all_distances(X)
     assert not np.any(found == np.arange(len(X))[:, None])
     assert all(len(set(row)) == k for row in found.tolist())
@@ -86,7 +86,7 @@ def test_bounds_are_never_below_the_products(small):
     assert np.mean(bounds - rows @ rows.T) < 0.2
 
 
-def test_neighbours_lie_near_one_another_in_the_order(small):
+def test_neighbors_lie_near_one_another_in_the_order(small):
     X = groups(900, 96, 8, 0.3, inner=12)
     index, found = projected(X)
     place = np.argsort(found.order)

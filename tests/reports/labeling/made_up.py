@@ -1,4 +1,4 @@
-"""Made-up labelled sources: drawings, sentences and rows of numbers."""
+"""Made-up labeled sources: drawings, sentences and rows of numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def result(n: int = 60, classes: tuple[str, ...] = CLASSES, *, seed: int = 0, wi
     )
 
 
-def unlabelled(n: int = 30) -> LabelResult:
+def unlabeled(n: int = 30) -> LabelResult:
     """What there is before the first label: suggestions only."""
     found = result(n)
     return replace(
@@ -80,7 +80,7 @@ def unlabelled(n: int = 30) -> LabelResult:
 
 
 def of_pictures(folder: Path, n: int = 60, names: tuple[str, ...] = (), size: int = 60) -> LabelResult:
-    """A result whose items are coloured squares; the first ones are called by ``names``."""
+    """A result whose items are colored squares; the first ones are called by ``names``."""
     rng = np.random.default_rng(1)
     for i in range(n):
         pixels = np.kron(rng.integers(0, 255, (3, 2, 3)), np.ones((size // 3, size // 3, 1)))

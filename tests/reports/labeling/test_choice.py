@@ -9,7 +9,7 @@ import pytest
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED
 from laplacianshot.reports.labeling.choice import LIST, OF_CLASS, choose
-from tests.reports.labeling.made_up import result, unlabelled
+from tests.reports.labeling.made_up import result, unlabeled
 
 
 def test_each_list_begins_with_what_is_most_worth_a_look():
@@ -82,7 +82,7 @@ def test_a_class_of_given_items_only_has_no_average():
 
 
 def test_before_the_first_label_only_suggestions_are_listed():
-    choice = choose(unlabelled())
+    choice = choose(unlabeled())
     assert len(choice.suggested) == 5
     assert choice.classes == ()
     np.testing.assert_array_equal(choice.items(), np.sort(choice.suggested))

@@ -12,7 +12,7 @@ import pytest
 
 from laplacianshot.reports.labeling.choice import choose
 from laplacianshot.reports.labeling.map_part import map_data, map_html, places_of
-from tests.reports.labeling.made_up import HOSTILE, result, unlabelled
+from tests.reports.labeling.made_up import HOSTILE, result, unlabeled
 
 
 def unpacked(text, dtype):
@@ -68,14 +68,14 @@ def test_without_vectors_there_is_no_map():
     assert places_of(result(with_vectors=False)) is None
 
 
-def test_before_the_first_label_the_map_is_grey():
-    found = unlabelled()
+def test_before_the_first_label_the_map_is_gray():
+    found = unlabeled()
     places = places_of(found)
     assert places.shape == (30, 2)
     data = map_data(found, places, None, None)
     assert data["light"] == ["#9aa3ad"]
     page = map_html(found, data, ())
-    assert "Colour by" not in page
+    assert "Color by" not in page
     assert "to label next" in page
 
 

@@ -1,4 +1,4 @@
-"""The page of a labelled source, read as a browser reads it."""
+"""The page of a labeled source, read as a browser reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from laplacianshot.reports.labeling import label_page, write_label_report
-from tests.reports.labeling.made_up import HOSTILE, of_pictures, of_texts, result, unlabelled
+from tests.reports.labeling.made_up import HOSTILE, of_pictures, of_texts, result, unlabeled
 
 VOID = {"meta", "img", "br", "wbr", "input", "link"}
 
@@ -131,7 +131,7 @@ def test_what_to_label_next_is_numbered_in_order(page, pictures):
     assert re.findall(r'<li class="item" title="([^"]+)"', shown) == [pictures.ids[i] for i in pictures.suggested]
 
 
-def test_a_disputed_label_is_shown_with_what_the_neighbours_say(page, pictures):
+def test_a_disputed_label_is_shown_with_what_the_neighbors_say(page, pictures):
     names = re.findall(r"<bdi>([^<]+)</bdi>", section(page, "disputed"))
     said = {tuple(names[start : start + 3]) for start in (0, 3)}
     classes, ids = pictures.classes, pictures.ids
@@ -202,7 +202,7 @@ def test_rows_of_numbers_are_shown_by_their_names():
 
 
 def test_before_the_first_label_there_is_what_to_label_first():
-    page = label_page(unlabelled())
+    page = label_page(unlabeled())
     Elements(page)
     assert re.findall(r'<h2 id="([^"]+)"', page) == ["map", "next", "skipped", "run", "reading"]
     assert "%</dd>" not in page

@@ -34,13 +34,13 @@ def test_what_is_rejected_is_told_so_and_without_labels_there_is_no_class_to_tel
     assert all(len(row.cells) == 1 for row in first.rows)
 
 
-def test_neighbours_that_were_sought_approximately_are_told():
+def test_neighbors_that_were_sought_approximately_are_told():
     found = made_up.result()
     exact = LabelSummary(found).tables()[0].notes
     assert not any("approximately" in note for note in exact)
     settings = {**found.settings, "graph": "cells", "graph_recall": 0.971}
     told = LabelSummary(replace(found, settings=settings)).tables()[0].notes
-    assert "Neighbours were sought approximately: 97.1% of the true ones were found." in told
+    assert "Neighbors were sought approximately: 97.1% of the true ones were found." in told
 
 
 def test_what_is_nearly_certain_is_not_told_as_certain():
@@ -55,4 +55,4 @@ def test_what_the_user_should_know_comes_before_lists_of_items():
     result = replace(made_up.result(), notes=("Folders were taken for classes.",))
     notes = LabelSummary(result).tables()[-1].notes
     assert notes[0] == "Folders were taken for classes."
-    assert notes[1].startswith("Given labels that the neighbours dispute: 2")
+    assert notes[1].startswith("Given labels that the neighbors dispute: 2")

@@ -67,7 +67,7 @@ class Studio:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    """The digits, for tests that do not mind what others have labelled."""
+    """The digits, for tests that do not mind what others have labeled."""
     shared = Studio(["--demo"], tmp_path_factory.mktemp("demo")).start()
     yield shared
     shared.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Items as the server packs them: every seventh has no label, every fiftieth of the others was labelled by a person.
+# Items as the server packs them: every seventh has no label, every fiftieth of the others was labeled by a person.
 MADE_UP = """
   const n = 100_000;
   const columns = {
@@ -50,21 +50,21 @@ def test_filters_keep_what_they_name(demo, visit):
            const keep = (part) =>
              arrange(columns, { ...plain, ...part }, order, new Map()).flatMap(({ items }) => [...items]);
            return {
-             given: keep({ pick: "given" }), unlabelled: keep({ pick: "unlabelled" }), one: keep({ only: 5 }),
+             given: keep({ pick: "given" }), unlabeled: keep({ pick: "unlabeled" }), one: keep({ only: 5 }),
              sure: keep({ low: 0.9 }), unsure: tally(columns).unsure,
              both: keep({ pick: "predicted", low: 0.9 }),
            };""",
     )
     items = np.arange(100_000)
-    labelled = items % 7 != 0
+    labeled = items % 7 != 0
     confidence = np.float32((items * 7919) % 1000 / 1000)
-    given = labelled & (items % 50 == 0)
+    given = labeled & (items % 50 == 0)
     assert kept["given"] == items[given].tolist()
-    assert kept["unlabelled"] == items[~labelled].tolist()
-    assert kept["one"] == items[labelled & (1 + (items * 31) % 20 == 5)].tolist()
-    assert kept["sure"] == items[labelled & (confidence >= np.float64(0.9))].tolist()
-    assert kept["both"] == items[labelled & ~given & (confidence >= np.float64(0.9))].tolist()
-    assert kept["unsure"] == np.count_nonzero(labelled & ~given & (confidence < np.float64(0.6)))
+    assert kept["unlabeled"] == items[~labeled].tolist()
+    assert kept["one"] == items[labeled & (1 + (items * 31) % 20 == 5)].tolist()
+    assert kept["sure"] == items[labeled & (confidence >= np.float64(0.9))].tolist()
+    assert kept["both"] == items[labeled & ~given & (confidence >= np.float64(0.9))].tolist()
+    assert kept["unsure"] == np.count_nonzero(labeled & ~given & (confidence < np.float64(0.6)))
 
 
 def test_only_what_is_in_sight_is_placed_and_every_item_has_one_place(demo, visit):

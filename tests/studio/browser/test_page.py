@@ -20,9 +20,9 @@ HOSTILE = [
 def vectors(tmp_path):
     """A file of 240 rows in four clusters far apart."""
     rng = np.random.default_rng(0)
-    centres = 8 * np.eye(4, 12)
+    centers = 8 * np.eye(4, 12)
     path = tmp_path / "vectors.npy"
-    np.save(path, (np.repeat(centres, 60, axis=0) + rng.normal(size=(240, 12))).astype(np.float32))
+    np.save(path, (np.repeat(centers, 60, axis=0) + rng.normal(size=(240, 12))).astype(np.float32))
     return path
 
 

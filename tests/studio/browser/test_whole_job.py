@@ -31,7 +31,7 @@ SUBJECTS = {
 
 
 def the_job(person, truth, total, least_right):
-    """Label five, see the rest labelled, accept, correct, undo, rename, export, come back. Gives the exported rows."""
+    """Label five, see the rest labeled, accept, correct, undo, rename, export, come back. Gives the exported rows."""
     page = person.page
     person.state()
     person.wait("async () => (await import('/page/js/store.js')).store.queue.length > 0")
@@ -104,7 +104,7 @@ def found_again(person, rows):
     person.page.keyboard.press("Escape")
 
 
-def test_five_pictures_labelled_by_keys_label_the_rest_and_all_is_found_again(studio, visit):
+def test_five_pictures_labeled_by_keys_label_the_rest_and_all_is_found_again(studio, visit):
     digits = load_digits().target
     here = studio("--demo")
     page = visit.open(here.address)
@@ -122,7 +122,7 @@ def test_five_pictures_labelled_by_keys_label_the_rest_and_all_is_found_again(st
     found_again(Person(visit.open(here.start().address)), rows)
 
 
-def test_five_sentences_labelled_by_keys_label_the_rest_and_all_is_found_again(studio, visit, tmp_path):
+def test_five_sentences_labeled_by_keys_label_the_rest_and_all_is_found_again(studio, visit, tmp_path):
     table = tmp_path / "sentences.csv"
     truth = {}
     with table.open("w", newline="", encoding="utf-8") as file:

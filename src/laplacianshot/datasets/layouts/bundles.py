@@ -20,7 +20,7 @@ _ARRAYS = (
 )
 CUB84 = (
     "CUB-200-2011 at 84 pixels in one file. Expected: DATA/cub84.npz, or the file itself, with jpeg_bytes, offsets, "
-    "labels, class_names and split. Make it from the data set 'cub': shorter side 96, centre crop 84, JPEG."
+    "labels, class_names and split. Make it from the data set 'cub': shorter side 96, center crop 84, JPEG."
 )
 OMNIGLOT28 = (
     "Omniglot at 28 pixels in one file, 1,623 characters of 20 drawings. Expected: DATA/omniglot28.npz, or the file "

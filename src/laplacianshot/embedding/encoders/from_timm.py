@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.embedding.encoders.contract import Encoder, Kind
 from laplacianshot.embedding.encoders.kinds import check_kind
-from laplacianshot.embedding.encoders.normalising import Normalising
+from laplacianshot.embedding.encoders.normalizing import Normalizing
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 from laplacianshot.embedding.encoders.torch_networks import TorchEncoder, loading, module_hash
 from laplacianshot.runtime.extras import require
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(what: str, kind: Kind, threads: int) -> Encoder:
-    """The pooled features of a network of timm, with its own size, crop, filter and normalisation."""
+    """The pooled features of a network of timm, with its own size, crop, filter and normalization."""
     name = f"timm:{what}"
     check_kind(name, kind, "pictures")
     timm, torch = require("timm", "timm"), require("torch", "label")
@@ -25,13 +25,13 @@ def load(what: str, kind: Kind, threads: int) -> Encoder:
         told = timm.data.resolve_model_data_config(network)
     crop = int(told["input_size"][-1])
     view = PictureInput(max(crop, int(crop / told["crop_pct"])), crop, told["interpolation"])
-    normalising = Normalising(tuple(told["mean"]), tuple(told["std"]))
+    normalizing = Normalizing(tuple(told["mean"]), tuple(told["std"]))
 
     def prepare(picture: Image) -> Any:
         return view(picture)
 
     def forward(pixels: list[Any]) -> Any:
-        return network(torch.from_numpy(normalising(pixels)))
+        return network(torch.from_numpy(normalizing(pixels)))
 
-    digest = module_hash(network, repr(view), repr(normalising))
+    digest = module_hash(network, repr(view), repr(normalizing))
     return TorchEncoder(name, "pictures", network.num_features, digest, threads, prepare, forward, enough=view.enough)

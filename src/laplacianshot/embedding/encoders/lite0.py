@@ -25,7 +25,7 @@ DIM = 1280
 # Stride of each of the 16 inverted-residual blocks; their other sizes are those of the weights.
 STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1)
 
-# Of batch normalisation, as TensorFlow's networks have it.
+# Of batch normalization, as TensorFlow's networks have it.
 EPSILON = 1e-3
 
 VIEW = PictureInput(resize=256, crop=224)
@@ -55,10 +55,10 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
     """The network up to its pooled features as an ONNX file: pictures uint8 (B, H, W, 3) to vectors (B, 1280).
 
     ``x = (picture - 127) / 128``; a stem, 16 inverted residuals, a head of 1280 channels, and the mean over positions.
-    Batch normalisation is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
+    Batch normalization is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
     """
     graph = Graph(NAME)
-    # (x - zero point) * scale is what dequantising does.
+    # (x - zero point) * scale is what dequantizing does.
     planes = graph.node("Transpose", "pictures", perm=[0, 3, 1, 2])
     scale, zero = graph.constant(np.float64(1 / 128)), graph.constant(np.uint8(127))
     x = graph.node("DequantizeLinear", planes, scale, zero)

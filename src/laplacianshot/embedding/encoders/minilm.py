@@ -66,7 +66,7 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
     def weight(name: str) -> Floats:
         return weights[name].astype(np.float64)
 
-    def normalised(x: str, name: str) -> str:
+    def normalized(x: str, name: str) -> str:
         scale, shift = (graph.constant(weight(f"{name}.LayerNorm.{part}")) for part in ("weight", "bias"))
         return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
 
@@ -78,7 +78,7 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
     table = weight("embeddings.position_embeddings.weight") + weight("embeddings.token_type_embeddings.weight")[0]
     length = graph.node("Shape", "tokens", start=1, end=2)
     places = graph.node("Slice", graph.constant(table), graph.constant(np.array([0])), length)
-    x = normalised(graph.node("Add", words, places), "embeddings")
+    x = normalized(graph.node("Add", words, places), "embeddings")
 
     def heads(x: str, name: str, order: list[int], scale: float = 1.0) -> str:
         out = graph.linear(x, scale * weight(f"{name}.weight"), scale * weight(f"{name}.bias"))
@@ -94,9 +94,9 @@ def network_bytes(weights: Mapping[str, Floats]) -> bytes:
         shares = graph.node("Softmax", graph.node("MatMul", query, key), axis=-1)
         mixed = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
         joined = graph.node("Reshape", mixed, graph.constant(np.array([0, 0, DIM])))
-        x = normalised(graph.node("Add", linear(joined, f"{attention}.output.dense"), x), f"{attention}.output")
+        x = normalized(graph.node("Add", linear(joined, f"{attention}.output.dense"), x), f"{attention}.output")
         inner = _gelu(graph, linear(x, f"{layer}.intermediate.dense"))
-        x = normalised(graph.node("Add", linear(inner, f"{layer}.output.dense"), x), f"{layer}.output")
+        x = normalized(graph.node("Add", linear(inner, f"{layer}.output.dense"), x), f"{layer}.output")
     # A pooling, as onnxruntime's plain mean adds in another order for a single text than for several.
     mean = graph.node("Flatten", graph.node("GlobalAveragePool", graph.node("Transpose", x, perm=[0, 2, 1])))
     unit = graph.node("LpNormalization", mean, axis=-1, p=2)

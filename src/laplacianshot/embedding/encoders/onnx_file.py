@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
 from laplacianshot.embedding.encoders.exported import file_hash
-from laplacianshot.embedding.encoders.normalising import Normalising
+from laplacianshot.embedding.encoders.normalizing import Normalizing
 from laplacianshot.embedding.encoders.picture_input import PictureInput
 from laplacianshot.embedding.encoders.sessions import Session, encoder_key
 from laplacianshot.embedding.encoders.texts import open_tokenizer, runs_of_equal_length, token_numbers
@@ -63,7 +63,7 @@ class PictureReader:
     name : str
         Of the input.
     view : PictureInput
-    normalising : Normalising or None
+    normalizing : Normalizing or None
         None: the network takes bytes.
     channels_last : bool
     dtype : str
@@ -73,7 +73,7 @@ class PictureReader:
 
     name: str
     view: PictureInput
-    normalising: Normalising | None
+    normalizing: Normalizing | None
     channels_last: bool
     dtype: str
     batch: int
@@ -84,7 +84,7 @@ class PictureReader:
         return self.view(item)
 
     def example(self) -> NDArray[np.uint8]:
-        """A grey picture."""
+        """A gray picture."""
         return np.full((self.view.crop, self.view.crop, 3), 127, dtype=np.uint8)
 
     def runs(self, prepared: Sequence[NDArray[np.uint8]]) -> list[tuple[NDArray[np.int64], dict[str, Any]]]:
@@ -94,7 +94,7 @@ class PictureReader:
         for start in range(0, len(prepared), size):
             places = np.arange(start, min(start + size, len(prepared)))
             taken = [prepared[min(start + i, len(prepared) - 1)] for i in range(size)]
-            pixels: Any = np.stack(taken).transpose(0, 3, 1, 2) if self.normalising is None else self.normalising(taken)
+            pixels: Any = np.stack(taken).transpose(0, 3, 1, 2) if self.normalizing is None else self.normalizing(taken)
             pixels = pixels.transpose(0, 2, 3, 1) if self.channels_last else pixels
             found.append((places, {self.name: np.ascontiguousarray(pixels, dtype=self.dtype)}))
         return found
@@ -198,29 +198,29 @@ def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureRead
     if isinstance(height, int) and isinstance(width, int) and height != width:
         raise EncoderError(f"encoder {name!r} takes pictures of {height} x {width} pixels; only squares are supported.")
     crop = next((side for side in (height, width) if isinstance(side, int)), _SIDE)
-    normalising, view = Normalising(), PictureInput(round(crop / _CROP_SHARE), crop)
+    normalizing, view = Normalizing(), PictureInput(round(crop / _CROP_SHARE), crop)
     described = path.with_name("preprocessor_config.json")
     if described.is_file():
-        normalising, view = _described(described, crop)
+        normalizing, view = _described(described, crop)
     kind = inputs[0].type
     return PictureReader(
-        inputs[0].name, view, None if kind == _BYTES else normalising, channels_last,
+        inputs[0].name, view, None if kind == _BYTES else normalizing, channels_last,
         np.dtype(_FLOATS.get(kind, np.uint8)).str, batch if isinstance(batch, int) else 0,
     )  # fmt: skip
 
 
-def _described(path: Path, crop: int) -> tuple[Normalising, PictureInput]:
+def _described(path: Path, crop: int) -> tuple[Normalizing, PictureInput]:
     """Preparation as ``preprocessor_config.json`` beside the network tells it."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         size = told.get("size", {})
         resize = size.get("shortest_edge", size.get("height")) if isinstance(size, dict) else size
         mean, std = told.get("image_mean"), told.get("image_std")
-        normalising = (
-            Normalising(*(tuple(float(x) for x in part) for part in (mean, std))) if mean and std else Normalising()
+        normalizing = (
+            Normalizing(*(tuple(float(x) for x in part) for part in (mean, std))) if mean and std else Normalizing()
         )
         filters = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box"}
-        return normalising, PictureInput(max(crop, int(resize or crop)), crop, filters[told.get("resample", 3)])
+        return normalizing, PictureInput(max(crop, int(resize or crop)), crop, filters[told.get("resample", 3)])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise EncoderError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
 

@@ -36,7 +36,7 @@ class PictureInput:
         return self.resize * 9 // 8
 
     def __call__(self, picture: Image) -> NDArray[np.uint8]:
-        """Bytes (crop, crop, 3); grey pictures have three equal channels."""
+        """Bytes (crop, crop, 3); gray pictures have three equal channels."""
         resampling = require("PIL.Image", "label").Resampling[self.filter.upper()]
         width, height = picture.size
         shorter = min(width, height)

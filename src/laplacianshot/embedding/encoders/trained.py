@@ -10,7 +10,7 @@ import numpy as np
 
 from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
 from laplacianshot.embedding.encoders.kinds import check_kind
-from laplacianshot.embedding.encoders.normalising import Normalising
+from laplacianshot.embedding.encoders.normalizing import Normalizing
 from laplacianshot.embedding.encoders.torch_networks import TorchEncoder, module_hash
 from laplacianshot.runtime.extras import require
 
@@ -33,16 +33,16 @@ def load(what: str, kind: Kind, threads: int) -> Encoder:
     except ValueError as error:
         raise EncoderError(f"encoder {name!r}: {error}") from error
     network, view = checkpoint.network(), views.eval_view(checkpoint.config)
-    normalising = Normalising(view.mean, view.std)
+    normalizing = Normalizing(view.mean, view.std)
     mode = "RGB" if view.channels == 3 else "L"
 
     def prepare(picture: Image) -> Any:
         plain = picture if picture.mode == mode else picture.convert(mode)
-        cut = geometry.resized_centre(plain, view.resize, view.crop)
+        cut = geometry.resized_center(plain, view.resize, view.crop)
         return np.asarray(cut).reshape(view.crop, view.crop, view.channels)
 
     def forward(pixels: list[Any]) -> Any:
-        return network.embed(torch.from_numpy(normalising(pixels)))
+        return network.embed(torch.from_numpy(normalizing(pixels)))
 
     digest = module_hash(network, network.name, repr(view))
     # As many pixels are decoded as in training.

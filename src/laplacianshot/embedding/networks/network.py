@@ -65,7 +65,7 @@ class Network(nn.Module):
         self.feature_dim = trunk.channels * ((image_size // trunk.stride) ** 2 if trunk.flatten else 1)
         self.trunk = trunk.layers
         self.classifier = nn.Linear(self.feature_dim, n_classes)
-        initialise(self)
+        initialize(self)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, feature_dim) and logits (B, n_classes) of images (B, in_channels, H, W)."""
@@ -96,8 +96,8 @@ class Network(nn.Module):
             raise ValueError(f"images must have at least {least} pixels for {self.name}; got {height} x {width}.")
 
 
-def initialise(network: nn.Module) -> None:
-    """He's normal weights for convolutions, the identity for batch normalisation; linear layers keep torch's own.
+def initialize(network: nn.Module) -> None:
+    """He's normal weights for convolutions, the identity for batch normalization; linear layers keep torch's own.
 
     A convolution of size s to O channels in g groups draws from N(0, 2 g / (O s^2)), so that gradients keep their
     variance on the way back through ReLUs.
@@ -113,12 +113,12 @@ def initialise(network: nn.Module) -> None:
 
 
 def convolution(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    """A convolution that at stride 1 keeps the size of the map; no bias, as batch normalisation would undo it."""
+    """A convolution that at stride 1 keeps the size of the map; no bias, as batch normalization would undo it."""
     return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=False)
 
 
 def convolution_relu(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Convolution, batch normalisation, ReLU."""
+    """Convolution, batch normalization, ReLU."""
     return nn.Sequential(
         convolution(inputs, outputs, size, stride=stride, groups=groups),
         nn.BatchNorm2d(outputs),
@@ -127,7 +127,7 @@ def convolution_relu(inputs: int, outputs: int, size: int, *, stride: int = 1, g
 
 
 def relu_convolution(inputs: int, outputs: int, size: int, *, stride: int = 1) -> nn.Sequential:
-    """Batch normalisation, ReLU, convolution: the order of pre-activation networks."""
+    """Batch normalization, ReLU, convolution: the order of pre-activation networks."""
     return nn.Sequential(
         nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), convolution(inputs, outputs, size, stride=stride)
     )

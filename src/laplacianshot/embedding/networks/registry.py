@@ -46,7 +46,7 @@ def build_network(name: str, n_classes: int = 64, *, in_channels: int = 3, image
     n_classes : int, default=64
         Number of base classes, at least 1.
     in_channels : int, default=3
-        Channels of a picture: 3 for colour, 1 for grey.
+        Channels of a picture: 3 for color, 1 for gray.
     image_size : int, default=84
         Side of the pictures in pixels. Only ``"conv4"`` depends on it: it keeps every position of its last map, so its
         ``feature_dim`` is 1600 at 84 and 64 at 28. The others average over positions and take larger and smaller

@@ -18,7 +18,7 @@ class _Residual(nn.Module):
         self.branch = branch
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = _normalised(inputs, outputs, 1, stride=stride)
+            self.shortcut = _normalized(inputs, outputs, 1, stride=stride)
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -26,13 +26,13 @@ class _Residual(nn.Module):
         return result
 
 
-def _normalised(inputs: int, outputs: int, size: int, *, stride: int = 1) -> nn.Sequential:
+def _normalized(inputs: int, outputs: int, size: int, *, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(convolution(inputs, outputs, size, stride=stride), nn.BatchNorm2d(outputs))
 
 
 def _basic(inputs: int, width: int, stride: int) -> tuple[nn.Module, int]:
     """Two 3x3 convolutions, and the channels that come out."""
-    branch = nn.Sequential(convolution_relu(inputs, width, 3, stride=stride), _normalised(width, width, 3))
+    branch = nn.Sequential(convolution_relu(inputs, width, 3, stride=stride), _normalized(width, width, 3))
     return _Residual(branch, inputs, width, stride), width
 
 
@@ -41,7 +41,7 @@ def _bottleneck(inputs: int, width: int, stride: int) -> tuple[nn.Module, int]:
     branch = nn.Sequential(
         convolution_relu(inputs, width, 1),
         convolution_relu(width, width, 3, stride=stride),
-        _normalised(width, 4 * width, 1),
+        _normalized(width, 4 * width, 1),
     )
     return _Residual(branch, inputs, 4 * width, stride), 4 * width
 

@@ -33,7 +33,7 @@ class Summary:
     multiply_adds: int
 
 
-def summarise(name: str, n_classes: int = 64, *, in_channels: int = 3, image_size: int = 84) -> Summary:
+def summarize(name: str, n_classes: int = 64, *, in_channels: int = 3, image_size: int = 84) -> Summary:
     """Build a network on torch's meta device, where tensors have shapes but no values.
 
     Parameters
@@ -47,7 +47,7 @@ def summarise(name: str, n_classes: int = 64, *, in_channels: int = 3, image_siz
 
     Examples
     --------
-    >>> summarise("conv4", n_classes=10).parameters
+    >>> summarize("conv4", n_classes=10).parameters
     128842
     """
     with torch.device("meta"), torch.no_grad():
@@ -69,7 +69,7 @@ def table(n_classes: int = 64, *, image_size: int = 84) -> str:
     """All networks as a Markdown table."""
     lines = ["| name | features | parameters | last map | multiply-adds |", "|---|---:|---:|---:|---:|"]
     for name in NETWORKS:
-        it = summarise(name, n_classes, image_size=image_size)
+        it = summarize(name, n_classes, image_size=image_size)
         sides = " x ".join(map(str, it.map_sides))
         lines.append(f"| `{name}` | {it.feature_dim} | {it.parameters:,} | {sides} | {it.multiply_adds / 1e9:.2f} G |")
     return "\n".join(lines)

@@ -68,7 +68,7 @@ def resized_crop(picture: Image, crop: Crop, size: int) -> Image:
     return picture.resize((size, size), Resampling.BILINEAR)
 
 
-def resized_centre(picture: Image, resize: int, crop: int) -> Image:
+def resized_center(picture: Image, resize: int, crop: int) -> Image:
     """The middle ``crop x crop`` of the picture with its shorter side at ``resize``, bilinear with antialiasing."""
     width, height = picture.size
     if width <= height:

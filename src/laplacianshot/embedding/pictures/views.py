@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from laplacianshot.datasets.pictures import Pictures
-from laplacianshot.embedding.pictures._colour_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
-from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_centre, resized_crop
+from laplacianshot.embedding.pictures._color_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
+from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_center, resized_crop
 from laplacianshot.embedding.pictures.streams import checked_counter, uniforms
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Mean and standard deviation of the colours of ImageNet's training pictures, as networks are used to them.
+# Mean and standard deviation of the colors of ImageNet's training pictures, as networks are used to them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -48,7 +48,7 @@ class View(Protocol):
 
     @property
     def channels(self) -> int:
-        """3 for colour, 1 for grey."""
+        """3 for color, 1 for gray."""
         ...
 
     def __call__(
@@ -60,7 +60,7 @@ class View(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainView:
-    """Random crop, flip and colour jitter, then normalisation.
+    """Random crop, flip and color jitter, then normalization.
 
     What happens to a picture depends on (seed, epoch, index) alone, whatever the batch, order or number of workers.
 
@@ -80,9 +80,9 @@ class TrainView:
         For drawings: turned by up to ``degrees`` either way, magnified by a factor in [1 / (1 + zoom), 1 + zoom], moved
         by up to ``shift`` of each side. Done before the crop; black comes in from outside.
     channels : {3, 1}
-        Colour or grey.
+        Color or gray.
     mean, std : sequence of float of length channels, optional
-        For values in [0, 1]. By default ImageNet's for colour, 0 and 1 for grey.
+        For values in [0, 1]. By default ImageNet's for color, 0 and 1 for gray.
     """
 
     size: int = 84
@@ -107,7 +107,7 @@ class TrainView:
         for name in ("jitter", "degrees", "zoom", "shift"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}.")
-        _normalise(self)
+        _normalize(self)
 
     def __call__(
         self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
@@ -130,7 +130,7 @@ class TrainView:
             zoom = (1 + self.zoom) ** power
             picture = moved(picture, turn * self.degrees, zoom, right * self.shift, down * self.shift)
         if self.scale is None:
-            picture = resized_centre(picture, self.size, self.size)
+            picture = resized_center(picture, self.size, self.size)
         else:
             crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
             picture = resized_crop(picture, crop, self.size)
@@ -139,7 +139,7 @@ class TrainView:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalView:
-    """Shorter side to ``resize``, the middle ``crop x crop`` of that, then normalisation. Nothing is random.
+    """Shorter side to ``resize``, the middle ``crop x crop`` of that, then normalization. Nothing is random.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class EvalView:
         _check_size("crop", self.crop)
         if self.crop > self.resize:
             raise ValueError(f"crop={self.crop} must not be larger than resize={self.resize}.")
-        _normalise(self)
+        _normalize(self)
 
     def __call__(
         self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
@@ -170,7 +170,7 @@ class EvalView:
         pixels = np.empty((len(rows), self.crop, self.crop, self.channels), dtype=np.uint8)
         for b, i in enumerate(rows.tolist()):
             picture = _with_channels(pictures.decoded(i), self.channels)
-            pixels[b] = _pixels(resized_centre(picture, self.resize, self.crop))
+            pixels[b] = _pixels(resized_center(picture, self.resize, self.crop))
         return _tensor(
             self, pixels, np.zeros(len(rows), dtype=bool), np.empty((len(rows), 0)), np.empty((len(rows), 0))
         )
@@ -197,10 +197,10 @@ def _tensor(
     return images
 
 
-def _normalise(view: TrainView | EvalView) -> None:
+def _normalize(view: TrainView | EvalView) -> None:
     """Fill in and check channels, mean and std."""
     if view.channels not in (1, 3):
-        raise ValueError(f"channels must be 3 (colour) or 1 (grey), got {view.channels!r}.")
+        raise ValueError(f"channels must be 3 (color) or 1 (gray), got {view.channels!r}.")
     defaults = {"mean": IMAGENET_MEAN, "std": IMAGENET_STD} if view.channels == 3 else {"mean": (0.0,), "std": (1.0,)}
     for name, default in defaults.items():
         given = getattr(view, name)

@@ -98,11 +98,11 @@ def view_text(view: Any) -> str:
     Examples
     --------
     >>> @dataclass(frozen=True)
-    ... class Centre:
+    ... class Center:
     ...     resize: int = 96
     ...     crop: int = 84
-    >>> view_text(Centre(crop=80))
-    'Centre(resize=96, crop=80)'
+    >>> view_text(Center(crop=80))
+    'Center(resize=96, crop=80)'
     """
     if not dataclasses.is_dataclass(view) or isinstance(view, type):
         raise TypeError(f"view must be a data class whose fields are its parameters, or None; got {view!r}.")

@@ -1,4 +1,4 @@
-"""Kernels of *paper* and *reference* over many tasks: unary, neighbours, and updates for a grid of lambda."""
+"""Kernels of *paper* and *reference* over many tasks: unary, neighbors, and updates for a grid of lambda."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bound_terms(
 ) -> None:
     """Unary terms (B, N, C) and the k nearest other queries (B, N, k) of each query, for every task.
 
-    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbours.
+    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbors.
     """
     n_tasks, n = grams.shape[0], grams.shape[1]
     n_support, n_classes, k = labels.shape[1], unary.shape[2], neighbors.shape[2]

@@ -1,7 +1,7 @@
-"""Kernels on the inner products of tasks: gathering, centring, neighbours, prototypes.
+"""Kernels on the inner products of tasks: gathering, centering, neighbors, prototypes.
 
 ``gram`` (n, n) holds ``x_i.x_j`` of one task, the support first. Everything that a recipe needs of the features is in
-it: a centre or a prototype is a combination of rows, and distances to it are combinations of inner products.
+it: a center or a prototype is a combination of rows, and distances to it are combinations of inner products.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laplacianshot.runtime.types import Floats, Ints
 # Inner products of unit rows are known to a few units in the last place of float32: distances closer than this, against
 # the squared norms, are compared exactly.
 _CLOSE: Any = np.float32(2e-6)
-# A row this near to the centre, against what cancels, has no direction.
+# A row this near to the center, against what cancels, has no direction.
 _NO_DIRECTION: Any = np.float32(1e-6)
 
 # Beyond every packed distance.
@@ -42,7 +42,7 @@ def gather_grams(whole: Floats, rows: Ints, grams: Floats) -> None:
 
 @kernel
 def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) -> None:
-    """Inner products of ``(x_i - o) / |x_i - o|`` with ``o = sum_j weights_j x_j``; rows at the centre become zero.
+    """Inner products of ``(x_i - o) / |x_i - o|`` with ``o = sum_j weights_j x_j``; rows at the center become zero.
 
     products (n,) is scratch.
     """
@@ -65,8 +65,8 @@ def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) ->
             target[j] = row[j] - products[j] + shift
     for i in range(n):
         left = out[i, i]
-        cancelled = gram[i, i] + square
-        products[i] = _ONE / np.sqrt(left) if left > _NO_DIRECTION * cancelled else _ZERO
+        canceled = gram[i, i] + square
+        products[i] = _ONE / np.sqrt(left) if left > _NO_DIRECTION * canceled else _ZERO
     for i in range(n):
         target = out[i]
         scale = products[i]
@@ -91,7 +91,7 @@ def gram_neighbors(
     """The k nearest other nodes of each node from ``first`` on, among those nodes; numbers count from ``first``.
 
     Distances closer than rounding are compared exactly on ``features[rows]``, then by number. Features that are not
-    ``exact`` (the rows before a centre of the task's own) only tell which rows are equal and so equally far; without
+    ``exact`` (the rows before a center of the task's own) only tell which rows are equal and so equally far; without
     features (0 columns) distances count as they are. keys (n,) is scratch; ids (n - first, k) receives the result.
     """
     n = gram.shape[0]

@@ -128,7 +128,7 @@ def blended_grams(
     fade: float,
     out: Floats,
 ) -> None:
-    """CL2 about the centre of :func:`laplacianshot.inference.center.blended_center`, for every task.
+    """CL2 about the center of :func:`laplacianshot.inference.center.blended_center`, for every task.
 
     grams (B, n, n) of rows before CL2; out (B, n, n).
     """
@@ -272,7 +272,7 @@ def joint_tasks(
 ) -> None:
     """The default recipe for every task.
 
-    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbours.
+    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbors.
     ``origin_on_support``: o is the mean of the support, else zero. Receive: assignments (B, N, C), iterations and
     converged (B,) and, unless it has no task, objective (B, most rounds).
     """

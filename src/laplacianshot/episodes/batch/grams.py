@@ -38,7 +38,7 @@ class Placement:
     space : {"cl2", "l2", "none", "power"}
     center : bytes, str or None
         What ``cl2`` takes away: a vector (its float64 bytes, so that equal ones are equal), or ``pooled``, ``support``
-        or ``blended`` for a centre that each task has of its own.
+        or ``blended`` for a center that each task has of its own.
     movable : bool
         Spaces ``none`` and ``l2`` for a method that sees distances only: zero is moved amid the rows, which keeps inner
         products sharp where they lie far from it.
@@ -50,16 +50,16 @@ class Placement:
 
     @classmethod
     def about(cls, space: Space, center: Floats | TaskCenter | None, *, movable: bool = False) -> Placement:
-        """The placement about a vector (D,) or a centre of each task's own; only ``cl2`` has a centre."""
+        """The placement about a vector (D,) or a center of each task's own; only ``cl2`` has a center."""
         if space != "cl2":
             return cls(space, movable=movable and space in ("none", "l2"))
         if center is None:
-            raise ValueError("space 'cl2' needs a centre.")
+            raise ValueError("space 'cl2' needs a center.")
         return cls(space, center if isinstance(center, str) else np.asarray(center, dtype=np.float64).tobytes())
 
     @property
     def by_task(self) -> bool:
-        """Whether every task has its own centre."""
+        """Whether every task has its own center."""
         return isinstance(self.center, str)
 
 
@@ -77,7 +77,7 @@ class GramSource:
     Attributes
     ----------
     rows : float32 array of shape (n, D)
-        What settles ties between distances: rows at the placement or, where tasks have centres of their own, before it.
+        What settles ties between distances: rows at the placement or, where tasks have centers of their own, before it.
     sharp : bool
         Whether float32 inner products tell the rows apart. They do not where rows lie far from zero and close together:
         such tasks are better fitted on their features.

@@ -54,7 +54,7 @@ class BatchedRecipe:
     estimator : LaplacianShot
         Its parameters are checked here, once. Its ``graph`` must be ``"auto"``.
     base_mean : array of shape (D,), optional
-        Centre of CL2 where the estimator has none of its own.
+        Center of CL2 where the estimator has none of its own.
     n_features : int
         D.
     """
@@ -105,7 +105,7 @@ class BatchedRecipe:
         rows : int array of shape (B, n)
             Rows of ``features``.
         features : array of shape (n_rows, D)
-            What settles ties between neighbours, :attr:`GramSource.rows`.
+            What settles ties between neighbors, :attr:`GramSource.rows`.
         buffers : Buffers
         lams : array of shape (L,), optional
             Weights of the graph; the estimator's own if not given.

@@ -60,7 +60,7 @@ def apply_labels(
     *,
     progress: Progress | None = None,
 ) -> Applied:
-    """Sort the labelled pictures into folders named after their classes.
+    """Sort the labeled pictures into folders named after their classes.
 
     Nothing is overwritten: a picture whose name is taken gets a number, ``name-2.jpg``. A picture that is there
     already, with the same content or as the same link, is not put there again. Pictures without a label stay where

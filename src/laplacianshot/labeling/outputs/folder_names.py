@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from laplacianshot.labeling.sources.pictures import UNLABELLED_FOLDERS
+from laplacianshot.labeling.sources.pictures import UNLABELED_FOLDERS
 
 # Characters that Windows or a path gives another meaning, and those that nobody sees: controls, marks of direction.
 _FORBIDDEN = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]')
@@ -22,13 +22,13 @@ def folder_names(classes: Iterable[str]) -> dict[str, str]:
     """A folder for each class, all different even where case does not count.
 
     What a system might not take becomes ``_``. Classes that would share a folder, or be taken for hidden or
-    unlabelled ones when the folders are read again, get a number.
+    unlabeled ones when the folders are read again, get a number.
 
     >>> folder_names(["cat", "Cat", "a/b", ".."])
     {'cat': 'cat', 'Cat': 'Cat-2', 'a/b': 'a_b', '..': '_'}
     """
     names: dict[str, str] = {}
-    used = set(UNLABELLED_FOLDERS)
+    used = set(UNLABELED_FOLDERS)
     for label in classes:
         safe = _safe(label)
         name, number = safe, 1

@@ -1,4 +1,4 @@
-"""Tasks with predictions that Label Studio imports, and the labelling interface that goes with them."""
+"""Tasks with predictions that Label Studio imports, and the labeling interface that goes with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laplacianshot.labeling.result import GIVEN, LabelResult
 from laplacianshot.labeling.sources.source import Source
 from laplacianshot.runtime.files import put_file
 
-# Names of the tags in the labelling interface.
+# Names of the tags in the labeling interface.
 _CONTROL, _OBJECT = "label", "item"
 
 # Where Label Studio serves files of a folder that is connected as local storage.
@@ -34,7 +34,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def export_label_studio(
     result: LabelResult, source: Source, path: str | PathLike[str], *, address: str | None = None
 ) -> Path:
-    """Write tasks for Label Studio to ``path``, a ``.json``, and the labelling interface beside it as ``.xml``.
+    """Write tasks for Label Studio to ``path``, a ``.json``, and the labeling interface beside it as ``.xml``.
 
     One task an item, in the order of the result. A given label is an annotation; a predicted one is a prediction whose
     score is its confidence; an item without a label has neither. The data of a task also hold the item's id, its
@@ -54,7 +54,7 @@ def export_label_studio(
     Returns
     -------
     Path
-        Of the labelling interface.
+        Of the labeling interface.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def export_label_studio(
 
 
 def interface_of(path: Path) -> Path:
-    """Where the labelling interface is written that belongs to tasks in ``path``."""
+    """Where the labeling interface is written that belongs to tasks in ``path``."""
     return path.with_suffix(".xml")
 
 

@@ -1,4 +1,4 @@
-"""What can be labelled: pictures in folders, texts in tables, vectors in arrays."""
+"""What can be labeled: pictures in folders, texts in tables, vectors in arrays."""
 
 from laplacianshot.labeling.sources.opening import open_source
 from laplacianshot.labeling.sources.pictures import PictureSource

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELLED
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.labeling.sources.source import checked_ids
 from laplacianshot.labeling.sources.tables import Table
 from laplacianshot.labeling.sources.values import id_of, label_of
 
 # What stands beside ids and labels in an output of ours, and the words of its origins.
 _OURS = ("confidence", "origin", "suggestion")
-_ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELLED, None)
+_ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
 
 
 @dataclass(frozen=True)

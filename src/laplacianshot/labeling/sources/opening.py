@@ -40,7 +40,7 @@ def open_source(
     folders_are_labels: bool | None = None,
     labels_file: bool = False,
 ) -> Source:
-    """Open what is to be labelled. Pictures are found, not read; tables are read.
+    """Open what is to be labeled. Pictures are found, not read; tables are read.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def open_source(
     label_column : str, optional
         The column of labels, blank where there is none. By default a column ``label``, if there is one.
     folders_are_labels : bool, optional
-        Whether the top folders of pictures are classes. By default they are if there is a folder ``unlabelled`` beside
+        Whether the top folders of pictures are classes. By default they are if there is a folder ``unlabeled`` beside
         them, or pictures directly in the folder and no file of labels; see
         :func:`laplacianshot.labeling.sources.pictures.open_pictures`.
     labels_file : bool

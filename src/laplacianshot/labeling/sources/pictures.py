@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 
 # A folder of this name holds pictures without a label, whatever their other folders are called.
-UNLABELLED_FOLDERS = {"unlabeled", "unlabelled", "_unlabeled", "_unlabelled"}
+UNLABELED_FOLDERS = {"unlabeled", "unlabelled", "_unlabeled", "_unlabelled"}
 # Folders of a camera or an archive: a year, or a year with month and day.
 _DATE = re.compile(r"(19|20)\d\d([-_. ]?\d\d){0,2}")
 
@@ -63,7 +63,7 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
     with ``_`` before it, in any case). Every other top folder is a class, and all below it has that label, if
 
     - ``folders_are_labels`` is true, or
-    - it is None, and there is a folder called ``unlabelled`` with pictures, or
+    - it is None, and there is a folder called ``unlabeled`` with pictures, or
     - it is None, there are pictures directly in the folder and two or more folders beside them, not all of them named
       by dates (``2024``, ``2024-11-16``), and no file of labels is given.
 
@@ -94,12 +94,12 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
         raise LabelingError(f"{path}: there are no pictures in this folder; pictures end in {endings}.")
     tops = [name.partition("/")[0] if "/" in name else None for name in names]
     if folders_are_labels is None:
-        marked = any(top is not None and top.lower() in UNLABELLED_FOLDERS for top in tops)
+        marked = any(top is not None and top.lower() in UNLABELED_FOLDERS for top in tops)
         named = {top for top in tops if top is not None}
         classes = len(named) >= 2 and not all(_DATE.fullmatch(top) for top in named)
         folders_are_labels = marked or (None in tops and classes and not labels_file)
     given = [
-        None if not folders_are_labels or top is None or top.lower() in UNLABELLED_FOLDERS else label_of(top)
+        None if not folders_are_labels or top is None or top.lower() in UNLABELED_FOLDERS else label_of(top)
         for top in tops
     ]
     return PictureSource(path, tuple(names), tuple(given), tuple(skipped), id_name="paths below the folder")

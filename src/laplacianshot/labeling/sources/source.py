@@ -23,7 +23,7 @@ _HASH_BYTES = 16
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source(ABC):
-    """n items to be labelled. Made by :func:`laplacianshot.labeling.sources.open_source`.
+    """n items to be labeled. Made by :func:`laplacianshot.labeling.sources.open_source`.
 
     Attributes
     ----------

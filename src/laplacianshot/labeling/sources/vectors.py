@@ -74,7 +74,7 @@ def open_npz(path: Path) -> VectorSource:
 
 
 def vector_files(folder: Path) -> list[Path]:
-    """The ``.npy`` and ``.parquet`` files directly in a folder: shards, if they are labelled together."""
+    """The ``.npy`` and ``.parquet`` files directly in a folder: shards, if they are labeled together."""
     return [file for file in folder.iterdir() if file.suffix.lower() in (".npy", ".parquet") and file.is_file()]
 
 

@@ -226,7 +226,7 @@ def meet_panels(
     """Let points ``start..stop``, the first of which begins a strip, meet those of panels ``first..last``.
 
     Points fall into groups by their number, and of the upper bounds that a point of the strips meets the least of each
-    group is kept in minima (n, g). So many of these as a point has neighbours are of different points: who is farther
+    group is kept in minima (n, g). So many of these as a point has neighbors are of different points: who is farther
     away than all of them is not among its nearest. That distance is its limit, in limits (n,). Those who may be nearer
     wait with their lower bounds in lowers and waiting (n, w), counts (n,) of them. Where strips and panels are of
     different points, both sides take notice of one another.

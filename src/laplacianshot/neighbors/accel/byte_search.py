@@ -1,7 +1,7 @@
-"""Exact nearest neighbours from products of bytes, on processors that form four of those in the time of a float's.
+"""Exact nearest neighbors from products of bytes, on processors that form four of those in the time of a float's.
 
 Rows are rounded to eight bits a coordinate. How far the product of two rounded rows can be from that of the rows is
-known for each pair, so that hardly more than the neighbours themselves have to be compared in full.
+known for each pair, so that hardly more than the neighbors themselves have to be compared in full.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROUNDED_ROWS = 10 * PANEL
 _COMPARED_ROWS = 4 * PANEL
 _BLOCK_BYTES = 2**20
 _ROOM = 4
-# A group for each of so many neighbours.
+# A group for each of so many neighbors.
 _PER_GROUPS = 16
 # What products of bytes, and what comparing all pairs one by one would cost against half of all products in full.
 _PRODUCTS_COST, _PAIR_COST = 0.3, 34.0
@@ -157,7 +157,7 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     minima = np.full((filled, groups), np.inf, dtype=np.float32)
     # Finite, so that nobody waits for itself or for what fills the last panel, which are infinitely far away.
     limits = np.full(filled, np.finfo(np.float32).max, dtype=np.float32)
-    limits[n:] = -np.inf  # what fills the last panel is nobody's neighbour and has none
+    limits[n:] = -np.inf  # what fills the last panel is nobody's neighbor and has none
     lowers = np.empty((n, _ROOM * groups), dtype=np.float32)
     waiting = np.empty((n, _ROOM * groups), dtype=ids.dtype)
     counts = np.zeros(n, dtype=np.int32)

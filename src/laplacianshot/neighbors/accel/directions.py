@@ -37,7 +37,7 @@ _EXTRA = 16
 # may ask for it, so many times as many are in question.
 _PAIR_COST = 4.0
 _EITHER = 1.5
-# Neighbours farther away than this, against any two rows, are not told from others by few coordinates.
+# Neighbors farther away than this, against any two rows, are not told from others by few coordinates.
 _TOO_FAR = 0.75
 # Added to what the directions miss, over the squared length: more than the products are rounded by.
 _ROUNDING = 1e-5
@@ -46,7 +46,7 @@ _BLOCK_ROWS = 1024
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows in few coordinates, in an order in which neighbours are near one another.
+    """Rows in few coordinates, in an order in which neighbors are near one another.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ class Trial:
     """Rows to try bounds on, the first few of them against all.
 
     A pair is in question while a bound of its key, ``|x_j|^2 / 2 - x_i.x_j``, is not above the limit of row i: the key
-    of the neighbour that is as far down among these rows as the last one is among all.
+    of the neighbor that is as far down among these rows as the last one is among all.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Trial:
     keys : array of shape (f, m)
     limits : array of shape (f, 1)
     near : float
-        The squared distance of that neighbour over the one of any two rows.
+        The squared distance of that neighbor over the one of any two rows.
     """
 
     tried: Ints

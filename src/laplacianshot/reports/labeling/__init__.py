@@ -1,4 +1,4 @@
-"""What labelling a source gives, to be looked at: in a terminal, and as a page."""
+"""What labeling a source gives, to be looked at: in a terminal, and as a page."""
 
 from laplacianshot.reports.labeling.page import label_page, write_label_report
 

@@ -126,11 +126,11 @@ def _classes(
         strict=True,
     ):
         first = (each + 1) // 2
-        labelled = mine[: max(first - len(certain), (first + 1) // 2)]
-        best = certain[: first - len(labelled)]
+        labeled = mine[: max(first - len(certain), (first + 1) // 2)]
+        best = certain[: first - len(labeled)]
         worst = certain[len(best) :][::-1][: each - first]
         sure = float(result.confidence[certain].mean()) if len(certain) else float("nan")
-        found.append(ClassItems(code, len(mine), len(certain), sure, np.concatenate([labelled, best]), worst))
+        found.append(ClassItems(code, len(mine), len(certain), sure, np.concatenate([labeled, best]), worst))
     return tuple(sorted(found, key=lambda shown: -shown.n_items))
 
 

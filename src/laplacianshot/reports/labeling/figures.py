@@ -1,4 +1,4 @@
-"""Figures of a labelled source: how sure the labels are, and how the graph settled."""
+"""Figures of a labeled source: how sure the labels are, and how the graph settled."""
 
 from __future__ import annotations
 

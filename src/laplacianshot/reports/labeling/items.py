@@ -92,16 +92,16 @@ class Shown:
         )
 
     def disputed(self, item: int) -> str:
-        """The given class, and what the neighbours prefer."""
+        """The given class, and what the neighbors prefer."""
         given, other = int(self.result.codes[item]), int(self.result.disputes[item])
         probabilities = self.result.probabilities_of(item)
         return (
             f'<p class="quiet part">given</p>{self.says(given, percentage(float(probabilities[given])), other=True)}'
-            f'<p class="quiet part">neighbours say</p>{self.says(other, percentage(float(probabilities[other])))}'
+            f'<p class="quiet part">neighbors say</p>{self.says(other, percentage(float(probabilities[other])))}'
         )
 
     def says(self, code: int, sure: str = "", *, other: bool = False) -> str:
-        """A class by its colour and name."""
+        """A class by its color and name."""
         name = line(self.result.classes[code])
         number = f"<b>{escape(sure)}</b>" if sure else ""
         return (

@@ -29,7 +29,7 @@
     sheet = new Image();
     sheet.src = data.sheet.src;
   }
-  // Items of one colour one after the other, those without a label first: they lie below.
+  // Items of one color one after the other, those without a label first: they lie below.
   const order = Int32Array.from(codes.keys()).sort((a, b) => codes[a] - codes[b] || a - b);
 
   const canvas = $("map-canvas");
@@ -44,7 +44,7 @@
   let bySure = false;
   let waiting = false;
 
-  // Half the width and height of what is drawn: places are centred, and fill [-1, 1] along one side.
+  // Half the width and height of what is drawn: places are centered, and fill [-1, 1] along one side.
   const reach = { x: 1e-3, y: 1e-3 };
   for (let i = 0; i < n; i++) {
     reach.x = Math.max(reach.x, Math.abs(xs[i]));
@@ -59,7 +59,7 @@
   };
   const css = (name) => getComputedStyle(canvas).getPropertyValue(name).trim();
 
-  // Unsure to sure: from orange over grey to blue.
+  // Unsure to sure: from orange over gray to blue.
   const RAMP = 16;
   const ramp = () => {
     const ends = dark.matches ? [[255, 154, 102], [96, 105, 115], [88, 180, 236]] : [[213, 94, 0], [200, 205, 211], [0, 114, 178]];
@@ -77,15 +77,15 @@
     canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    const colours = dark.matches ? data.dark : data.light;
+    const colors = dark.matches ? data.dark : data.light;
     const steps = ramp();
-    const grey = colours[colours.length - 1];
+    const gray = colors[colors.length - 1];
     const r = radius();
     const ink = css("--ink");
     const paper = css("--paper");
-    const colour = (i) => {
-      if (!bySure) return codes[i] < 0 ? grey : colours[codes[i]];
-      return origins[i] === GIVEN || codes[i] < 0 ? grey : steps[Math.min(RAMP - 1, Math.floor((sure[i] / 200) * RAMP))];
+    const color = (i) => {
+      if (!bySure) return codes[i] < 0 ? gray : colors[codes[i]];
+      return origins[i] === GIVEN || codes[i] < 0 ? gray : steps[Math.min(RAMP - 1, Math.floor((sure[i] / 200) * RAMP))];
     };
     const disc = (i, size) => {
       context.beginPath();
@@ -100,7 +100,7 @@
       for (const i of order) {
         if (chosen !== null && (codes[i] === chosen) !== front) continue;
         if (!inside(i)) continue;
-        const now = colour(i);
+        const now = color(i);
         if (now !== last) context.fillStyle = last = now;
         if (small) context.fillRect(left(i) - r, top(i) - r, 2 * r, 2 * r);
         else {
@@ -113,7 +113,7 @@
     for (const i of order) {
       if (origins[i] !== GIVEN || (chosen !== null && codes[i] !== chosen) || !inside(i)) continue;
       disc(i, r + 1.6);
-      context.fillStyle = colour(i);
+      context.fillStyle = color(i);
       context.fill();
       context.lineWidth = 1.4;
       context.strokeStyle = ink;
@@ -167,7 +167,7 @@
     if (origins[i] === REJECTED) parts.push("rejected: fits the classes least");
     else if (!name) parts.push("no label");
     else parts.push(origins[i] === GIVEN ? `${name} · given` : `${name} · ${percent}`);
-    if (disputes.has(i)) parts.push(`neighbours say ${named(disputes.get(i))}`);
+    if (disputes.has(i)) parts.push(`neighbors say ${named(disputes.get(i))}`);
     if (rank.has(i)) parts.push(`to label next: ${rank.get(i)}`);
     return parts.join(" · ");
   }
@@ -328,7 +328,7 @@
     button.addEventListener("click", () => alone(chosen === Number(button.dataset.class) ? null : Number(button.dataset.class)));
   });
   $("map-class")?.addEventListener("change", (event) => alone(event.target.value === "" ? null : Number(event.target.value)));
-  document.querySelectorAll('#map-view [name="map-colour"]').forEach((radio) => {
+  document.querySelectorAll('#map-view [name="map-color"]').forEach((radio) => {
     radio.addEventListener("change", () => {
       bySure = radio.value === "sure";
       redraw();

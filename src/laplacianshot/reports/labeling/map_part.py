@@ -17,7 +17,7 @@ from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports.labeling.choice import ClassItems
 from laplacianshot.runtime.types import Floats
-from laplacianshot.ui.colors import NO_CLASS, class_colour
+from laplacianshot.ui.colors import NO_CLASS, class_color
 from laplacianshot.ui.map import map_2d
 from laplacianshot.ui.names import in_order, isolated, line, passage
 from laplacianshot.ui.thumbnails import Sheet
@@ -63,7 +63,7 @@ def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, s
         Pictures of some of the items.
     """
     n, n_classes = len(result), len(result.classes)
-    colours = [class_colour(code) for code in range(n_classes)]
+    colors = [class_color(code) for code in range(n_classes)]
     most = max(8, min(160, _NAMES // max(1, n)))
     width = max(8, min(60, _CLASS_NAMES // max(1, n_classes)))
     grid = np.round(32767.5 * (np.clip(places, -1, 1) + 1))
@@ -75,8 +75,8 @@ def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, s
         "disputes": [[int(item), int(result.disputes[item])] for item in np.flatnonzero(result.disputes >= 0)[:5000]],
         "suggested": result.suggested[:5000].tolist(),
         "classes": [line(name, width) for name in result.classes],
-        "light": [colour.light for colour in colours] + [NO_CLASS.light],
-        "dark": [colour.dark for colour in colours] + [NO_CLASS.dark],
+        "light": [color.light for color in colors] + [NO_CLASS.light],
+        "dark": [color.dark for color in colors] + [NO_CLASS.dark],
         "texts": [line(name, most) for name in result.ids]
         if texts is None
         else [passage(text, most) for text in texts],
@@ -96,18 +96,18 @@ def map_html(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassI
     """The map, its legend and its data; the script finds them by their names."""
     # "<" cannot end the element, whatever the names are.
     inline = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    label = f"Map of {len(result):,} items, coloured by label. {_HELP}"
+    label = f"Map of {len(result):,} items, colored by label. {_HELP}"
     modes = "".join(
-        f'<label><input type="radio" name="map-colour" value="{value}"{checked}> {text}</label>'
+        f'<label><input type="radio" name="map-color" value="{value}"{checked}> {text}</label>'
         for value, text, checked in (("label", "label", " checked"), ("sure", "how sure", ""))
     )
-    colour_by = f'<span role="group" aria-label="Colour by">Colour by {modes}</span>' if result.classes else ""
+    color_by = f'<span role="group" aria-label="Color by">Color by {modes}</span>' if result.classes else ""
     tools = "".join(
         f'<button type="button" id="map-{name}" aria-label="{text}" title="{text}">{sign}</button>'
         for name, text, sign in (("in", "Zoom in", "+"), ("out", "Zoom out", "−"), ("all", "Show all", "⤢"))
     )
     return (
-        f'<div class="map" id="map-view">\n<div class="map-bar">{colour_by}{_class_list(result, classes)}'
+        f'<div class="map" id="map-view">\n<div class="map-bar">{color_by}{_class_list(result, classes)}'
         f'<span class="map-tools">{tools}</span></div>\n'
         f'<div class="map-frame"><canvas id="map-canvas" tabindex="0" role="img" aria-label="{escape(label)}"></canvas>'
         '<div id="map-tip" class="map-tip" hidden><canvas></canvas><div><p class="map-text"></p><p class="map-label">'
@@ -126,9 +126,9 @@ def map_script() -> str:
 
 
 def dot(code: int) -> str:
-    """The colour of a class as a dot."""
-    colour = class_colour(code)
-    return f'<i class="dot" style="--l:{colour.light};--d:{colour.dark}"></i>'
+    """The color of a class as a dot."""
+    color = class_color(code)
+    return f'<i class="dot" style="--l:{color.light};--d:{color.dark}"></i>'
 
 
 def _legend(result: LabelResult, classes: Sequence[ClassItems]) -> str:

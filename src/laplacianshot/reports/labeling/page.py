@@ -38,8 +38,8 @@ _PICTURED = 2000
 
 _READING = (
     "Confidence is the estimated probability that a label is right: of the labels at 80% about four in five should be. "
-    "Given labels count as certain unless the neighbours dispute them.",
-    "The neighbours of an item are those whose vectors are nearest to its own. A given label is disputed where the "
+    "Given labels count as certain unless the neighbors dispute them.",
+    "The neighbors of an item are those whose vectors are nearest to its own. A given label is disputed where the "
     "graph, without that label, prefers another class.",
     "What to label next are items that stand for many others about which little is known yet: a label there says most. "
     "They need not be the least sure ones. Put them into the labels file and run the command again.",
@@ -109,7 +109,7 @@ def _list_sections(shown: Shown, choice: Choice) -> list[Section]:
     if len(choice.disputed):
         parts = [_of("Most doubtful first", choice.disputed, int(np.sum(result.disputes >= 0)))]
         parts.append(shown.listing(choice.disputed, shown.disputed, lambda _: ""))
-        sections.append(("disputed", "Given labels the neighbours dispute", parts))
+        sections.append(("disputed", "Given labels the neighbors dispute", parts))
     if len(choice.least_sure):
         n_predicted = result.origins.count(PREDICTED)
         parts = [

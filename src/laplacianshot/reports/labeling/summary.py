@@ -1,4 +1,4 @@
-"""What labelling a source is told of in a terminal and in JSON."""
+"""What labeling a source is told of in a terminal and in JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LabelSummary:
         if len(order) > _NAMED_CLASSES:
             notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
         if (recall := found.settings.get("graph_recall", 1.0)) < 1:
-            notes.append(f"Neighbours were sought approximately: {percentage(recall, 1)} of the true ones were found.")
+            notes.append(f"Neighbors were sought approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
         seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
@@ -92,7 +92,7 @@ class LabelSummary:
         disputed = np.flatnonzero(found.disputes >= 0)
         if not len(disputed):
             return []
-        lines = [f"Given labels that the neighbours dispute: {len(disputed):,}"]
+        lines = [f"Given labels that the neighbors dispute: {len(disputed):,}"]
         for item in disputed[:_NAMED]:
             given, other = found.classes[found.codes[item]], found.classes[found.disputes[item]]
             lines.append(f"  {self._shown(item)}: given {_line(given)}, they say {_line(other)}")

@@ -1,4 +1,4 @@
-"""Numbers of a labelled source: tiles, classes, what was skipped, and how it was run."""
+"""Numbers of a labeled source: tiles, classes, what was skipped, and how it was run."""
 
 from __future__ import annotations
 

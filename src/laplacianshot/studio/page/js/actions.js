@@ -48,7 +48,7 @@ export function labelAs(items, id) {
   store.foresee(items, () => id);
   return perform(
     () => api.label(items, { class: id }),
-    () => `${several(items.length)} labelled ${quoted(name)}.`,
+    () => `${several(items.length)} labeled ${quoted(name)}.`,
     { foreseen: items },
   );
 }
@@ -60,7 +60,7 @@ export async function labelAsNew(items, name) {
   if (!items.length) return addClass(name);
   const done = await perform(
     () => api.label(items, { name }),
-    () => `${several(items.length)} labelled ${quoted(name)}, a new class.`,
+    () => `${several(items.length)} labeled ${quoted(name)}, a new class.`,
   );
   const made = done && classNamed(done.state.classes, name);
   if (made) {

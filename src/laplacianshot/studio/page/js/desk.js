@@ -1,5 +1,5 @@
 // @ts-check
-/** Which item lies on the desk to be labelled, what was there before, and what comes next. Tells the topic "desk". */
+/** Which item lies on the desk to be labeled, what was there before, and what comes next. Tells the topic "desk". */
 
 import { accept, labelAs } from "./actions.js";
 import { ORIGIN } from "./order.js";
@@ -43,7 +43,7 @@ export function line() {
   return fresh.length ? fresh : queue;
 }
 
-/** Have an item on the desk. What lies there stays until it is labelled or passed over. */
+/** Have an item on the desk. What lies there stays until it is labeled or passed over. */
 function settle() {
   if (!store.columns.n) return;
   const last = trail[trail.length - 1];
@@ -94,7 +94,7 @@ function go(item) {
 }
 
 /**
- * Go on while an item is being labelled; it comes back if that fails.
+ * Go on while an item is being labeled; it comes back if that fails.
  *
  * @param {number} item
  * @param {Promise<unknown>} work
@@ -108,13 +108,13 @@ export async function goOn(item, work) {
   return done;
 }
 
-/** @param {number} labelled */
-function advance(labelled) {
-  if (labelled !== current) return;
+/** @param {number} labeled */
+function advance(labeled) {
+  if (labeled !== current) return;
   returning = false;
-  trail.push(labelled);
-  skipped.delete(labelled);
-  const [first] = line().filter((i) => i !== labelled);
+  trail.push(labeled);
+  skipped.delete(labeled);
+  const [first] = line().filter((i) => i !== labeled);
   go(first ?? fallback());
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** How far it is: the estimate of accuracy, the share of each class, and counts. */
 
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { count, counted, el, percent } from "./dom.js";
 import { store } from "./store.js";
 
@@ -36,7 +36,7 @@ function showFigures() {
   const pairs = [
     [counts.given, "given"],
     [counts.predicted, "predicted"],
-    [counts.unlabelled + counts.waiting, "without a label"],
+    [counts.unlabeled + counts.waiting, "without a label"],
     [counts.failed, "unreadable"],
   ];
   const expected = accuracy?.expected;

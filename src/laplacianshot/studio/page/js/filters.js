@@ -22,7 +22,7 @@ const pick = choice("pick", "Origin", [
   ["all", "All origins"],
   ["given", "Given"],
   ["predicted", "Predicted"],
-  ["unlabelled", "Without a label"],
+  ["unlabeled", "Without a label"],
   ["disputed", "Disputed"],
   ["strange", "Fits nowhere"],
   ["unsure", "Unsure"],

@@ -273,9 +273,9 @@ export function galleryKey(event) {
 /** Every item that is shown. */
 export const shownItems = () => grid.blocks.flatMap((block) => [...block.items]);
 
-/** After a label the cursor goes on to the next item, as it stood before. @param {number[]} labelled */
-export function nextAfter(labelled) {
-  if (labelled.length !== 1 || store.selection.size) return;
-  const rank = grid.rank(labelled[0]);
+/** After a label the cursor goes on to the next item, as it stood before. @param {number[]} labeled */
+export function nextAfter(labeled) {
+  if (labeled.length !== 1 || store.selection.size) return;
+  const rank = grid.rank(labeled[0]);
   if (rank >= 0 && rank + 1 < grid.total) point(grid.at(rank + 1));
 }

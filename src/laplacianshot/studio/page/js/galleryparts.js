@@ -1,7 +1,7 @@
 // @ts-check
 /** What stands around the items of the gallery: the summary over them, headings of groups, and words where there are none. */
 
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { count, counted, el, percent, words } from "./dom.js";
 import { clearSearch } from "./filters.js";
 import { tally } from "./order.js";
@@ -17,10 +17,10 @@ export function showSummary(total) {
   const name = store.classOf(filter.only)?.name;
   const what = {
     all: "",
-    given: "labelled by people",
+    given: "labeled by people",
     predicted: "predicted",
-    unlabelled: "without a label",
-    disputed: "disputed by their neighbours",
+    unlabeled: "without a label",
+    disputed: "disputed by their neighbors",
     strange: "that fit nowhere",
     unsure: "the graph is unsure of",
   }[filter.pick];
@@ -41,7 +41,7 @@ function nothing(narrowed) {
   const reasons = {
     disputed: [
       "No label is disputed",
-      "When the neighbours of an item contradict the label a person gave it, it is shown here.",
+      "When the neighbors of an item contradict the label a person gave it, it is shown here.",
     ],
     strange: [
       "Nothing strikes as strange",

@@ -3,7 +3,7 @@
 
 import { labelAs, labelAsNew } from "./actions.js";
 import { api, picture } from "./api.js";
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { canGoBack, confirm, decide, goOn, line, onDesk, previous, skip, take } from "./desk.js";
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
@@ -64,10 +64,10 @@ export function buildLabelView() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const name = input.value.trim();
-    const labelled = onDesk();
-    if (!name || labelled < 0) return input.focus();
+    const labeled = onDesk();
+    if (!name || labeled < 0) return input.focus();
     input.value = "";
-    if (!(await goOn(labelled, labelAsNew([labelled], name)))) input.value = name;
+    if (!(await goOn(labeled, labelAsNew([labeled], name)))) input.value = name;
   });
   draggable(stage, onDesk);
   store.on(["state", "columns", "queue", "theme", "texts", "desk", "view"], show);
@@ -75,12 +75,12 @@ export function buildLabelView() {
 
 /** Choose a class by typing. */
 export function typeClass() {
-  const labelled = onDesk();
-  if (labelled < 0) return;
+  const labeled = onDesk();
+  if (labeled < 0) return;
   pickClass(choices, {
     label: "Label as",
-    pick: (id) => goOn(labelled, labelAs([labelled], id)),
-    make: (name) => goOn(labelled, labelAsNew([labelled], name)),
+    pick: (id) => goOn(labeled, labelAs([labeled], id)),
+    make: (name) => goOn(labeled, labelAsNew([labeled], name)),
   });
 }
 
@@ -137,7 +137,7 @@ function empty() {
   const { counts, embedding } = /** @type {import("./types.js").State} */ (store.state);
   if (counts.waiting && !embedding.finished)
     return el("p", { class: "quiet" }, "The first items are being read. They appear here in a moment.");
-  if (counts.predicted || counts.unlabelled)
+  if (counts.predicted || counts.unlabeled)
     return el("p", { class: "quiet" }, "What to label next is being chosen.");
   return el(
     "div",
@@ -192,7 +192,7 @@ function showVerdict(current) {
   else {
     const sure = columns.origins[current] === ORIGIN.given ? "given" : `${percent(columns.confidence[current])} sure`;
     const other = store.classOf(store.disputes.get(current));
-    const doubt = other && el("span", { class: "danger" }, "neighbours say ", words(other.name));
+    const doubt = other && el("span", { class: "danger" }, "neighbors say ", words(other.name));
     verdict.replaceChildren(
       paint(
         el(

@@ -1,19 +1,19 @@
 // @ts-check
 /** Draws the map on a canvas: items as discs of their class, paler where unsure; given ones ringed, disputed ones crossed. */
 
-import { colourOf, isDark } from "./colour.js";
+import { colorOf, isDark } from "./color.js";
 import { densest } from "./mapnames.js";
 import { Plane } from "./mapplane.js";
 import { GROWS, lasts, spread } from "./mapwave.js";
 import { FLAG, ORIGIN } from "./order.js";
 import { store } from "./store.js";
 
-/** @typedef {"class" | "sure"} Colouring */
+/** @typedef {"class" | "sure"} Coloring */
 
 const PALE = [0.28, 0.5, 0.8];
 const STEPS = 14;
 
-/** Unsure to sure: from orange over grey to blue. */
+/** Unsure to sure: from orange over gray to blue. */
 function ramp() {
   const ends = isDark()
     ? [
@@ -34,8 +34,8 @@ function ramp() {
 }
 
 export class Drawing extends Plane {
-  /** @type {Colouring} */
-  colouring = "class";
+  /** @type {Coloring} */
+  coloring = "class";
   /** @type {[number, number][]}  on the screen */
   lasso = [];
   hover = -1;
@@ -61,8 +61,8 @@ export class Drawing extends Plane {
     this.redraw();
   }
 
-  /** The labels have changed: colours spread from what was labelled. */
-  relabelled() {
+  /** The labels have changed: colors spread from what was labeled. */
+  relabeled() {
     const now = store.columns.classes;
     this.#wave = spread(this.#wave, this.#shown, now, this.xs, this.ys);
     this.#shown = now.slice();
@@ -100,13 +100,13 @@ export class Drawing extends Plane {
     const css = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
     this.#points(this.radius());
     this.#marks(this.radius(), css);
-    if (this.colouring === "class") this.#writeNames(css);
+    if (this.coloring === "class") this.#writeNames(css);
     if (this.lasso.length > 1) this.#drawLasso(css("--accent"));
     if (this.#wave && lasts(this.#wave)) this.redraw();
     else this.#wave = null;
   }
 
-  /** All discs, one fill for each colour. @param {number} r */
+  /** All discs, one fill for each color. @param {number} r */
   #points(r) {
     const { context, width, height, xs, ys } = this;
     const { columns, filter } = store;
@@ -130,7 +130,7 @@ export class Drawing extends Plane {
       const dim = filter.only !== null && id !== filter.only;
       const level = dim
         ? 3
-        : this.colouring === "sure"
+        : this.coloring === "sure"
           ? Math.min(STEPS - 1, Math.floor((sure || 0) * STEPS))
           : id < 0
             ? 1
@@ -140,7 +140,7 @@ export class Drawing extends Plane {
                 ? 1
                 : 0;
       const key =
-        this.colouring === "sure"
+        this.coloring === "sure"
           ? (id < 0 || columns.origins[i] === ORIGIN.given ? -1 : level) + (dim ? 100 : 0)
           : id * 4 + level;
       let path = paths.get(key);
@@ -151,18 +151,18 @@ export class Drawing extends Plane {
         path.arc(x, y, size, 0, 6.2832);
       }
     }
-    const steps = this.colouring === "sure" ? ramp() : [];
+    const steps = this.coloring === "sure" ? ramp() : [];
     // What has no label lies below.
     for (const [key, path] of [...paths].sort(([a], [b]) => a - b)) {
-      if (this.colouring === "sure") {
+      if (this.coloring === "sure") {
         const level = key >= 99 ? key - 100 : key;
         context.globalAlpha = key >= 99 ? 0.1 : 0.85;
-        context.fillStyle = level < 0 ? colourOf(-1) : steps[level];
+        context.fillStyle = level < 0 ? colorOf(-1) : steps[level];
       } else {
         const id = Math.floor(key / 4);
         const level = key - 4 * id;
         context.globalAlpha = level === 3 ? 0.1 : id < 0 ? 0.5 : PALE[level];
-        context.fillStyle = colourOf(id);
+        context.fillStyle = colorOf(id);
       }
       context.fill(path);
     }
@@ -179,7 +179,7 @@ export class Drawing extends Plane {
     const ring = (
       /** @type {number} */ i,
       /** @type {number} */ size,
-      /** @type {string} */ colour,
+      /** @type {string} */ color,
       /** @type {number} */ line,
     ) => {
       context.beginPath();
@@ -188,7 +188,7 @@ export class Drawing extends Plane {
       context.strokeStyle = paper;
       context.stroke();
       context.lineWidth = line;
-      context.strokeStyle = colour;
+      context.strokeStyle = color;
       context.stroke();
     };
     let given = 0;
@@ -206,7 +206,7 @@ export class Drawing extends Plane {
       if (!small) {
         context.beginPath();
         context.arc(this.left(i), this.top(i), r + 1.6, 0, 6.2832);
-        context.fillStyle = colourOf(columns.classes[i]);
+        context.fillStyle = colorOf(columns.classes[i]);
         context.fill();
         context.lineWidth = 1.5;
         context.strokeStyle = ink;
@@ -232,11 +232,11 @@ export class Drawing extends Plane {
       if (i >= 0 && i < columns.n && seen(i)) ring(i, r + 5, ink, 2.5);
   }
 
-  /** @param {number} i @param {number} d @param {string} colour */
-  #cross(i, d, colour) {
+  /** @param {number} i @param {number} d @param {string} color */
+  #cross(i, d, color) {
     const [x, y, { context }] = [this.left(i), this.top(i), this];
     context.lineWidth = 2;
-    context.strokeStyle = colour;
+    context.strokeStyle = color;
     context.beginPath();
     context.moveTo(x - d, y - d);
     context.lineTo(x + d, y + d);
@@ -271,19 +271,19 @@ export class Drawing extends Plane {
     }
   }
 
-  /** @param {string} colour */
-  #drawLasso(colour) {
+  /** @param {string} color */
+  #drawLasso(color) {
     const { context } = this;
     context.beginPath();
     this.lasso.forEach(([x, y], k) => (k ? context.lineTo(x, y) : context.moveTo(x, y)));
     context.closePath();
     context.globalAlpha = 0.12;
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fill();
     context.globalAlpha = 1;
     context.lineWidth = 2;
     context.setLineDash([6, 4]);
-    context.strokeStyle = colour;
+    context.strokeStyle = color;
     context.stroke();
     context.setLineDash([]);
   }

@@ -8,7 +8,7 @@ const SIDE = 22;
 const NAMES = 40;
 
 /**
- * The middle of the fullest cell of each class, full together with its neighbours.
+ * The middle of the fullest cell of each class, full together with its neighbors.
  *
  * @param {Float32Array} xs
  * @param {Float32Array} ys

@@ -43,14 +43,14 @@ export function buildMap() {
       icon(sign),
       el("span", {}, text),
     );
-  const colouring = (/** @type {"class" | "sure"} */ name, /** @type {string} */ text) =>
+  const coloring = (/** @type {"class" | "sure"} */ name, /** @type {string} */ text) =>
     el(
       "button",
       {
         type: "button",
-        "data-colouring": name,
+        "data-coloring": name,
         "aria-pressed": String(name === "class"),
-        onclick: () => setColouring(name),
+        onclick: () => setColoring(name),
       },
       text,
     );
@@ -71,9 +71,9 @@ export function buildMap() {
       ),
       el(
         "div",
-        { class: "group", role: "group", "aria-label": "Colours show" },
-        colouring("class", "Class"),
-        colouring("sure", "Confidence"),
+        { class: "group", role: "group", "aria-label": "Colors show" },
+        coloring("class", "Class"),
+        coloring("sure", "Confidence"),
       ),
       el(
         "div",
@@ -104,7 +104,7 @@ export function buildMap() {
     drawing.redraw();
   }).observe(canvas);
   store.on(["places"], () => store.places && drawing.place(store.places));
-  store.on(["columns"], () => drawing.relabelled());
+  store.on(["columns"], () => drawing.relabeled());
   store.on(["filter", "selection", "focus", "theme", "queue", "view"], () => drawing.redraw());
   store.on(["state", "places"], showMessage);
   store.on(["texts", "columns"], () => drawing.hover >= 0 && pointAt(drawing.hover));
@@ -133,13 +133,13 @@ function setMode(name) {
 }
 
 /** @param {"class" | "sure"} name */
-function setColouring(name) {
-  drawing.colouring = name;
+function setColoring(name) {
+  drawing.coloring = name;
   /** @type {HTMLElement} */ (key.querySelector(".of-sure")).hidden = name !== "sure";
   document
-    .querySelectorAll("[data-colouring]")
+    .querySelectorAll("[data-coloring]")
     .forEach((button) =>
-      button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.colouring === name)),
+      button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.coloring === name)),
     );
   drawing.redraw();
 }

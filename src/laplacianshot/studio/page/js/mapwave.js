@@ -1,5 +1,5 @@
 // @ts-check
-/** How new labels spread over the map: items change their colour the later, the farther they are from what was labelled. */
+/** How new labels spread over the map: items change their color the later, the farther they are from what was labeled. */
 
 import { ORIGIN } from "./order.js";
 import { store } from "./store.js";
@@ -35,7 +35,7 @@ export function spread(running, old, now, xs, ys) {
   for (let i = 0; i < n; i++) if (old[i] !== now[i]) changed.push(i);
   if (!changed.length) return running && lasts(running) ? running : null;
   const sources = changed.filter((i) => store.columns.origins[i] === ORIGIN.given).slice(0, SOURCES);
-  // Without a new label in sight colours spread from the item that was looked at last.
+  // Without a new label in sight colors spread from the item that was looked at last.
   if (!sources.length && store.focus >= 0) sources.push(store.focus);
   const delay = new Float32Array(n);
   let far = 1e-6;

@@ -2,7 +2,7 @@
 /** Which items are shown, in which order and in which groups. Numbers in, numbers out: no page, no server. */
 
 /** Where a label comes from, as the server numbers it. */
-export const ORIGIN = Object.freeze({ waiting: 0, unlabelled: 1, predicted: 2, given: 3, failed: 4 });
+export const ORIGIN = Object.freeze({ waiting: 0, unlabeled: 1, predicted: 2, given: 3, failed: 4 });
 
 export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
 
@@ -18,7 +18,7 @@ export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
  */
 
 /**
- * @typedef {"all" | "given" | "predicted" | "unlabelled" | "disputed" | "strange" | "unsure"} Pick
+ * @typedef {"all" | "given" | "predicted" | "unlabeled" | "disputed" | "strange" | "unsure"} Pick
  * @typedef {"sure" | "unsure" | "strange" | "source"} Sorting
  * @typedef {object} Filter
  * @property {Pick} pick
@@ -53,7 +53,7 @@ function picked(columns, pick, i, origin) {
   if (pick === "all") return true;
   if (pick === "given") return origin === ORIGIN.given;
   if (pick === "predicted") return origin === ORIGIN.predicted;
-  if (pick === "unlabelled") return columns.classes[i] < 0;
+  if (pick === "unlabeled") return columns.classes[i] < 0;
   if (pick === "disputed") return (columns.flags[i] & FLAG.disputed) !== 0;
   if (pick === "strange") return (columns.flags[i] & FLAG.strange) !== 0;
   return origin === ORIGIN.predicted && columns.confidence[i] < UNSURE;

@@ -1,7 +1,7 @@
 // @ts-check
 /** Choose a class by typing its name; a name that is not there can be made. */
 
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { popup } from "./dialogs.js";
 import { el, icon, words } from "./dom.js";
 import { store } from "./store.js";

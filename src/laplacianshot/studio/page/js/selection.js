@@ -2,7 +2,7 @@
 /** The bar of what is selected: label it, accept it, take its label away. */
 
 import { accept, clearLabels, labelAs, labelAsNew } from "./actions.js";
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { byId, count, el, icon, words } from "./dom.js";
 import { ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";

@@ -4,7 +4,7 @@
 import { buildAcceptBox } from "./acceptbox.js";
 import { addClass, labelAs } from "./actions.js";
 import { openClassMenu, rename } from "./classmenu.js";
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { byId, count, counted, el, icon, words } from "./dom.js";
 import { dragged } from "./drag.js";
 import { buildFigures } from "./figures.js";
@@ -17,9 +17,9 @@ import { EVERYTHING, store } from "./store.js";
 const LOOKS = [
   ["all", "Everything", ""],
   ["unsure", "Unsure", "predicted labels below 60 %"],
-  ["disputed", "Disputed", "given labels that the neighbours contradict"],
+  ["disputed", "Disputed", "given labels that the neighbors contradict"],
   ["strange", "Fits nowhere", "items unlike every class"],
-  ["given", "Labelled by people", ""],
+  ["given", "Labeled by people", ""],
 ];
 
 const list = el("ul", { class: "class-list" });

@@ -35,7 +35,7 @@ class Store {
   queue = [];
   /** @type {Map<number, number>}  rank of items that fit nowhere */
   strangest = new Map();
-  /** @type {Map<number, number>}  the class that the neighbours of a disputed item prefer */
+  /** @type {Map<number, number>}  the class that the neighbors of a disputed item prefer */
   disputes = new Map();
   /** @type {Map<number, { id: string, text: string | null, reason: string | null }>}  of items that were shown */
   texts = new Map();
@@ -164,7 +164,7 @@ class Store {
     const { classes, origins, confidence, flags } = this.columns;
     for (const [i, { id }] of this.#foreseen) {
       classes[i] = id;
-      origins[i] = id < 0 ? ORIGIN.unlabelled : ORIGIN.given;
+      origins[i] = id < 0 ? ORIGIN.unlabeled : ORIGIN.given;
       confidence[i] = id < 0 ? NaN : 1;
       flags[i] &= ~FLAG.disputed;
     }

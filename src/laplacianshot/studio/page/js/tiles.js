@@ -2,7 +2,7 @@
 /** One item as it is shown in lists: a picture, a sentence or the name of a row, with its label. */
 
 import { picture, thumbnail } from "./api.js";
-import { paint } from "./colour.js";
+import { paint } from "./color.js";
 import { el, icon, percent, words } from "./dom.js";
 import { FLAG, ORIGIN } from "./order.js";
 import { store } from "./store.js";
@@ -26,7 +26,7 @@ export function about(i) {
     );
   const other = store.classOf(store.disputes.get(i))?.name;
   if (columns.flags[i] & FLAG.disputed)
-    parts.push(other ? `neighbours say \u2068${other}\u2069` : "disputed by its neighbours");
+    parts.push(other ? `neighbors say \u2068${other}\u2069` : "disputed by its neighbors");
   if (columns.flags[i] & FLAG.strange) parts.push("fits nowhere");
   return parts.join(", ");
 }
@@ -90,7 +90,7 @@ export function relabel(tile, i, named) {
           paint(
             el(
               "span",
-              { class: "other", title: "what its neighbours say" },
+              { class: "other", title: "what its neighbors say" },
               "\u2192\u2009",
               el("i", { class: "dot" }),
               words(other.name),

@@ -2,7 +2,7 @@
 /** The bar on top: undo and redo, history, import and export, theme, keys; and what is wrong or under way. */
 
 import { importLabels, redo, undo } from "./actions.js";
-import { isDark, setTheme, theme } from "./colour.js";
+import { isDark, setTheme, theme } from "./color.js";
 import { confirmed, menu, shown } from "./dialogs.js";
 import { byId, count, counted, el, icon, words } from "./dom.js";
 import { openHistory } from "./history.js";
@@ -14,7 +14,7 @@ const FORMATS = [
   ["jsonl", "JSON lines", "the same, one object a line"],
   ["parquet", "Parquet", "the same, for large tables"],
   ["label-studio", "Label Studio tasks", "labels as annotations, the rest as predictions"],
-  ["label-studio-interface", "Label Studio interface", "the labelling form that fits the tasks"],
+  ["label-studio-interface", "Label Studio interface", "the labeling form that fits the tasks"],
 ];
 const KEYS = [
   ["Everywhere"],
@@ -130,7 +130,7 @@ function showTheme() {
 
 function openThemes() {
   const entry = (
-    /** @type {import("./colour.js").Theme} */ name,
+    /** @type {import("./color.js").Theme} */ name,
     /** @type {"auto" | "sun" | "moon"} */ sign,
     /** @type {string} */ text,
   ) => el("button", { type: "button", onclick: () => setTheme(name) }, icon(sign), text);

@@ -1,4 +1,4 @@
-"""Kernels for colour: bytes to flipped, jittered and normalised floats, a batch in one call.
+"""Kernels for color: bytes to flipped, jittered and normalized floats, a batch in one call.
 
 A picture is worked on plane by plane, (C, H * W): plain loops over contiguous floats become vector instructions.
 """
@@ -14,24 +14,24 @@ from laplacianshot.runtime.compilation import kernel
 
 BRIGHTNESS, CONTRAST, SATURATION = 0, 1, 2
 
-# Share of red, green and blue in grey (ITU-R BT.601).
+# Share of red, green and blue in gray (ITU-R BT.601).
 _F = np.float32
 _RED, _GREEN, _BLUE = _F(0.2989), _F(0.587), _F(0.114)
 _ONE, _ZERO = _F(1), _F(0)
 
 
 @kernel
-def _mean_grey(planes: Any) -> Any:
-    """Mean of the grey picture; grey is linear in the planes, so this is the grey of their means."""
+def _mean_gray(planes: Any) -> Any:
+    """Mean of the gray picture; gray is linear in the planes, so this is the gray of their means."""
     n = planes.shape[1]
-    grey = 0.0
+    gray = 0.0
     for c in range(planes.shape[0]):
         total = 0.0
         for p in range(n):
             total += planes[c, p]
         share = 1.0 if planes.shape[0] == 1 else (_RED, _GREEN, _BLUE)[c]
-        grey += share * total / n
-    return _F(grey)
+        gray += share * total / n
+    return _F(gray)
 
 
 @kernel
@@ -46,15 +46,15 @@ def _blend(planes: Any, factor: Any, other: Any) -> None:
 def _jitter(planes: Any, step: int, factor: Any) -> None:
     """One step on a picture (C, P) in place: ``x <- clamp(f x + (1 - f) other)``.
 
-    ``other`` is black for brightness, the mean of the grey picture for contrast, the grey picture for saturation.
+    ``other`` is black for brightness, the mean of the gray picture for contrast, the gray picture for saturation.
     """
     rest = _ONE - factor
     if step == BRIGHTNESS:
         _blend(planes, factor, _ZERO)
     elif step == CONTRAST:
-        _blend(planes, factor, rest * _mean_grey(planes))
+        _blend(planes, factor, rest * _mean_gray(planes))
     elif planes.shape[0] == 1:
-        # Grey is its own grey picture.
+        # Gray is its own gray picture.
         return
     else:
         for p in range(planes.shape[1]):

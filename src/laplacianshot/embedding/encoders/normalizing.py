@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
 
-# Mean and standard deviation of the colours of ImageNet's training pictures.
+# Mean and standard deviation of the colors of ImageNet's training pictures.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
-class Normalising:
-    """``(x / 255 - mean) / std`` for each colour.
+class Normalizing:
+    """``(x / 255 - mean) / std`` for each color.
 
     Attributes
     ----------

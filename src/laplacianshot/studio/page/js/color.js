@@ -1,9 +1,9 @@
 // @ts-check
-/** The colour of a class on the paper that is shown now. */
+/** The color of a class on the paper that is shown now. */
 
 import { store } from "./store.js";
 
-const GREY = { light: "#9aa3ad", dark: "#6d7885" };
+const GRAY = { light: "#9aa3ad", dark: "#6d7885" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 const { dataset } = document.documentElement;
@@ -11,13 +11,13 @@ const { dataset } = document.documentElement;
 export const isDark = () => dataset.theme === "dark";
 
 /** @param {number | null} id */
-export function colourOf(id) {
-  const known = store.classOf(id) ?? GREY;
+export function colorOf(id) {
+  const known = store.classOf(id) ?? GRAY;
   return isDark() ? known.dark : known.light;
 }
 
 /**
- * Give an element the colour of a class, as the property --class.
+ * Give an element the color of a class, as the property --class.
  *
  * @template {HTMLElement} T
  * @param {T} node
@@ -25,7 +25,7 @@ export function colourOf(id) {
  * @returns {T}
  */
 export function paint(node, id) {
-  node.style.setProperty("--class", colourOf(id));
+  node.style.setProperty("--class", colorOf(id));
   return node;
 }
 

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from laplacianshot.embedding.pictures._colour_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
+from laplacianshot.embedding.pictures._color_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
 from tests.embedding.pictures import definitions
 
 
@@ -30,7 +30,7 @@ def floats(pictures, steps=(), factors=(), flips=None, mean=None, std=None):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_without_jitter_bytes_are_normalised(channels):
+def test_without_jitter_bytes_are_normalized(channels):
     pictures = noise(2, 5, 7, channels)
     mean, std = [0.4, 0.5, 0.6][:channels], [0.2, 0.25, 0.3][:channels]
     expected = (pictures / 255 - mean) / std
@@ -57,33 +57,33 @@ def test_steps_are_taken_in_their_order_by_their_definition(steps, channels):
 
 
 def test_brightness_scales_and_is_held_at_white():
-    grey = np.array([0, 51, 204], dtype=np.uint8).reshape(1, 1, 3, 1)
-    np.testing.assert_allclose(floats(grey, [BRIGHTNESS], [1.4]).ravel(), [0, 0.28, 1], atol=1e-6)
+    gray = np.array([0, 51, 204], dtype=np.uint8).reshape(1, 1, 3, 1)
+    np.testing.assert_allclose(floats(gray, [BRIGHTNESS], [1.4]).ravel(), [0, 0.28, 1], atol=1e-6)
 
 
-def test_contrast_keeps_the_mean_grey_and_scales_what_differs_from_it():
+def test_contrast_keeps_the_mean_gray_and_scales_what_differs_from_it():
     picture = noise(1, 6, 6, 3) // 4 + 96
     before, after = picture[0] / 255, floats(picture, [CONTRAST], [0.6])[0]
-    mean = definitions.grey(before).mean()
+    mean = definitions.gray(before).mean()
     np.testing.assert_allclose(after - mean, 0.6 * (before - mean), atol=1e-6)
-    assert definitions.grey(after).mean() == pytest.approx(mean, abs=1e-4)
+    assert definitions.gray(after).mean() == pytest.approx(mean, abs=1e-4)
 
 
-def test_contrast_leaves_a_constant_grey_picture_alone():
+def test_contrast_leaves_a_constant_gray_picture_alone():
     constant = np.full((1, 4, 4, 3), 90, dtype=np.uint8)
-    # The shares of the colours sum to 0.9999.
+    # The shares of the colors sum to 0.9999.
     np.testing.assert_allclose(floats(constant, [CONTRAST], [1.4]), 90 / 255, atol=1e-4)
 
 
-def test_saturation_keeps_the_grey_of_every_pixel_and_scales_its_colour():
+def test_saturation_keeps_the_gray_of_every_pixel_and_scales_its_color():
     picture = noise(1, 6, 6, 3) // 4 + 96
     before, after = picture[0] / 255, floats(picture, [SATURATION], [1.4])[0]
-    grey = definitions.grey(before)
-    np.testing.assert_allclose(after - grey, 1.4 * (before - grey), atol=1e-6)
-    np.testing.assert_allclose(definitions.grey(after), grey, atol=1e-4)
+    gray = definitions.gray(before)
+    np.testing.assert_allclose(after - gray, 1.4 * (before - gray), atol=1e-6)
+    np.testing.assert_allclose(definitions.gray(after), gray, atol=1e-4)
 
 
-def test_no_saturation_is_a_grey_picture():
+def test_no_saturation_is_a_gray_picture():
     after = floats(noise(1, 6, 6, 3), [SATURATION], [0.0])[0]
     np.testing.assert_allclose(after, np.repeat(after[..., :1], 3, axis=-1), atol=1e-7)
 

@@ -1,8 +1,8 @@
-"""Which centre to use when no base mean is given: nearest prototype and the default recipe on paired tasks.
+"""Which center to use when no base mean is given: nearest prototype and the default recipe on paired tasks.
 
-    python benchmarks/recipe_study/centre.py --data ../shared/data --tasks 200 --many-tasks 12 --no-large
+    python benchmarks/recipe_study/center.py --data ../shared/data --tasks 200 --many-tasks 12 --no-large
 
-A candidate is named "centre,o": o = 0, or s for the mean of the transformed support rows. ``fadeN,0`` is what the
+A candidate is named "center,o": o = 0, or s for the mean of the transformed support rows. ``fadeN,0`` is what the
 package does. The recipe here is the one as first written (delta = 0.02), without change B.
 """
 
@@ -33,7 +33,7 @@ from recipe_study.common import (
 )
 from recipe_study.recipe import Options, default_k, nearest_prototype, prepare, solve
 
-#: name -> (centre, origin). Origin: zero, or the mean of the transformed support rows.
+#: name -> (center, origin). Origin: zero, or the mean of the transformed support rows.
 CANDIDATES = {
     "pooled,0": ("pooled", "zero"),
     "pooled,s": ("pooled", "support"),
@@ -46,7 +46,7 @@ CANDIDATES = {
     "half,0": ("half", "zero"),
     "base,0": ("base", "zero"),
 }
-#: centres that use a first guess of the labels (see ``refined``), with the plain ones they compete with
+#: centers that use a first guess of the labels (see ``refined``), with the plain ones they compete with
 REFINED = {
     "pooled,0": ("pooled", "zero"),
     "support,s": ("support", "support"),
@@ -62,21 +62,21 @@ REFINED = {
 }
 
 
-def transform(raw: Array, n_s: int, centre: str, base: Array | None) -> Array:
+def transform(raw: Array, n_s: int, center: str, base: Array | None) -> Array:
     """CL2 rows (..., V, D). mid: mean of support mean and query mean; half: half the pooled mean, of unit rows."""
     s, q, p = (raw[..., sl, :].mean(-2, keepdims=True) for sl in (slice(0, n_s), slice(n_s, None), slice(None)))
-    if centre == "half":
+    if center == "half":
         u = l2(raw)
         return l2(u - u.mean(-2, keepdims=True) / 2)
-    if centre == "base":
+    if center == "base":
         assert base is not None
         return l2(raw - base)
-    c = {"support": s, "query": q, "pooled": p, "mid": (s + q) / 2, "none": np.zeros_like(s)}[centre]
+    c = {"support": s, "query": q, "pooled": p, "mid": (s + q) / 2, "none": np.zeros_like(s)}[center]
     return l2(raw - c)
 
 
 def refined(raw: Array, ys: Ints, c: int, kind: str) -> Array:
-    """CL2 about a centre that uses a first look: the softmax of the first prototypes, rows about the support mean.
+    """CL2 about a center that uses a first look: the softmax of the first prototypes, rows about the support mean.
 
     even: mean of class means (raw rows, support weight 3): classes count alike whatever the number of their queries.
     fade<d>: support mean + w (pooled mean - support mean) with w = exp(-KL(p|u)/d), p the class shares at first look:
@@ -96,22 +96,22 @@ def refined(raw: Array, ys: Ints, c: int, kind: str) -> Array:
         delta = max(0.2, 3.75 * (c - 1) / n) if kind == "fadeN" else float(kind[4:])
         w = np.exp(-kl / delta)[:, None, None].astype(raw.dtype)
         sup = rb[:, :n_s].mean(1, keepdims=True)
-        centre = sup + w * (rb.mean(1, keepdims=True) - sup)
+        center = sup + w * (rb.mean(1, keepdims=True) - sup)
     else:
         z = np.concatenate([3 * p.ys, y], 1)
         z = z / z.sum(1, keepdims=True)
-        centre = z.mean(-1)[:, None, :] @ rb
-    x = l2(rb - centre)
+        center = z.mean(-1)[:, None, :] @ rb
+    x = l2(rb - center)
     return x[0] if raw.ndim == 2 else x
 
 
 def _one(raw: Array, ys: Ints, yq: Ints, c: int, name: str, base: Array | None) -> Array:
-    centre, og = {**CANDIDATES, **REFINED}[name]
+    center, og = {**CANDIDATES, **REFINED}[name]
     n_s = ys.shape[-1]
-    if centre.startswith(("even", "fade")):
-        x = refined(raw, ys, c, centre)
+    if center.startswith(("even", "fade")):
+        x = refined(raw, ys, c, center)
     else:
-        x = transform(raw, n_s, centre, base)
+        x = transform(raw, n_s, center, base)
     o = x[..., :n_s, :].mean(-2) if og == "support" else None
     p = prepare(x, ys, c, o, default_k(n_s, yq.shape[-1], c))
     return 100 * np.stack([(nearest_prototype(p) == yq).mean(-1), (solve(p).y.argmax(-1) == yq).mean(-1)], -1)
@@ -164,7 +164,7 @@ def big(
 def report(title: str, res: dict[str, dict[str, Array]]) -> None:
     """Means over sets of both methods; paired difference of the default to pooled,0 (95% half width), and worst set."""
     print(
-        f"\n## {title}\ncentre,o | nearest prototype | default | default - (pooled,0): mean, worst set | per set: "
+        f"\n## {title}\ncenter,o | nearest prototype | default | default - (pooled,0): mean, worst set | per set: "
         + " ".join(res)
     )
     for k in {**CANDIDATES, **REFINED}:
@@ -191,7 +191,7 @@ def main() -> None:
     ap.add_argument("--seeds", type=int, default=3)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument(
-        "--refined", action="store_true", help="the centres that use a first labelling, instead of the plain ones"
+        "--refined", action="store_true", help="the centers that use a first labeling, instead of the plain ones"
     )
     ap.add_argument("--alpha", type=float, help="queries from Dirichlet(alpha): 0.2 leaves few classes present")
     ap.add_argument("--five", action="store_true", help="5-way only")

@@ -1,9 +1,10 @@
-# Every chore of the house. `make` alone lists them. Needs a Python 3.11 to 3.14 and nothing else: each target first
-# installs what it uses into .venv, with the versions of constraints.txt.
+# Developer targets. `make` alone lists them. They need Python 3.11 to 3.14 and nothing else: each target first installs
+# what it uses into .venv, with the versions of constraints.txt.
 
 PYTHON ?=
 DEMO_ARGS ?=
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
+COVERAGE_ARGS := --cov=laplacianshot --cov-report=term:skip-covered
 
 # mkdocs-material would advertise its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
@@ -22,16 +23,19 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types pytest chromium format docs docs-serve bench dev constraints clean distclean
+.PHONY: help demo test test-all lint types pytest coverage chromium format docs docs-serve bench dev constraints clean distclean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed-cli ## label scikit-learn's digits from one example a class
+demo: $(VENV)/.installed-cli ## label scikit-learn's digits from one example per class
 	@echo "Labeling scikit-learn's digits with eight methods, fifty times: under a minute on an idle machine"
 	@$(VENV)/bin/laplacianshot demo $(DEMO_ARGS)
 
-test: lint types pytest ## everything that must pass: lint, types and the test suite
+test: lint types pytest ## lint, types and the tests that are not marked slow; run it before every change is merged
+
+test-all: lint types chromium ## the same with the slow tests: kills at random moments, a Ray cluster, long browser sessions
+	@$(PY) -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-test ## ruff: rules and format
 	@$(PY) -m ruff check
@@ -40,8 +44,11 @@ lint: $(VENV)/.installed-test ## ruff: rules and format
 types: $(VENV)/.installed-test ## mypy --strict
 	@$(PY) -m mypy $(wildcard src benchmarks)
 
-pytest: $(VENV)/.installed-test chromium ## the test suite alone (PYTEST_ARGS="-x tests/inference")
-	@$(PY) -m pytest $(PYTEST_ARGS)
+pytest: $(VENV)/.installed-test chromium ## only the tests (PYTEST_ARGS="-x tests/inference" runs a part)
+	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+coverage: $(VENV)/.installed-test chromium ## the tests again, and the share of lines and branches that they reach
+	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) $(COVERAGE_ARGS)
 
 # Needed by the tests of the studio's page alone, which are skipped without it: nothing here may fail the build.
 chromium: ## install chromium through apt, where it is absent and that is possible
@@ -51,7 +58,7 @@ chromium: ## install chromium through apt, where it is absent and that is possib
 	  && { $(APT_INSTALL) chromium || { timeout 120 $$root apt-get update -qq && $(APT_INSTALL) chromium; }; } </dev/null >/dev/null 2>&1; \
 	} || echo "chromium is absent and cannot be installed here: tests in a browser will be skipped"
 
-format: $(VENV)/.installed-test ## let ruff mend and format the code
+format: $(VENV)/.installed-test ## fix what ruff can fix, and format the code
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
 

@@ -156,7 +156,7 @@ class _Run:
     def keep_rest(self) -> None:
         """Save what is done and not yet saved, also after an interrupt or an error."""
         for future in self._under_way:
-            if future.done() and not future.canceled() and future.exception() is None:
+            if future.done() and not future.cancelled() and future.exception() is None:
                 self._add(future.result())
         self._under_way.clear()
         self._save()

@@ -23,7 +23,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types pytest coverage chromium format docs docs-serve bench dev constraints clean distclean
+.PHONY: help demo test test-all test-oldest lint types pytest coverage chromium format docs docs-serve bench dev constraints clean distclean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,17 @@ pytest: $(VENV)/.installed-test chromium ## only the tests (PYTEST_ARGS="-x test
 
 coverage: $(VENV)/.installed-test chromium ## the tests again, and the share of lines and branches that they reach
 	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) $(COVERAGE_ARGS)
+
+# The lower bounds of the core, from pyproject.toml, in an environment of their own.
+test-oldest: ## the tests of the core with the oldest versions of its dependencies
+	@set -e; $(find_python); \
+	rm -rf .venv-oldest; \
+	"$$python" -m venv .venv-oldest; \
+	oldest=$$("$$python" -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))"); \
+	echo "Installing $$oldest"; \
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check $$oldest pytest pytest-timeout hypothesis hatchling editables; \
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
+	.venv-oldest/bin/python -m pytest -m "not slow" tests/inference tests/engine tests/neighbors tests/test_estimator.py
 
 # Needed by the tests of the studio's page alone, which are skipped without it: nothing here may fail the build.
 chromium: ## install chromium through apt, where it is absent and that is possible
@@ -80,7 +91,7 @@ clean: ## remove what the other targets made, except .venv
 	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## clean, and remove .venv too
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) .venv-oldest
 
 # --- environment ---------------------------------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from laplacianshot.cli import BAD_INPUT
+from laplacianshot.runtime.errors import LaplacianShotError
 
 
-class CommandError(Exception):
+class CommandError(LaplacianShotError):
     """One line for the user and the exit code that goes with it."""
 
     def __init__(self, message: str, exit_code: int = BAD_INPUT) -> None:

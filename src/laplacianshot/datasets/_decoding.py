@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _UPRIGHT = {
 }
 
 
-class CorruptPicture(ValueError):
+class CorruptPicture(InputError):
     """A picture that cannot be read.
 
     Attributes

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.checkpoint import StageFolder, content_of, kept_neighbors
 from laplacianshot.engine.choices import Engine
 from laplacianshot.engine.graph import node_graph
-from laplacianshot.engine.large import Watch
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.progress import Watch
 
 
 def fit_large(

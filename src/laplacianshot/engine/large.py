@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,12 +26,10 @@ from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.reduction import Reduction
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.softmax import softmax
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
-
-# Called with the name of a stage, it gives what is called with (done, total) on the way.
-Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
 _BLOCK_ROWS = 4096
 

@@ -11,8 +11,9 @@ from laplacianshot.episodes.batch import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.methods import method_name, recipe_of
 from laplacianshot.episodes.results import Convergence, Setting
-from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.run import TOO_FAR, Chunk, TaskRows, over_threads
 from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.types import Floats, Ints
 
 

@@ -13,10 +13,11 @@ import numpy as np
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.methods import Runnable, runnables
 from laplacianshot.episodes.results import Evaluation, Evaluations, Setting
-from laplacianshot.episodes.run import Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.run import Chunk, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats, Ints
 

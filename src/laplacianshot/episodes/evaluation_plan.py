@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,19 +19,13 @@ from laplacianshot.episodes.tasks import INAT_LEAKING, draw_tasks
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
 from laplacianshot.reports.evaluation_tables import ABLATION, RECIPES, is_inat, setting_title
+from laplacianshot.runtime.progress import Watch, no_watch
 
 # What can be chosen in the recipes paper and reference.
 TUNABLE = ("lam", "n_neighbors", "rectify")
 
 # Tasks of a convergence curve at most: the mean of more looks the same.
 CONVERGENCE_TASKS = 500
-
-Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
-
-
-def unwatched(_: str) -> Callable[[int, int], object]:
-    """For runs that nobody watches."""
-    return lambda done, total: None
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +84,7 @@ class EvaluationPlan:
         )
 
     def run(
-        self, file: str, *, command: str = "", published: str | None = None, watch: Watch = unwatched
+        self, file: str, *, command: str = "", published: str | None = None, watch: Watch = no_watch
     ) -> EvaluationReport:
         """Do it all. Ctrl-C ends it early: the report then holds what was finished, and says so.
 

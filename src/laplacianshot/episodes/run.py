@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,8 +20,6 @@ from laplacianshot.episodes.tasks import Tasks
 from laplacianshot.runtime.prefetch import MadeAhead
 from laplacianshot.runtime.threads import available_threads, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
-
-Progress: TypeAlias = Callable[[int, int], object]
 
 # Inner products of a batch stay in cache, and a batch is worth a thread.
 _BATCH_BYTES = 4 * 2**20

@@ -17,9 +17,10 @@ from laplacianshot.episodes.batch import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.methods import recipe_of
 from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.run import TOO_FAR, Chunk, Progress, TaskRows, over_threads
+from laplacianshot.episodes.run import TOO_FAR, Chunk, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.bound import check_lam
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.types import Floats, Ints
 
 # The paper's grids.

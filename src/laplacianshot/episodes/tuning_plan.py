@@ -7,13 +7,14 @@ from typing import Any
 
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.evaluation import center_for
-from laplacianshot.episodes.evaluation_plan import Watch, task_arguments, unwatched
+from laplacianshot.episodes.evaluation_plan import task_arguments
 from laplacianshot.episodes.methods import method_name
 from laplacianshot.episodes.results import Setting, Tuning
 from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
 from laplacianshot.reports.evaluation_tables import setting_title
 from laplacianshot.reports.tuning import Tuned, TuningReport
+from laplacianshot.runtime.progress import Watch, no_watch
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +54,7 @@ class TuningPlan:
             for split in splits:
                 draw_tasks(self.feature_set, **task_arguments(replace(setting, tasks=1, split=split)))
 
-    def run(self, file: str, *, command: str = "", watch: Watch = unwatched) -> TuningReport:
+    def run(self, file: str, *, command: str = "", watch: Watch = no_watch) -> TuningReport:
         """Do it all. Ctrl-C ends it early: the report then holds the settings that were finished, and says so."""
         tuned: list[Tuned] = []
         interrupted = False

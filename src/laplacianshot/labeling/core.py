@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.choices import Engine
 from laplacianshot.engine.fit import fit_large, scaled_affinity
-from laplacianshot.engine.large import Watch
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.recipes import LARGE_ROWS, DefaultConstants
@@ -30,6 +29,7 @@ from laplacianshot.labeling.rejection import how_strange, rejected
 from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.budget import parse_bytes
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from laplacianshot.runtime.errors import InputError
+
 # So many rows are named in a message; of the others it says how many there are.
 _NAMED = 5
 
 
-class LabelingError(ValueError):
+class LabelingError(InputError):
     """Input that cannot be labeled. The message, of one line, names it and says what to do."""
 
     def __init__(self, message: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +23,11 @@ from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.ray.labeling import OnRay, one_line
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# Called with the name of a stage, it gives what is called with (done, total) on the way.
-Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
 
 def label_source(

@@ -13,6 +13,7 @@ from typing import Any
 
 from laplacianshot.ray.timeline import Begin, Span
 from laplacianshot.runtime.budget import written_bytes
+from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import require
 
 # How often a task is started again when its worker or node is lost.
@@ -22,7 +23,7 @@ _TICK = 2.0
 _PATIENCE = 90.0
 
 
-class ClusterError(RuntimeError):
+class ClusterError(LaplacianShotError, RuntimeError):
     """The cluster cannot be reached, is too small, or was lost; one line that says what to do."""
 
 

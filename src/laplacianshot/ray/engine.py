@@ -12,7 +12,7 @@ import numpy as np
 
 from laplacianshot.engine.choices import Choices
 from laplacianshot.engine.graph import node_graph
-from laplacianshot.engine.large import LargeTask, Watch, fitted_of
+from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import GraphChoice, LargePlan
 from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.solve import Fitted
@@ -20,6 +20,7 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.fit import ray_fit
 from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.options import RayOptions
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 

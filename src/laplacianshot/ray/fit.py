@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine.large import Watch, first_look, mean_spread
+from laplacianshot.engine.large import first_look, mean_spread
 from laplacianshot.engine.plan import large_plan, looked_queries
 from laplacianshot.inference.center import center_between, first_seen, given_center
 from laplacianshot.inference.descent import Prior, descend
@@ -31,6 +31,7 @@ from laplacianshot.ray.shard_rounds import Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
 from laplacianshot.ray.survey import given_rows, query_moments, run_key, survey
 from laplacianshot.ray.timeline import trace_events
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 _SOLUTION = "solution.npz"

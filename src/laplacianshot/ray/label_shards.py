@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,10 @@ from laplacianshot.labeling.sources.tables import read_table
 from laplacianshot.labeling.sources.values import id_of
 from laplacianshot.labeling.sources.vectors import is_store, vector_files
 from laplacianshot.ray.labeling import one_line
+from laplacianshot.runtime.progress import Watch
 
 if TYPE_CHECKING:
     from laplacianshot.ray.result import RayFit
-
-Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
 
 # What one file of labels is called.
 _FILES = (".csv", ".jsonl", ".parquet")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.evaluation import evaluate
-from laplacianshot.episodes.evaluation_plan import EvaluationPlan, Watch, task_arguments
+from laplacianshot.episodes.evaluation_plan import EvaluationPlan, task_arguments
 from laplacianshot.episodes.results import Convergence, Evaluations, Setting
 from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
 from laplacianshot.reports.evaluation_tables import setting_slug, setting_title
@@ -25,6 +25,7 @@ from laplacianshot.reproduce.parts import (
     unpack_evaluations,
 )
 from laplacianshot.reproduce.tuning import PAPER, REFERENCE, Constants
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats
 
 # Plain data and arrays of a part.

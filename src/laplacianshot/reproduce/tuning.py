@@ -9,7 +9,7 @@ from typing import Any
 
 from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.evaluation_plan import Watch, task_arguments
+from laplacianshot.episodes.evaluation_plan import task_arguments
 from laplacianshot.episodes.results import Setting
 from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.episodes.tuning_plan import TuningPlan
@@ -17,6 +17,7 @@ from laplacianshot.reports.evaluation_tables import setting_slug
 from laplacianshot.reports.tuning import Tuned
 from laplacianshot.reproduce.experiment import Protocol
 from laplacianshot.reproduce.parts import load_tuned, save_tuned
+from laplacianshot.runtime.progress import Watch
 
 REFERENCE, PAPER = "laplacianshot-reference", "laplacianshot-paper"
 

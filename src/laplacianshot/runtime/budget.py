@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from laplacianshot.runtime.errors import LaplacianShotError
+
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
 _UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
@@ -42,7 +44,7 @@ def written_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-class BudgetError(MemoryError):
+class BudgetError(LaplacianShotError, MemoryError):
     """A budget that cannot be kept: what there is, what is needed, and its largest parts."""
 
     def __init__(self, budget: int, parts: Mapping[str, float], advice: str = "") -> None:

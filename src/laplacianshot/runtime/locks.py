@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from laplacianshot.runtime.errors import InputError
+
 LOCK_NAME = ".lock"
 
 # Folders this very process works in: the system's lock does not keep a process from itself.
@@ -19,7 +21,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_mine.clear)
 
 
-class FolderInUse(ValueError):
+class FolderInUse(InputError):
     """A folder in which another process, or another run of this one, is writing."""
 
 

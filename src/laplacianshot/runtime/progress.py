@@ -1,4 +1,4 @@
-"""How far a search is, told in rows."""
+"""Progress of long work: one kind of callback for all rooms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,27 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
-# Called with (done, total) on the way.
+# Called with (done, total) while work goes on.
 Progress: TypeAlias = Callable[[int, int], object]
+
+# Called with the name of a stage when it starts; returns the callback for the progress of that stage.
+Watch: TypeAlias = Callable[[str], Progress]
+
+
+def no_watch(_: str) -> Progress:
+    """A watch that reports nothing."""
+    return lambda done, total: None
 
 
 class RowCounter:
-    """Rows done by several threads, in any order."""
+    """Count rows that several threads finish in any order.
+
+    Parameters
+    ----------
+    total : int
+    progress : callable, optional
+        Called with (done, total) after each :meth:`add`.
+    """
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._progress = total, progress
@@ -20,7 +35,7 @@ class RowCounter:
         self._lock = Lock()
 
     def add(self, rows: int) -> None:
-        """So many more are done."""
+        """Count ``rows`` more rows as done."""
         if self._progress is None:
             return
         with self._lock:
@@ -30,13 +45,13 @@ class RowCounter:
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of a search of n rows as shares of its progress."""
+    """Split the progress of n rows over the parts of a search."""
 
     progress: Progress | None
     n: int
 
     def part(self, start: float, stop: float) -> Progress | None:
-        """What a part is told that goes from one share of the whole to another."""
+        """Return the callback of the part that covers the shares ``start`` to ``stop`` (0 to 1) of the whole."""
         if self.progress is None:
             return None
         progress, n = self.progress, self.n

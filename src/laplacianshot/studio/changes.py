@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from laplacianshot.labeling.sources.values import label_of
+from laplacianshot.runtime.errors import InputError
 
 How: TypeAlias = Literal["person", "accepted", "imported", "source"]
 
@@ -20,7 +21,7 @@ LONGEST_NAME = 200
 MOST_CLASSES = 1000
 
 
-class ActionError(ValueError):
+class ActionError(InputError):
     """What cannot be done, in one line. ``code`` is the status that the web gives it."""
 
     def __init__(self, message: str, code: int = 409) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.runtime.user_cache import user_cache
 from laplacianshot.studio.app import create_app
@@ -37,7 +38,7 @@ _LAST_SECONDS = 3
 _IF_OPEN = "go on in its page, or end it with Ctrl-C, or name another folder for other labels with --project DIR"
 
 
-class PortError(ValueError):
+class PortError(InputError):
     """An address that cannot be listened on, in one line."""
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.studio.changes import (
     ActionError,
     Book,
@@ -41,7 +42,7 @@ CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL
 """
 
 
-class StoreError(ValueError):
+class StoreError(InputError):
     """A project that cannot be opened, in one line."""
 
 

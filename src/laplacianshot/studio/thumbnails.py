@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.datasets._decoding import CorruptPicture, thumbnail
 from laplacianshot.embedding.vector_cache import file_state
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.ui.thumbnails import TINY, picture_format
 
@@ -32,7 +33,7 @@ _TYPES = {"WEBP": "image/webp", "JPEG": "image/jpeg", "PNG": "image/png"}
 _PNG_MARK = b"\x89PNG"
 
 
-class NoPicture(ValueError):
+class NoPicture(InputError):
     """Why there is no picture to show, in one line."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _BATCH_SECONDS = 10.0
 _FIRST_LOOK = 4000
 
 
-class Stopped(Exception):
+class Stopped(LaplacianShotError):
     """The work was ended from outside."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from laplacianshot.runtime.errors import InputError
 
-class TrainError(ValueError):
+
+class TrainError(InputError):
     """Any of the errors below."""
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from laplacianshot.runtime.errors import InputError
+
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
 
 Kind: TypeAlias = Literal["pictures", "texts"]
 
 
-class EncoderError(ValueError):
+class EncoderError(InputError):
     """An encoder that does not exist, does not fit the items, or cannot be loaded; one line that says what to do."""
 
 

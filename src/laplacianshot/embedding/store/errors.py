@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from laplacianshot.runtime.errors import InputError
 
-class StoreError(ValueError):
+
+class StoreError(InputError):
     """A feature store that is missing, damaged, or asked for what it does not hold."""
 
 

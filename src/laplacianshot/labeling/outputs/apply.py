@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TypeAlias
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs._apply_log import ApplyLog, Session, Step
@@ -23,11 +21,10 @@ from laplacianshot.labeling.outputs._placing import (
 )
 from laplacianshot.labeling.result import LabelResult, Skipped
 from laplacianshot.labeling.sources.source import Source
+from laplacianshot.runtime.progress import Progress
 
 # The log's name in the folder that pictures are sorted into.
 LOG_NAME = "laplacianshot-undo.jsonl"
-
-Progress: TypeAlias = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from laplacianshot.reports.labeling.map_part import dot, map_data, map_html, map
 from laplacianshot.reports.labeling.tables import classes_table, run_tables, skipped_table, tiles
 from laplacianshot.reports.svg import inline_svg, svg_text
 from laplacianshot.reports.text import counted, percentage
+from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Ints
 from laplacianshot.ui.names import isolated, line
 from laplacianshot.ui.thumbnails import inline_picture, read_pictures, sheet_of
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # Called with what comes next, it gives what is called with how much is done, and of how much.
-Watch: TypeAlias = Callable[[str], Callable[[int, int], object]]
-
 # Items on the map at most, and those of them that have a picture.
 _ON_MAP = 30_000
 _PICTURED = 2000

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.engine.step_kernels import y_row
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import gather_rows, settle, support_edges
+from laplacianshot.runtime.kernel_parts import gather_rows, support_edges
 from laplacianshot.runtime.types import Floats, Ints
 
 
@@ -94,7 +95,7 @@ def dense_rows(
             cost[support_labels[indices[e] - n_query]] -= lam * support_edge * weights[e]
         for c in range(n_classes):
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
-        inner, top = settle(logs, cost, target)
+        inner, top = y_row(logs, cost, target)
         smooth += inner
         new_certain[q] = only_class(target) if top == 1 else n_classes
     sums[0] += pairwise

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.engine.step_kernels import y_row
 from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, multiply_rows
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import exp_nonpositive, gather_rows, largest, settle
+from laplacianshot.runtime.kernel_parts import exp_nonpositive, gather_rows, largest
 from laplacianshot.runtime.types import Floats, Ints
 
 
@@ -111,7 +112,7 @@ def joint_rows(
             cost[c] = prototype_cost[c] - twice_tau * product[c] - lam * pull[c]
             logs[c] = scale * (lam * field[c] - cost[c] - share_cost[c] + keep * logs[c])
         pairwise += inner
-        inner, _ = settle(logs, cost, updated[q])
+        inner, _ = y_row(logs, cost, updated[q])
         smooth += inner
     sums[0] += pairwise
     sums[1] += smooth

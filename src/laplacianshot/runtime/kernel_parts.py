@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from laplacianshot.runtime.compilation import inlined_kernel, kernel, ordered_kernel
+from laplacianshot.runtime.compilation import kernel, ordered_kernel
 from laplacianshot.runtime.types import Floats, Ints
 
 # e^x = 2^k e^r with k the integer nearest to x / ln 2 and |r| <= ln 2 / 2: a polynomial and a shift of the exponent,
@@ -166,28 +166,6 @@ def keep_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> No
     for e in range(len(keys)):
         if keys[e] < heap_keys[0]:
             replace_root(heap_keys, heap_ids, keys[e], ids[e])
-
-
-@inlined_kernel
-def settle(logits: Floats, cost: Floats, assignment: Floats) -> Any:
-    """``assignment <- softmax(logits)``, ``logits`` its logarithm: ``sum y.(log y + cost)`` and ``1 / sum exp``.
-
-    The second is of the logits less their largest: the largest entry of the assignment.
-    """
-    top = largest(logits)
-    total = assignment.dtype.type(0)
-    for c in range(len(logits)):
-        value = exp_nonpositive(logits[c] - top)
-        assignment[c] = value
-        total += value
-    log_total = top + np.log(total)
-    inverse = assignment.dtype.type(1) / total
-    inner = assignment.dtype.type(0)
-    for c in range(len(logits)):
-        assignment[c] *= inverse
-        logits[c] -= log_total
-        inner += assignment[c] * (logits[c] + cost[c])
-    return inner, inverse
 
 
 @kernel

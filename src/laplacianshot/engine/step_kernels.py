@@ -1,0 +1,178 @@
+"""Each formula of the default recipe once, compiled; every solver is made of these.
+
+Letters as in :mod:`laplacianshot.inference.joint`: shares ``p = mean_q y_q`` (C,), uniform u, unary terms ``a_q``,
+temperature tau, weight of the graph lam, balance gamma and delta. The Y step of a query q, with ``b_q = (W Y)_q``, is::
+
+    y_q ~ exp{ [ lam b_q - tau a_q - g log p + (g + r) log y_q ] / (1 + g + r) }
+    g = gamma exp(-KL(p|u) / delta),    r = max(0, (lam/2 - 1 - g)/2)
+
+Arrays are float32 or float64; what is added up over queries is float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.runtime.compilation import inlined_kernel, kernel
+from laplacianshot.runtime.kernel_parts import exp_nonpositive, largest
+from laplacianshot.runtime.types import Floats
+
+# The smallest normal float64: log p stays finite where a share has vanished.
+TINY = 2.2250738585072014e-308
+# Relative width at which the search for the temperature stops, and the number of doublings it starts with at most.
+_TAU_TOLERANCE = 1.2e-6
+_MAX_DOUBLINGS = 60
+_MAX_HALVINGS = 100
+
+
+@kernel
+def divergence(p: Floats) -> float:
+    """``KL(p|u) = sum_c p_c log(C p_c)`` of shares (C,), with ``0 log 0 = 0``."""
+    total = 0.0
+    for c in range(len(p)):
+        if p[c] > 0:
+            total += p[c] * math.log(p[c] * len(p))
+    return max(0.0, total)
+
+
+@kernel
+def balance(p: Floats, gamma: float, delta: float) -> float:
+    """``g = gamma exp(-KL(p|u) / delta)``."""
+    return gamma * math.exp(-divergence(p) / delta)
+
+
+@kernel
+def balance_cost(p: Floats, n: int, gamma: float, delta: float) -> float:
+    """``gamma n delta (1 - exp(-KL(p|u) / delta))``; its limit ``gamma n KL(p|u)`` for infinite delta."""
+    if math.isinf(delta):
+        return gamma * n * divergence(p)
+    return -gamma * n * delta * math.expm1(-divergence(p) / delta)
+
+
+@kernel
+def proximal(lam: float, g: float) -> float:
+    """``r = max(0, (lam/2 - 1 - g)/2)``: with it the Y step never raises F."""
+    return max(0.0, (lam / 2 - 1 - g) / 2)
+
+
+@kernel
+def share_cost(p: float, g: float) -> float:
+    """``g log p_c``."""
+    return g * math.log(max(p, TINY))
+
+
+@kernel
+def step_logit(lam_b: Any, cost: Any, share_cost: Any, g_r: Any, log_y: Any, scale: Any) -> Any:
+    """One logit of the Y step; ``cost`` is ``tau a_qc``, up to what depends on q alone, ``scale = 1 / (1 + g + r)``."""
+    return scale * (lam_b - cost - share_cost + g_r * log_y)
+
+
+@inlined_kernel
+def y_row(logits: Floats, cost: Floats, y: Floats) -> Any:
+    """``y <- softmax(logits)`` and ``logits <- log y``, (C,): gives ``sum y.(log y + cost)`` and the largest entry."""
+    top = largest(logits)
+    total = y.dtype.type(0)
+    for c in range(len(logits)):
+        value = exp_nonpositive(logits[c] - top)
+        y[c] = value
+        total += value
+    log_total = top + np.log(total)
+    inverse = y.dtype.type(1) / total
+    inner = y.dtype.type(0)
+    for c in range(len(logits)):
+        y[c] *= inverse
+        logits[c] -= log_total
+        inner += y[c] * (logits[c] + cost[c])
+    return inner, inverse
+
+
+@kernel
+def fill_gaps(unary: Floats, gaps: Floats) -> None:
+    """``a_q - min_c a_q``, both (n, C); they may be one array."""
+    n_classes = unary.shape[1]
+    for q in range(len(unary)):
+        least = unary[q, 0]
+        for c in range(1, n_classes):
+            least = min(least, unary[q, c])
+        for c in range(n_classes):
+            gaps[q, c] = unary[q, c] - least
+
+
+@kernel
+def confidence_sum(gaps: Floats, tau: float, scratch: Floats) -> float:
+    """``sum_q max_c softmax(-tau a_q)`` from :func:`fill_gaps` (n, C), a tile of queries at a time in scratch."""
+    n, n_classes = gaps.shape
+    slope = gaps.dtype.type(-tau)
+    one: Any = gaps.dtype.type(1)
+    each = len(scratch)
+    total: Any = 0.0
+    for first in range(0, n, each):
+        count = min(each, n - first)
+        # All entries in one loop: rows of few classes would not fill a vector.
+        flat = gaps[first : first + count].ravel()
+        values = scratch.ravel()
+        for i in range(len(flat)):
+            values[i] = exp_nonpositive(slope * flat[i])
+        for q in range(count):
+            partition: Any = gaps.dtype.type(0)
+            for c in range(n_classes):
+                partition += scratch[q, c]
+            total += one / partition
+    return float(total)
+
+
+@kernel
+def choose_tau(unary: Floats, spread: float, pair_spread: float, min_confidence: float, scratch: Floats) -> float:
+    """The temperature of :func:`laplacianshot.inference.temperature.choose_tau` for one small task.
+
+    unary (n, C); scratch (2, n, C) is overwritten.
+    """
+    if spread <= 0:
+        return 1.0
+    low = pair_spread / spread
+    n, n_classes = unary.shape
+    if n == 0 or n_classes < 2:
+        return low
+    target = n * (1 / n_classes + min_confidence * (1 - 1 / n_classes))
+    gaps, values = scratch[0], scratch[1]
+    fill_gaps(unary, gaps)
+    below = confidence_sum(gaps, low, values) - target
+    if below >= 0:
+        return low
+    first = low
+    high = 2 * low
+    above = confidence_sum(gaps, high, values) - target
+    doublings = 0
+    while above < 0:
+        doublings += 1
+        if doublings >= _MAX_DOUBLINGS:
+            # Queries as near to one prototype as to another never become sure.
+            return first
+        low, below = high, above
+        high = 2 * high
+        above = confidence_sum(gaps, high, values) - target
+    # False position with Illinois' halving: the end that stays behind counts half.
+    side = 0
+    tau = high
+    for _ in range(_MAX_HALVINGS):
+        last = tau
+        tau = (low * above - high * below) / (above - below)
+        if abs(tau - last) <= 0.1 * _TAU_TOLERANCE * tau or high - low <= _TAU_TOLERANCE * low:
+            break
+        value = confidence_sum(gaps, tau, values) - target
+        if value == 0:
+            break
+        if value > 0:
+            high, above = tau, value
+            if side == 1:
+                below /= 2
+            side = 1
+        else:
+            low, below = tau, value
+            if side == -1:
+                above /= 2
+            side = -1
+    return tau

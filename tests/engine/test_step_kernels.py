@@ -1,0 +1,77 @@
+"""The compiled formulas against those of the definition."""
+
+import math
+
+import numpy as np
+import pytest
+
+from laplacianshot.engine import step_kernels as steps
+from laplacianshot.inference.temperature import choose_tau, divergence
+
+
+def shares(seed=0, n_classes=6):
+    p = np.random.default_rng(seed).random(n_classes)
+    p[1] = 0
+    return p / p.sum()
+
+
+def test_the_divergence_is_that_of_the_definition():
+    p = shares()
+    np.testing.assert_allclose(steps.divergence(p), divergence(p), rtol=1e-13)
+    assert steps.divergence(np.full(5, 0.2)) == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.5, math.inf])
+def test_balance_and_its_cost(delta):
+    p, gamma, n = shares(), 2.0, 75
+    kl = divergence(p)
+    np.testing.assert_allclose(steps.balance(p, gamma, delta), gamma * math.exp(-kl / delta), rtol=1e-12)
+    cost = gamma * n * kl if math.isinf(delta) else gamma * n * delta * (1 - math.exp(-kl / delta))
+    np.testing.assert_allclose(steps.balance_cost(p, n, gamma, delta), cost, rtol=1e-12)
+
+
+def test_a_strong_graph_needs_a_proximal_term():
+    assert steps.proximal(2.0, 0.5) == 0
+    assert steps.proximal(10.0, 1.0) == pytest.approx(1.5)
+
+
+def test_a_share_that_has_vanished_costs_a_finite_amount():
+    assert np.isfinite(steps.share_cost(0.0, 2.0))
+    assert steps.share_cost(0.25, 2.0) == pytest.approx(2 * math.log(0.25))
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-6), (np.float64, 1e-13)])
+def test_a_row_becomes_its_softmax_with_its_part_of_f(dtype, rtol):
+    rng = np.random.default_rng(1)
+    logits, cost, y = (rng.standard_normal(9).astype(dtype) for _ in range(3))
+    expected = np.exp(logits.astype(np.float64))
+    expected /= expected.sum()
+    inner, top = steps.y_row(logits, cost, y)
+    np.testing.assert_allclose(y, expected, rtol=rtol)
+    np.testing.assert_allclose(logits, np.log(expected), rtol=10 * rtol)
+    np.testing.assert_allclose(inner, expected @ (np.log(expected) + cost), rtol=10 * rtol)
+    np.testing.assert_allclose(top, expected.max(), rtol=rtol)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_confidence_is_the_largest_entry_of_the_softmax(rows):
+    a = np.random.default_rng(2).random((50, 4))
+    gaps = np.empty_like(a)
+    steps.fill_gaps(a, gaps)
+    y = np.exp(-3 * a)
+    y /= y.sum(axis=1, keepdims=True)
+    found = steps.confidence_sum(gaps, 3.0, np.empty((rows, 4)))
+    np.testing.assert_allclose(found, y.max(axis=1).sum(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1e4])
+def test_the_temperature_is_that_of_the_definition(scale):
+    a = scale * np.random.default_rng(3).random((60, 5))
+    found = steps.choose_tau(a, 2.0, 15.0, 0.6, np.empty((2, *a.shape)))
+    np.testing.assert_allclose(found, choose_tau(a, 2.0, 15.0), rtol=1e-6)
+
+
+def test_the_temperature_of_ties_is_that_of_the_spread():
+    scratch = np.empty((2, 5, 2))
+    assert steps.choose_tau(np.ones((5, 2)), 3.0, 15.0, 0.6, scratch) == 5.0
+    assert steps.choose_tau(np.ones((5, 2)), 0.0, 15.0, 0.6, scratch) == 1.0

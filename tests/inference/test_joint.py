@@ -1,17 +1,23 @@
-"""The default recipe against its definition, written here a second time with dense matrices."""
+"""The default recipe, as plain formulas and in the engine, against its definition with dense matrices."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from laplacianshot.engine import small_rounds
+from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
 from laplacianshot.inference.transforms import transform_features
+
+
+@pytest.fixture(params=[joint, small_rounds], ids=["formulas", "engine"])
+def joint_optimize(request):
+    return request.param.joint_optimize
 
 
 def make_task(seed, n_classes=4, shots=(2, 1, 3, 2), n_query=40, dim=6, spread=0.6):
@@ -41,13 +47,13 @@ def F(Y, M, support, labels, query, W, origin, tau, c):
     unary = ((query[:, None] - M[None]) ** 2).sum(axis=2)
     value = np.where(Y > 0, Y * np.log(np.maximum(Y, 1e-300)), 0).sum()
     value += tau * (Y * unary).sum()
-    value += tau * c.support_weight * ((support - M[labels]) ** 2).sum()
-    value += tau * c.origin_weight * ((M - origin) ** 2).sum()
-    value -= c.lam * (c.support_edge * (Y * (W[n_s:, :n_s] @ Ys)).sum() + 0.5 * (Y * (W[n_s:, n_s:] @ Y)).sum())
+    value += tau * c.beta * ((support - M[labels]) ** 2).sum()
+    value += tau * c.kappa * ((M - origin) ** 2).sum()
+    value -= c.lam * (c.e * (Y * (W[n_s:, :n_s] @ Ys)).sum() + 0.5 * (Y * (W[n_s:, n_s:] @ Y)).sum())
     divergence = kl(Y.mean(axis=0))
-    if np.isinf(c.fade):
-        return value + c.balance * N * divergence
-    return value + c.balance * N * c.fade * (1 - np.exp(-divergence / c.fade))
+    if np.isinf(c.delta):
+        return value + c.gamma * N * divergence
+    return value + c.gamma * N * c.delta * (1 - np.exp(-divergence / c.delta))
 
 
 def dense_default(support, labels, query, W, origin, tau, c, rounds):
@@ -58,8 +64,8 @@ def dense_default(support, labels, query, W, origin, tau, c, rounds):
     counts = np.bincount(labels, minlength=C)
 
     def m_step(Y):
-        total = c.support_weight * Ys.T @ support + Y.T @ query + c.origin_weight * origin
-        return total / (c.support_weight * counts + Y.sum(axis=0) + c.origin_weight)[:, None]
+        total = c.beta * Ys.T @ support + Y.T @ query + c.kappa * origin
+        return total / (c.beta * counts + Y.sum(axis=0) + c.kappa)[:, None]
 
     def softmax(z):
         e = np.exp(z - z.max(axis=1, keepdims=True))
@@ -71,9 +77,9 @@ def dense_default(support, labels, query, W, origin, tau, c, rounds):
         lam = c.start_lam if i < c.start_rounds else c.lam
         M = m_step(Y)
         p = Y.mean(axis=0)
-        g = c.balance * np.exp(-kl(p) / c.fade)
+        g = c.gamma * np.exp(-kl(p) / c.delta)
         r = max(0, (lam / 2 - 1 - g) / 2)
-        field = c.support_edge * W[n_s:, :n_s] @ Ys + W[n_s:, n_s:] @ Y
+        field = c.e * W[n_s:, :n_s] @ Ys + W[n_s:, n_s:] @ Y
         a = ((query[:, None] - M[None]) ** 2).sum(axis=2)
         Y = softmax((-tau * a + lam * field + (g + r) * np.log(Y) - g * np.log(p)) / (1 + g + r))
         if i >= c.start_rounds:
@@ -82,7 +88,7 @@ def dense_default(support, labels, query, W, origin, tau, c, rounds):
 
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize(("n_query", "dim", "starts"), [(4, 3, 0), (40, 6, 0), (150, 6, 6)])
-def test_every_round_is_that_of_the_definition(n_query, dim, starts, balanced):
+def test_every_round_is_that_of_the_definition(joint_optimize, n_query, dim, starts, balanced):
     support, labels, query = make_task(1, n_query=n_query, dim=dim)
     constants = DefaultConstants.for_task(len(support), n_query, 4, balanced=balanced)
     assert constants.start_rounds == starts
@@ -96,7 +102,7 @@ def test_every_round_is_that_of_the_definition(n_query, dim, starts, balanced):
     np.testing.assert_allclose(result.prototypes, states[-1][1], atol=1e-12)
 
 
-def test_float32_follows_float64():
+def test_float32_follows_float64(joint_optimize):
     support, labels, query = make_task(2)
     constants = DefaultConstants.for_task(len(support), len(query), 4)
     W = graph_of(support, query, constants)
@@ -107,7 +113,7 @@ def test_float32_follows_float64():
     np.testing.assert_allclose(narrow.assignments, wide.assignments, atol=1e-4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_classes=st.integers(2, 6),
@@ -117,7 +123,7 @@ def test_float32_follows_float64():
     lam=st.one_of(st.none(), st.floats(0, 40)),
     data=st.data(),
 )
-def test_f_never_rises(seed, n_classes, n_query, spread, balanced, lam, data):
+def test_f_never_rises(joint_optimize, seed, n_classes, n_query, spread, balanced, lam, data):
     shots = data.draw(st.lists(st.integers(1, 6), min_size=n_classes, max_size=n_classes))
     support, labels, query = make_task(seed, n_classes, shots, n_query, spread=spread)
     constants = DefaultConstants.for_task(len(support), n_query, n_classes, balanced=balanced).with_choices(lam=lam)
@@ -127,7 +133,7 @@ def test_f_never_rises(seed, n_classes, n_query, spread, balanced, lam, data):
     np.testing.assert_allclose(result.assignments.sum(axis=1), 1, rtol=1e-12)
 
 
-def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance():
+def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance(joint_optimize):
     support, labels, query = make_task(3)
     constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=500)
     W = graph_of(support, query, constants)
@@ -139,21 +145,21 @@ def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance():
     assert abs(longer.objective[-1] - result.objective[-1]) <= 1e-6 * abs(result.objective[-1])
 
 
-def test_the_solution_satisfies_its_own_stationary_equation():
+def test_the_solution_satisfies_its_own_stationary_equation(joint_optimize):
     support, labels, query = make_task(4)
     constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=5000)
     W = graph_of(support, query, constants)
     result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=1e-15)
     n_s = len(support)
     unary = ((query[:, None] - result.prototypes[None]) ** 2).sum(axis=2)
-    field = constants.support_edge * (W[n_s:, :n_s] @ np.eye(4)[labels]) + W[n_s:, n_s:] @ result.assignments
+    field = constants.e * (W[n_s:, :n_s] @ np.eye(4)[labels]) + W[n_s:, n_s:] @ result.assignments
     logits = -result.tau * unary + constants.lam * field + result.class_bias
     expected = np.exp(logits - logits.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(result.assignments, expected, atol=1e-4)
 
 
-def test_threads_do_not_change_a_bit(monkeypatch):
+def test_threads_do_not_change_a_bit(joint_optimize, monkeypatch):
     support, labels, query = make_task(5, n_query=2500)
     constants = DefaultConstants.for_task(len(support), 2500, 4)
     W = graph_of(support, query, constants)
@@ -166,13 +172,13 @@ def test_threads_do_not_change_a_bit(monkeypatch):
         np.testing.assert_array_equal(other.objective, results[0].objective)
 
 
-def test_without_queries_the_prototypes_are_shrunken_class_means():
+def test_without_queries_the_prototypes_are_shrunken_class_means(joint_optimize):
     support, labels, query = make_task(6)
     constants = DefaultConstants.for_task(len(support), 0, 4)
     W = graph_of(support, query[:0], constants)
     origin = np.ones(6)
     result = joint_optimize(support, labels, query[:0], W, origin, 4, constants)
-    beta, kappa = constants.support_weight, constants.origin_weight
+    beta, kappa = constants.beta, constants.kappa
     for c in range(4):
         mine = support[labels == c]
         expected = (beta * mine.sum(axis=0) + kappa * origin) / (beta * len(mine) + kappa)
@@ -183,16 +189,16 @@ def test_without_queries_the_prototypes_are_shrunken_class_means():
 def test_constants_of_an_episode():
     c = DefaultConstants.for_task(5, 75, 5)
     assert (c.n_neighbors, c.lam, c.start_rounds, c.max_rounds) == (4, 2.0, 0, 20)
-    assert (c.support_edge, c.support_weight, c.origin_weight) == (1.0, 3.0, 1.5)
-    assert (c.balance, c.fade, c.pair_spread) == (2.0, 0.02, 15.0)
+    assert (c.e, c.beta, c.kappa) == (1.0, 3.0, 1.5)
+    assert (c.gamma, c.delta, c.pair_spread) == (2.0, 0.02, 15.0)
 
 
 def test_constants_of_a_large_task():
     c = DefaultConstants.for_task(50, 6000, 10)  # x = 600, rho = sqrt(40)
     rho = 40**0.5
     np.testing.assert_allclose(c.lam, 2 * rho)
-    np.testing.assert_allclose(c.support_edge, np.log(10) / np.log(5) * rho**0.5)
-    np.testing.assert_allclose(c.support_weight, 600 * 5**0.5 / 10)
+    np.testing.assert_allclose(c.e, np.log(10) / np.log(5) * rho**0.5)
+    np.testing.assert_allclose(c.beta, 600 * 5**0.5 / 10)
     np.testing.assert_allclose(c.pair_spread, 15 / rho)
     assert (c.n_neighbors, c.start_lam, c.start_rounds, c.max_rounds) == (25, 2.0, 6, 40)
 
@@ -204,7 +210,7 @@ def test_few_queries_weaken_the_graph():
 
 def test_balanced_never_fades():
     c = DefaultConstants.for_task(5, 75, 5, balanced=True)
-    assert (c.balance, c.fade) == (3.0, np.inf)
+    assert (c.gamma, c.delta) == (3.0, np.inf)
 
 
 def test_mean_squared_distance_is_over_pairs_of_different_rows():
@@ -242,7 +248,7 @@ def test_tau_of_queries_as_near_to_one_prototype_as_to_another_is_that_of_the_sp
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_far_from_zero_are_solved_as_sharply_as_rows_around_it(dtype):
+def test_rows_far_from_zero_are_solved_as_sharply_as_rows_around_it(joint_optimize, dtype):
     support, labels, query = (x.astype(dtype) if x.dtype.kind == "f" else x for x in make_task(7))
     constants = DefaultConstants.for_task(len(support), len(query), 4)
     W = graph_of(support, query, constants)

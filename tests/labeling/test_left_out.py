@@ -29,10 +29,10 @@ def by_hand(model, codes, row):
     points = np.empty_like(model._rule.points)
     points[np.concatenate([given, queries])] = model._rule.points
     W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model._rule.tau, codes[row]
-    beta, pull = constants.support_weight, constants.lam * constants.support_edge
+    beta, pull = constants.beta, constants.lam * constants.e
     logits = model._rule.bias.astype(float)
     for c in range(n_classes):
-        mean, mass = model.prototypes_[c], beta * np.sum(codes == c) + constants.origin_weight + Y[queries, c].sum()
+        mean, mass = model.prototypes_[c], beta * np.sum(codes == c) + constants.kappa + Y[queries, c].sum()
         if c == own:
             mean = (mass * mean - beta * points[row]) / (mass - beta)
         logits[c] -= tau * np.sum((points[row] - mean) ** 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.inference.descent import Prior, Sums, descend
+from laplacianshot.inference.joint import Prior, Sums, descend
 from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.graph import build_graph, join_edges, split_edges
 from laplacianshot.ray.job import Job
@@ -126,7 +126,7 @@ def solved():
         numbers = range(len(job.shards))
         rows = np.concatenate([job.rows(number).take(job.given(number)[0]) for number in numbers])
         prior = Prior.of_support(rows, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
-        start = Start(prior.means.astype(np.float32), tau, constants.support_edge, entries)
+        start = Start(prior.means.astype(np.float32), tau, constants.e, entries)
         rounds = RoundsHere(job, start, restart)
         descent = descend(rounds, prior, constants, job.n - len(job.support), tau, np.dtype(np.float32))
         rounds.finish()

@@ -11,7 +11,7 @@ import pytest
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import moments
 from laplacianshot.engine.rounds import DenseRounds, Queries, TopRounds
-from laplacianshot.inference.descent import Prior, descend
+from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.exact import nearest_neighbors
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import neighbors
@@ -116,7 +116,7 @@ def one_machine(job, tau, entries):
     support = rows.take(graph.nodes[graph.n_query :])
     prior = Prior.of_support(support, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
     asked = rows.ordered(graph.nodes[: graph.n_query])
-    fixed = Queries(asked, graph, job.labels, constants.support_edge, tau, moments(asked)[1])
+    fixed = Queries(asked, graph, job.labels, constants.e, tau, moments(asked)[1])
     with Workers(0) as workers:
         first = prior.means.astype(np.float32)
         rounds = DenseRounds(workers, fixed, first) if entries is None else TopRounds(workers, fixed, first, entries)

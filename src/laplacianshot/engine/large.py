@@ -17,7 +17,7 @@ from laplacianshot.engine.plan import LargePlan, looked_queries
 from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.engine.solve import Fitted
-from laplacianshot.inference.descent import Prior, descend
+from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau
@@ -120,7 +120,7 @@ def fitted_of(
     """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
     reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
     weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
-    weights[graph.n_query :] *= task.constants.support_edge
+    weights[graph.n_query :] *= task.constants.e
     vote_weights = np.empty(len(weights))
     vote_weights[graph.nodes] = weights
     rule = LargeRule(
@@ -169,7 +169,7 @@ def _rounds(
     looked_at = near.ordered(looked_queries(np.flatnonzero(task.codes < 0), n_classes))
     spread = mean_spread(sums, square_sum, n)
     tau, entries = first_look(looked_at[:], prototypes, spread, constants, task.plan)
-    fixed = Queries(queries, graph, labels, constants.support_edge, tau, square_sum)
+    fixed = Queries(queries, graph, labels, constants.e, tau, square_sum)
     with Workers(n * n_classes * 10) as workers:
         rounds: DenseRounds | TopRounds
         if entries is None:

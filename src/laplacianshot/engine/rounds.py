@@ -3,7 +3,7 @@
 A set may be one of several parts: the assignments then have some rows more, the *halo*, of queries that belong to other
 parts and are neighbors of this one's. They are received, not updated.
 
-Both classes are :class:`~laplacianshot.inference.descent.Rounds`. ``Y`` is over the queries in the order of a
+Both classes are :class:`~laplacianshot.inference.joint.Rounds`. ``Y`` is over the queries in the order of a
 :class:`~laplacianshot.engine.graph.NodeGraph`, whose neighbors are near one another in memory.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from laplacianshot.engine._round_kernels import add_certain, dense_rows
 from laplacianshot.engine._top_kernels import add_top_features, first_top_rows, top_rows
 from laplacianshot.engine.graph import NodeGraph
-from laplacianshot.inference.descent import Sums, log_share
+from laplacianshot.inference.joint import Sums, log_share, proximal_weight
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
@@ -75,15 +75,15 @@ class BlockRounds(ABC):
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, width), np.float32)
 
-    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
-        inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
-        keep = pull + inertia
+        r = proximal_weight(lam, g)
+        kept = g + r
         tau, graph = self._queries.tau, self._queries.graph
         fixed = (graph.indptr, graph.indices, graph.weights, self._queries.support_labels)
-        scalars = (self._queries.support_edge, 2 * tau, lam, keep, 1 / (1 + keep))
+        scalars = (self._queries.support_edge, 2 * tau, lam, kept, 1 / (1 + kept))
         exact_cost = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
-        costs = (exact_cost.astype(np.float32), (pull * log_share(self.share)).astype(np.float32))
+        costs = (exact_cost.astype(np.float32), (g * log_share(self.share)).astype(np.float32))
         columns = np.ascontiguousarray(prototypes.T)
         arguments = (*fixed, *map(_single, scalars), *costs)
 
@@ -175,11 +175,11 @@ class DenseRounds(BlockRounds):
         del self._updated, self._logs
         return self.current[: len(self._queries.rows)]
 
-    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         certain = np.count_nonzero(self._certain < self._n_classes)
         self._mixed = certain * self._n_classes > _WORTH_ASKING * len(self._certain)
-        return super().step(prototypes, lam, pull, last=last)
+        return super().step(prototypes, lam, g, last=last)
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
         """What other parts need of these rows: the classes of those that are certain, C for others, and all of these.

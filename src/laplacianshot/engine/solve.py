@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.engine.small_rounds import joint_optimize
 from laplacianshot.inference.affinity import knn_affinity, make_psd, normalize, symmetrize
 from laplacianshot.inference.bound import BoundResult, bound_optimize
 from laplacianshot.inference.induction import InductiveRule
-from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.prototypes import (
     PAPER_TEMPERATURE,
     REFERENCE_TEMPERATURE,
@@ -158,7 +158,7 @@ def solve_default(
 
     # A new row has k edges of weight 1, so degree k: the normalized weight of each is 1 / sqrt(k d_p).
     votes = np.zeros((len(task.nodes), n_classes), dtype=task.nodes.dtype)
-    votes[np.arange(n_support), task.labels] = constants.support_edge
+    votes[np.arange(n_support), task.labels] = constants.e
     votes[n_support:] = result.assignments
     reach = np.sqrt(constants.n_neighbors * degrees)
     votes *= np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)[:, None]

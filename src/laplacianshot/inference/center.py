@@ -94,7 +94,7 @@ def _first_shares(support: Floats, labels: Ints, seen: Floats, n_query: int, cen
     constants = DefaultConstants.for_task(len(support), n_query, n_classes)
     support = transform_features(support, "cl2", center)
     counts = np.bincount(labels, minlength=n_classes)[:, None]
-    shrink = constants.support_weight * counts / (constants.support_weight * counts + constants.origin_weight)
+    shrink = constants.beta * counts / (constants.beta * counts + constants.kappa)
     prototypes = (class_means(support, labels, n_classes) * shrink).astype(support.dtype)
     rows = transform_features(seen, "cl2", center)
     unary = squared_distances(rows, prototypes, wide=False)

@@ -8,42 +8,34 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + gamma N delta (1 - exp(-KL(p|u) / delta))
 
-Each round minimizes F over M, then an upper bound of F over Y that is tight at the current Y: F never rises.
+Each round minimizes F over M (:func:`m_step`), then an upper bound of F over Y that is tight at the current Y
+(:func:`y_step`): F never rises.
+
+:func:`joint_optimize` runs the formulas below as they are written. Faster ways to take the same steps, for large tasks,
+are :class:`Rounds` of :mod:`laplacianshot.engine`; all of them go through :func:`descend`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import log_softmax
 
-from laplacianshot.engine._update_kernels import joint_rows, joint_visits, pairwise_rows, sum_rows
-from laplacianshot.inference.descent import Prior, Sums, descend, log_share
-from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
-from laplacianshot.inference.temperature import choose_tau, mean_squared_distance
-from laplacianshot.inference.transforms import base_mean
-from laplacianshot.neighbors.accel import _narrow_kernels
-from laplacianshot.runtime.row_kernels import squared_lengths, squares_about
-from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
+from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
-
-# Queries visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache.
-_VISIT_ROWS = 3072
-_VISIT_BYTES = 2**19
-# Rows of a block that has partial sums of its own, of which four are made of few queries and at most so many of any.
-_LEAST_ROWS, _BLOCK_ROWS = 256, 2048
-_MOST_BLOCKS = 32
 
 
 @dataclass(frozen=True, repr=False)
 class JointResult:
-    """What the default recipe found.
+    """The solution of the default recipe.
 
     Attributes
     ----------
@@ -90,7 +82,9 @@ def joint_optimize(
     *,
     tol: float = TOLERANCE,
 ) -> JointResult:
-    """Minimize F over assignments and prototypes.
+    """Minimize F over assignments and prototypes, in float64.
+
+    From ``Y = softmax(-tau a)`` at the prototypes of the support alone, M and Y steps in turn.
 
     Parameters
     ----------
@@ -99,11 +93,11 @@ def joint_optimize(
     labels : int array of shape (n_s,)
         Their classes in ``0..C-1``, each at least once.
     query : array of shape (N, D)
-        Transformed unlabeled rows, of the support's dtype.
+        Transformed unlabeled rows; assignments and prototypes are returned in their dtype.
     affinity : csr_array of shape (n_s + N, n_s + N)
-        Symmetric, normalized, support rows first.
+        W: symmetric, normalized, support rows first.
     origin : array of shape (D,)
-        What every prototype is drawn to.
+        o, what every prototype is drawn to.
     n_classes : int
     constants : DefaultConstants
     tol : float
@@ -114,34 +108,25 @@ def joint_optimize(
     JointResult
     """
     dtype = query.dtype
-    n_support, n = support.shape[0], query.shape[0]
-    center = base_mean(query).astype(dtype) if n > 1 else None
-    spread = mean_squared_distance(query, center)
-    far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
-    if far is not None:
-        near = joint_optimize(support - far, labels, query - far, affinity, origin - far, n_classes, constants, tol=tol)
-        return replace(near, prototypes=near.prototypes + far)
-
-    prior = Prior.of_support(support, labels, origin, n_classes, constants)
-    prototypes = prior.means.astype(dtype)
-    unary = squared_distances(query, prototypes, wide=False)
+    S, Q, W = support.astype(np.float64), query.astype(np.float64), affinity.astype(np.float64)
+    n_support, n = len(S), len(Q)
+    prior = Prior.of_support(S, labels, origin.astype(np.float64), n_classes, constants)
+    a = squared_distances(Q, prior.means)
     # With one query there is no pair of queries: take all rows.
-    spread = spread or mean_squared_distance(np.concatenate([support, query]))
-    tau = choose_tau(unary, spread, constants.pair_spread)
+    spread = mean_squared_distance(Q) or mean_squared_distance(np.concatenate([S, Q]))
+    tau = choose_tau(a, spread, constants.pair_spread)
     if n == 0:
         # Only the prototypes are free, and one M step is exact.
-        bias = np.zeros(n_classes, dtype)
-        return JointResult(unary, prototypes, np.array([tau * prior.least_cost]), 1, True, tau, bias, constants)
-
-    one_hot = sp.csr_array((np.ones(n_support, dtype), (np.arange(n_support), labels)), shape=(n_support, n_classes))
-    support_pull = (affinity[n_support:, :n_support] @ one_hot).toarray()
-    support_pull *= dtype.type(constants.support_edge)
-    W = sp.csr_array(affinity[n_support:, n_support:])
-    with Workers((W.nnz + 10 * n) * n_classes) as workers:
-        rounds = JointRounds(workers, query, W, support_pull, tau, _log_softmax(unary, tau))
-        descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
+        prototypes, bias = prior.means.astype(dtype), np.zeros(n_classes, dtype)
+        return JointResult(
+            a.astype(dtype), prototypes, np.array([tau * prior.least_cost]), 1, True, tau, bias, constants
+        )
+    Y_s = np.eye(n_classes)[labels]
+    s = constants.e * (W[n_support:, :n_support] @ Y_s)
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, log_softmax(-tau * a, axis=1))
+    descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
     return JointResult(
-        rounds.current,
+        rounds.Y.astype(dtype),
         descent.prototypes,
         descent.objective,
         len(descent.objective),
@@ -152,155 +137,233 @@ def joint_optimize(
     )
 
 
-class JointRounds:
-    """The assignments and the arrays that stay fixed from round to round.
+@dataclass(frozen=True)
+class Prior:
+    """What support and origin say of the prototypes.
 
-    Each visit to a block of queries forms its products with the prototypes, takes the Y step and sums its queries by
-    class, while their features are in cache. ``share`` (C,) is the mean and ``class_features`` (C, D) is ``Y^T Q`` of
-    ``current``.
+    ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
+    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``.
     """
 
-    def __init__(
-        self,
-        workers: Workers,
-        query: Floats,
-        W: sp.csr_array,
-        support_pull: Floats,
-        tau: float,
-        log_assignments: Floats,
-    ) -> None:
-        n, n_classes = log_assignments.shape
-        self._workers = workers
-        self._query = query
-        self._graph = (support_pull, W.indptr, W.indices, W.data)
-        self._tau = tau
-        self._logs = log_assignments
-        self.current: Floats = np.exp(log_assignments)
-        self._updated = np.empty_like(self.current)
-        self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_LEAST_ROWS, n // 4)), _MOST_BLOCKS)
-        self._sums = np.zeros((len(self._blocks), 2))
-        self._shares = np.zeros((len(self._blocks), n_classes))
-        self._query_cost = self._cost_of_queries()
-        self._narrow = _narrow_kernels.applies(query, n_classes)
-        self._features = np.zeros((len(self._blocks), n_classes, query.shape[1]), query.dtype)
-        if not self._narrow:
-            self._products = np.empty((len(self._blocks), min(n, _VISIT_ROWS), n_classes), query.dtype)
-            self._more_features = np.empty_like(self._features)
-        self._run(self._sum_block, self.current)
-        self._gather()
+    means: Floats
+    mass: Floats
+    least_cost: float
 
-    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+    @classmethod
+    def of_support(
+        cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
+    ) -> Prior:
+        """From transformed labeled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
+        beta, kappa = constants.beta, constants.kappa
+        mass = beta * np.bincount(labels, minlength=n_classes) + kappa
+        means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
+        least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
+        return cls(means, mass, least)
+
+    @cached_property
+    def sums(self) -> Floats:
+        """``mass_c means_c = beta sum_{s in c} x_s + kappa o``, (C, D)."""
+        return self.mass[:, None] * self.means
+
+    def cost(self, prototypes: Floats) -> float:
+        """``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` at these prototypes (C, D)."""
+        gaps = prototypes - self.means
+        return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
+
+
+def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
+    """Prototypes that minimize F at given assignments, from ``Y^T Q`` (C, D) and ``sum_q y_q`` (C,).
+
+    ``m_c = (beta sum_{s in c} x_s + sum_q y_qc x_q + kappa o) / (beta n_c + sum_q y_qc + kappa)``
+    """
+    prototypes: Floats = (prior.sums + class_features) / (prior.mass + counts)[:, None]
+    return prototypes
+
+
+def y_step(log_Y: Floats, a: Floats, b: Floats, p: Floats, tau: float, lam: float, g: float) -> Floats:
+    """Logarithms of the assignments (N, C) that minimize a bound of F that is tight at Y.
+
+    ``y_q ~ exp{ [ -tau a_q + lam b_q + (g + r) log y_q - g log p ] / (1 + g + r) }`` with ``a_qc = |x_q - m_c|^2``,
+    ``b = e W_qs Y_s + W_qq Y`` and the weights g and r of :func:`balance_weight` and :func:`proximal_weight`.
+    """
+    r = proximal_weight(lam, g)
+    logits = (-tau * a + lam * b + (g + r) * log_Y - g * log_share(p)) / (1 + g + r)
+    logs: Floats = log_softmax(logits, axis=1)
+    return logs
+
+
+def balance_weight(p: Floats, constants: DefaultConstants) -> float:
+    """``g = gamma exp(-KL(p|u) / delta)``, the weight of the balance of the class shares at p (C,)."""
+    return constants.gamma * math.exp(-divergence(p) / constants.delta)
+
+
+def proximal_weight(lam: float, g: float) -> float:
+    """``r = max(0, (lam/2 - 1 - g) / 2)``: how much a step holds on to the assignments that it starts from.
+
+    W has eigenvalues >= -1 and ``KL(y'|y) >= |y' - y|^2``, so F falls by at least ``(1 + g + 2r - lam/2) |Y' - Y|^2``.
+    """
+    return max(0.0, (lam / 2 - 1 - g) / 2)
+
+
+def log_share(p: Floats) -> Floats:
+    """``log p``, finite where a share has vanished."""
+    logs: Floats = np.log(np.maximum(p, np.finfo(np.float64).tiny))
+    return logs
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of one pass: ``pairwise = tr(Y^T W_qq Y)`` before the step, ``smooth`` of :func:`objective` after it."""
+
+    pairwise: float
+    smooth: float
+
+
+def objective(
+    smooth: float,
+    pairwise: float,
+    prototypes: Floats,
+    p: Floats,
+    n: int,
+    tau: float,
+    prior: Prior,
+    constants: DefaultConstants,
+) -> float:
+    """F at assignments with shares p (C,) and prototypes (C, D), from two sums over the n queries.
+
+    ``smooth = sum_q y_q.(log y_q + tau a_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``. The balance
+    ``gamma N delta (1 - exp(-KL(p|u) / delta))`` is ``gamma N KL(p|u)`` in the limit of infinite delta.
+    """
+    kl, delta = divergence(p), constants.delta
+    balance = constants.gamma * n * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
+    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + balance
+
+
+class Rounds(Protocol):
+    """The assignments of N queries, wherever they are kept, and one Y step after another."""
+
+    @property
+    def share(self) -> Floats:
+        """``p = mean_q y_q`` of the current assignments, (C,)."""
+        ...
+
+    @property
+    def class_features(self) -> Floats:
+        """``Y^T Q`` of the current assignments, (C, D)."""
+        ...
+
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
-        Of the ``last`` step there is only the sum over the current assignments.
+        Only ``pairwise`` of the ``last`` step is used: the step itself may be left out.
         """
-        self._sums[:] = 0
-        if last:
-            self._workers.run(self._add_pairs, self._blocks)
-            return Sums(float(self._sums[:, 0].sum()), math.nan)
-        dtype = self._query.dtype
-        inertia = max(0.0, (lam / 2 - 1 - pull) / 2)
-        keep = pull + inertia
-        scalars: tuple[Any, Any, Any, Any] = (
-            dtype.type(2 * self._tau),
-            dtype.type(lam),
-            dtype.type(keep),
-            dtype.type(1 / (1 + keep)),
-        )
-        exact_cost = np.empty(len(prototypes))
-        squared_lengths(prototypes, exact_cost)
-        exact_cost *= self._tau
-        prototype_cost = exact_cost.astype(dtype)
-        share_cost = (pull * log_share(self.share)).astype(dtype)
-        state = (prototype_cost, share_cost, self._logs, self.current, self._updated)
-        columns = np.ascontiguousarray(prototypes if self._narrow else prototypes.T)
-        rows = max(16, _VISIT_BYTES // (columns.itemsize * self._query.shape[1]))
-
-        def update(number: int, first: int, last: int) -> None:
-            products = self._products[number, : last - first]
-            np.matmul(self._query[first:last], columns, out=products)
-            joint_rows(products, *self._graph, *scalars, *state, self._sums[number], first, last)
-
-        def update_block(number: int, start: int, stop: int) -> None:
-            if self._narrow:
-                sums = (self._sums[number], self._features[number], self._shares[number])
-                joint_visits(self._query, columns, *self._graph, *scalars, *state, *sums, rows, start, stop)
-            else:
-                self._visit(number, start, stop, self._updated, partial(update, number))
-
-        self._run(update_block, self._updated)
-        pairwise, smooth = self._sums.sum(axis=0)
-        # What costs lost when they took their type is lost again for each query.
-        smooth += self._shares.sum(axis=0) @ (exact_cost - prototype_cost)
-        return Sums(float(pairwise), float(smooth) + self._query_cost)
-
-    def _add_pairs(self, number: int, start: int, stop: int) -> None:
-        _, indptr, indices, weights = self._graph
-        pairwise_rows(self.current, indptr, indices, weights, self._sums[number], start, stop)
+        ...
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
-        self.current, self._updated = self._updated, self.current
-        self._gather()
-
-    def _cost_of_queries(self) -> float:
-        """``tau sum_q |x_q|^2``, the part of F that no update changes."""
-        parts = np.empty(len(self._blocks))
-        nowhere = np.zeros_like(self._query[0])
-
-        def add(number: int, start: int, stop: int) -> None:
-            parts[number] = squares_about(self._query[start:stop], nowhere)
-
-        self._workers.run(add, self._blocks)
-        return self._tau * float(parts.sum())
-
-    def _gather(self) -> None:
-        self.share: Floats = self._shares.sum(axis=0) / len(self.current)
-        self.class_features: Floats = self._features.sum(axis=0)
-
-    def _run(self, work: Callable[[int, int, int], None], assignments: Floats) -> None:
-        """Do the work of all blocks, which makes these assignments and adds up their sums."""
-
-        def finish(number: int, start: int, stop: int) -> None:
-            work(number, start, stop)
-            self._finish(number, start, stop, assignments)
-
-        self._workers.run(finish, self._blocks)
-
-    def _finish(self, number: int, start: int, stop: int, assignments: Floats) -> None:
-        """What is left to do for a block when its sums are known."""
-
-    def _sum_block(self, number: int, start: int, stop: int) -> None:
-        """Sum the queries by the class that they are assigned to."""
-        if self._narrow:
-            sum_rows(self._query, self.current, self._features[number], self._shares[number], start, stop)
-        else:
-            self._visit(number, start, stop, self.current, lambda first, last: None)
-
-    def _visit(
-        self, number: int, start: int, stop: int, assignments: Floats, update: Callable[[int, int], None]
-    ) -> None:
-        """Update the queries of a block, and sum them by the class that they are assigned to, by matrix products."""
-        features, more, share = self._features[number], self._more_features[number], self._shares[number]
-        features[:] = 0
-        share[:] = 0
-        ones = np.ones(_VISIT_ROWS, dtype=self._query.dtype)
-        for first, last in _visits(start, stop):
-            update(first, last)
-            np.matmul(assignments[first:last].T, self._query[first:last], out=more)
-            features += more
-            share += ones[: last - first] @ assignments[first:last]
+        ...
 
 
-def _visits(start: int, stop: int) -> list[tuple[int, int]]:
-    """``[start, stop)`` in equal parts of at most _VISIT_ROWS rows."""
-    count = -(-(stop - start) // _VISIT_ROWS)
-    return [(start + a, start + b) for a, b in row_blocks(stop - start, -(-(stop - start) // count))]
+class PlainRounds:
+    """:class:`Rounds` as the formulas say, of arrays in memory.
+
+    Parameters
+    ----------
+    query : array of shape (N, D)
+    W : csr_array of shape (N, N)
+        Between queries.
+    s : array of shape (N, C)
+        ``e W_qs Y_s``.
+    tau : float
+    log_Y : array of shape (N, C)
+        Logarithms of the first assignments.
+    """
+
+    def __init__(self, query: Floats, W: sp.csr_array, s: Floats, tau: float, log_Y: Floats) -> None:
+        self._query, self._W, self._s, self._tau = query, W, s, tau
+        self._next = log_Y
+        self.accept()
+
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
+        WY = self._W @ self.Y
+        pairwise = float(np.vdot(self.Y, WY))
+        if last:
+            return Sums(pairwise, math.nan)
+        a = squared_distances(self._query, prototypes)
+        self._next = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
+        smooth = float(np.vdot(np.exp(self._next), self._next + self._tau * a - lam * self._s))
+        return Sums(pairwise, smooth)
+
+    def accept(self) -> None:
+        """Make the assignments of the last step the current ones."""
+        self._log_Y = self._next
+        self.Y: Floats = np.exp(self._next)
+        self.share: Floats = self.Y.mean(axis=0)
+        self.class_features: Floats = self.Y.T @ self._query
 
 
-def _log_softmax(unary: Floats, tau: float) -> Floats:
-    """``log softmax(-tau a)``, (N, C)."""
-    logits = unary * -unary.dtype.type(tau)
-    logits -= logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logits
+@dataclass(frozen=True, repr=False)
+class Descent:
+    """Where the rounds ended; fields as in :class:`JointResult`."""
+
+    prototypes: Floats
+    objective: Floats
+    converged: bool
+    class_bias: Floats
+
+
+def descend(
+    rounds: Rounds,
+    prior: Prior,
+    constants: DefaultConstants,
+    n: int,
+    tau: float,
+    dtype: np.dtype[Any],
+    *,
+    tol: float = TOLERANCE,
+    progress: Callable[[int, int], object] | None = None,
+) -> Descent:
+    """M and Y steps in turn, until F no longer changes.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        The assignments of the ``n > 0`` queries and their Y step.
+    prior : Prior
+    constants : DefaultConstants
+    n : int
+    tau : float
+    dtype : dtype
+        Of the prototypes.
+    tol : float
+    progress : callable, optional
+        Called with the number of rounds done and their maximum.
+
+    Returns
+    -------
+    Descent
+    """
+    values: list[float] = []
+    prototypes = prior.means
+    smooth = math.nan
+    converged = False
+    done = 0
+    # A round's F needs W Y at its new Y, which the next pass forms anyway: one pass more than rounds.
+    while True:
+        lam = constants.start_lam if done < constants.start_rounds else constants.lam
+        candidates = m_step(prior, rounds.class_features, n * rounds.share).astype(dtype)
+        last = done == constants.max_rounds
+        sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants), last=last)
+        if done > constants.start_rounds:
+            values.append(objective(smooth, sums.pairwise, prototypes, rounds.share, n, tau, prior, constants))
+            converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
+            if converged or last:
+                break
+        rounds.accept()
+        prototypes, smooth = candidates, sums.smooth
+        done += 1
+        if progress is not None:
+            progress(done, constants.max_rounds)
+    bias = (-balance_weight(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
+    return Descent(prototypes, np.array(values), converged, bias)

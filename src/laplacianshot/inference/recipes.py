@@ -54,15 +54,15 @@ class DefaultConstants:
         Rounds at ``start_lam``, outside the reported objective.
     max_rounds : int
         Rounds in all.
-    support_edge : float
+    e : float
         Weight of an edge to a labeled row against one between queries (e).
-    support_weight : float
+    beta : float
         Weight of a labeled row in its prototype against a query (beta).
-    origin_weight : float
+    kappa : float
         Weight of the origin in every prototype (kappa).
-    balance : float
+    gamma : float
         Pull towards equal class shares (gamma).
-    fade : float
+    delta : float
         KL divergence of the shares at which that pull has faded to 1/e (delta).
     pair_spread : float
         tau times the mean squared distance of two queries, at least.
@@ -73,11 +73,11 @@ class DefaultConstants:
     start_lam: float
     start_rounds: int
     max_rounds: int
-    support_edge: float
-    support_weight: float
-    origin_weight: float
-    balance: float
-    fade: float
+    e: float
+    beta: float
+    kappa: float
+    gamma: float
+    delta: float
     pair_spread: float
 
     @classmethod
@@ -101,11 +101,11 @@ class DefaultConstants:
             start_lam=start_lam,
             start_rounds=0,
             max_rounds=ROUNDS,
-            support_edge=max(1.0, math.log(n_classes) / math.log(5)) * math.sqrt(rho),
-            support_weight=beta,
-            origin_weight=beta / 2,
-            balance=3.0 if balanced else 2.0,
-            fade=math.inf if balanced else 0.02,
+            e=max(1.0, math.log(n_classes) / math.log(5)) * math.sqrt(rho),
+            beta=beta,
+            kappa=beta / 2,
+            gamma=3.0 if balanced else 2.0,
+            delta=math.inf if balanced else 0.02,
             pair_spread=PAIR_SPREAD / rho,
         )
         return constants.with_choices(lam=constants.lam)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.descent import Prior
-from laplacianshot.inference.joint import joint_optimize
+from laplacianshot.inference.joint import Prior, joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence
 from laplacianshot.neighbors.rows import Rows

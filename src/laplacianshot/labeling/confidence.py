@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.estimator import LaplacianShot
-from laplacianshot.inference.descent import Prior
+from laplacianshot.inference.joint import Prior
 from laplacianshot.labeling._checks import Checks, Fitted, draw_checks
 from laplacianshot.labeling._class_rows import ClassRows, later_rows
 from laplacianshot.labeling._evidence import COLUMNS, Margins, TaskEvidence

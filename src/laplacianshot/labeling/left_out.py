@@ -47,7 +47,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     labels = codes[given]
     rule, constants = model._rule, constants_of(model, codes)
     Y = model.label_distributions_
-    lam, edge = constants.lam, constants.support_edge
+    lam, edge = constants.lam, constants.e
     queries = ClassRows(Y, np.flatnonzero(codes < 0))
     masses = len(queries) * queries.mean()
     logits: Floats = -rule.tau * _distances_without(
@@ -86,9 +86,9 @@ def _distances_without(
     rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
 ) -> Floats:
     """Squared distances (n_s, C) of given rows to the prototypes, to their own as it would be without them."""
-    beta = constants.support_weight
+    beta = constants.beta
     distances = squared_distances(rows, prototypes).astype(np.float64)
-    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.origin_weight + queries
+    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
     distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
     return distances
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.large import first_look, mean_spread
 from laplacianshot.engine.plan import large_plan, looked_queries
 from laplacianshot.inference.center import center_between, first_seen, given_center
-from laplacianshot.inference.descent import Prior, descend
+from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.search import GraphReport
 from laplacianshot.ray.checks import checked_labels, needs
 from laplacianshot.ray.cluster import Cluster, connected
@@ -231,7 +231,7 @@ class _Run:
         looked_at = given.query_rows(looked_queries(range(self._n_query), job.n_classes))
         rows = formed(cluster, "Updates", given, cluster.share(given), looked_at)
         tau, entries = first_look(rows, prototypes, spread, constants, self._plan)
-        rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.support_edge, entries))
+        rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.e, entries))
         try:
             limits = {"tol": self._options.tol, "progress": progress}
             descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Bound updates as rounds over shards: actors hold the assignments, and send one another the rows that they need.
 
-The driver runs :func:`~laplacianshot.inference.descent.descend` with :class:`RayRounds`. A step is carried out by all
+The driver runs :func:`~laplacianshot.inference.joint.descend` with :class:`RayRounds`. A step is carried out by all
 shards at once. What it needs of other shards' assignments comes through the object store, where each shard has put what
 each other one wants. When an actor is lost all are started anew from the last saved round, and the steps since then are
 repeated: they depend on nothing but their orders, so the assignments come out as they were.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference.descent import Sums
+from laplacianshot.inference.joint import Sums
 from laplacianshot.ray.cluster import Cluster, ClusterError, Lost
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.shard_rounds import Host, Order, Report, Start, state_name
@@ -31,7 +31,7 @@ _FIELDS = ("pairwise", "smooth", "shares", "features", "dropped", "sent")
 
 
 class RayRounds:
-    """:class:`~laplacianshot.inference.descent.Rounds` whose assignments are with actors.
+    """:class:`~laplacianshot.inference.joint.Rounds` whose assignments are with actors.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class RayRounds:
             self.journal.reports.append(self._try(lambda: self._first))
         self._set(self.journal.reports[0])
 
-    def step(self, prototypes: Floats, lam: float, pull: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         number = len(self._orders)
         save = self._accept and number % SAVE_ROUNDS == 0
-        order = Order(number, self._accept, save, self.share, prototypes, lam, pull)
+        order = Order(number, self._accept, save, self.share, prototypes, lam, g)
         if number + 1 < len(self.journal.reports):
             report = self.journal.reports[number + 1]
         else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from laplacianshot.engine.large import moments
 from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
-from laplacianshot.inference.descent import Sums
+from laplacianshot.inference.joint import Sums
 from laplacianshot.ray.cluster import node_of
 from laplacianshot.ray.graph import load_graph, wanted_rows
 from laplacianshot.ray.job import Job
@@ -50,8 +50,8 @@ class Order:
         Whether the assignments of the step before it are made the current ones first.
     save : bool
         Whether these are saved then.
-    share, prototypes, lam, pull
-        See :class:`~laplacianshot.inference.descent.Rounds`.
+    share, prototypes, lam, g
+        See :class:`~laplacianshot.inference.joint.Rounds`.
     """
 
     number: int
@@ -60,7 +60,7 @@ class Order:
     share: Floats
     prototypes: Floats
     lam: float
-    pull: float
+    g: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +120,7 @@ class ShardRounds:
             if part.stop > part.start:
                 self._rounds.receive(part.start, *rows)
         self._rounds.share = order.share
-        return self._answer(self._rounds.step(order.prototypes, order.lam, order.pull), accepted=False)
+        return self._answer(self._rounds.step(order.prototypes, order.lam, order.g), accepted=False)
 
     def finish(self) -> None:
         """Write the current assignments into ``assignments-*.npz``."""

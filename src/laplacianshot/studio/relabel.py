@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.engine.small_rounds import JointRounds
 from laplacianshot.inference.affinity import normalize
-from laplacianshot.inference.descent import Prior, balance_pull
-from laplacianshot.inference.joint import JointRounds
+from laplacianshot.inference.joint import Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import working_dtype
 from laplacianshot.labeling._evidence import Margins, TaskEvidence
@@ -217,15 +217,15 @@ def _descended(
     n_query, n_classes = len(warm) - len(support), assignments.shape[1]
     W = warm.normalized_graph(n_classes)
     clamped = np.zeros((len(support), n_classes), warm.rows.dtype)
-    clamped[np.arange(len(support)), labels] = constants.support_edge
+    clamped[np.arange(len(support)), labels] = constants.e
     with Workers((W.nnz + 10 * len(warm)) * n_classes) as workers:
         rounds = _ClampedRounds(workers, warm.rows, W, tau, assignments, support, clamped)
         for _ in range(ROUNDS):
-            prototypes = prior.posterior_means(rounds.class_features, n_query * rounds.share, warm.rows.dtype)
-            rounds.step(prototypes, constants.lam, balance_pull(rounds.share, constants))
+            prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(warm.rows.dtype)
+            rounds.step(prototypes, constants.lam, balance_weight(rounds.share, constants))
             rounds.accept()
         found = rounds.current
-    found[support] = clamped / constants.support_edge
+    found[support] = clamped / constants.e
     return found
 
 

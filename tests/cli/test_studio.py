@@ -64,10 +64,10 @@ def test_a_project_of_another_source_or_that_cannot_be_made_is_told_in_one_line(
     file = tmp_path / "file"
     file.write_text("x")
     refused(["studio", str(vectors), "--no-browser", "--port", "0", "--project", str(file)], "--project")
-    from laplacianshot.studio.store import Store
+    from laplacianshot.studio.change_log import ChangeLog
 
     (tmp_path / "project").mkdir()
-    Store(tmp_path / "project", "/elsewhere").close()
+    ChangeLog(tmp_path / "project", "/elsewhere").close()
     project = str(tmp_path / "project")
     refused(["studio", str(vectors), "--no-browser", "--port", "0", "--project", project], "/elsewhere")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacianshot.studio.accuracy import FEWEST, HeldBack, held_back_parts, hold_back
-from laplacianshot.studio.warm import warm_up
+from laplacianshot.studio.accuracy import MIN_CHECKED, HeldBack, held_back_parts, hold_back
+from laplacianshot.studio.graph_cache import build_cache
 
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 10), st.integers(2, 10))
@@ -38,8 +38,8 @@ def test_the_interval_holds_the_shares_that_are_not_refuted(right, checked):
 
 def test_labels_of_well_parted_clusters_all_come_back_and_planted_wrong_ones_do_not(clusters):
     X, truth, y = clusters(3, 40, 6, dim=8, spread=0.1, dtype=np.float32)
-    warm = warm_up(np.arange(len(X)), X)
-    parts = (warm.center, warm.class_graph(3))
+    cache = build_cache(np.arange(len(X)), X)
+    parts = (cache.center, cache.class_graph(3))
     assert hold_back(X, y, y >= 0, *parts) == HeldBack(18, 18)
     wrong = np.flatnonzero(y >= 0)[0]
     y[wrong] = (truth[wrong] + 1) % 3
@@ -50,8 +50,8 @@ def test_labels_of_well_parted_clusters_all_come_back_and_planted_wrong_ones_do_
 
 def test_too_few_labels_and_accepted_ones_say_nothing(clusters):
     X, _, y = clusters(2, 20, 2, dtype=np.float32)
-    warm = warm_up(np.arange(len(X)), X)
-    assert FEWEST > 4
-    assert hold_back(X, y, y >= 0, warm.center, warm.class_graph(2)) is None
-    assert hold_back(X, y, np.zeros(len(y), bool), warm.center, warm.class_graph(2)) is None
-    assert hold_back(X, y, y >= 0, warm.center, warm.class_graph(2), stopped=lambda: True) is None
+    cache = build_cache(np.arange(len(X)), X)
+    assert MIN_CHECKED > 4
+    assert hold_back(X, y, y >= 0, cache.center, cache.class_graph(2)) is None
+    assert hold_back(X, y, np.zeros(len(y), bool), cache.center, cache.class_graph(2)) is None
+    assert hold_back(X, y, y >= 0, cache.center, cache.class_graph(2), stopped=lambda: True) is None

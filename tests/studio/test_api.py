@@ -11,9 +11,9 @@ import pytest
 from laplacianshot.labeling import label_source
 from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.sources import open_source
+from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.demo import digit_source
 from laplacianshot.studio.server import open_session
-from laplacianshot.studio.store import StoreError
 
 
 def label(client, index, name):
@@ -132,7 +132,7 @@ def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(la
     limit = float(np.median([item["confidence"] for item in items]))
     sure = labeled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
     answer = labeled.post("/api/accept", json={"min_confidence": limit}).json()
-    assert f"at least {100 * limit:g}% sure" in answer["action"]["summary"]
+    assert f"confidence {100 * limit:g}% or more" in answer["action"]["summary"]
     assert answer["action"]["kind"] == "accept"
     assert answer["state"]["counts"]["given"] == 4 + len(sure)
     assert labeled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
@@ -239,7 +239,7 @@ def test_a_project_that_is_opened_again_goes_on(user_cache_here, client_of, two_
 
 def test_a_project_is_open_once_at_a_time(opened, two_groups):
     opened(two_groups)
-    with pytest.raises(StoreError, match=r"the studio of .* --project DIR\.$"), open_session(open_source(two_groups)):
+    with pytest.raises(ProjectError, match=r"the studio of .* --project DIR\.$"), open_session(open_source(two_groups)):
         pass
 
 
@@ -247,16 +247,16 @@ def test_a_full_disk_is_told_and_nothing_is_half_done(opened, client_of, two_gro
     session = opened(two_groups)
     client = client_of(session)
     label(client, 0, "left")
-    session.store._database.execute("PRAGMA max_page_count = 1")  # sqlite keeps it at the pages that are in use
+    session.log._database.execute("PRAGMA max_page_count = 1")  # sqlite keeps it at the pages that are in use
     many = "x" * 190
     answers = [client.post("/api/label", json={"items": [i], "name": f"{many} {i}"}).status_code for i in range(1, 60)]
     full = answers.index(503)
     assert set(answers[full:]) == {503}
     state = client.get("/api/state").json()
     assert (state["version"], state["counts"]["given"]) == (1 + full, 1 + full)
-    session.store._database.execute("PRAGMA max_page_count = 100000")
+    session.log._database.execute("PRAGMA max_page_count = 100000")
     label(client, 59, "right")
-    assert session.store.replayed().labels == session.store.book.labels
+    assert session.log.replayed().labels == session.log.state.labels
 
 
 def test_digits_are_pictures_of_a_few_pixels(opened, client_of):

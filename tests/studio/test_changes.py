@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacianshot.studio.changes import ActionError, Book, Change, Given, checked_name, from_json, to_json
+from laplacianshot.studio.changes import ActionError, Change, Given, LabelState, checked_name, from_json, to_json
 
 ITEMS = [f"item {i}" for i in range(6)]
 NAMES = ["cat", "dog", "<b>owl</b>", 'a "quoted" one', "\u202eright to left", "🦊", "ä"]
@@ -24,19 +24,19 @@ steps = st.lists(
 )
 
 
-def change_of(book: Book, step) -> Change | None:
+def change_of(state: LabelState, step) -> Change | None:
     """The change of a step, None where it cannot be done."""
     kind, items, first, second, name = step
-    ids = list(book.classes)
+    ids = list(state.classes)
     one, other = (ids[first % len(ids)], ids[second % len(ids)]) if ids else (1, 1)
     make = {
-        "add": lambda: book.adding(name),
-        "rename": lambda: book.renaming(one, name),
-        "merge": lambda: book.merging(one, other),
-        "delete": lambda: book.deleting(one),
-        "label": lambda: book.labeling(items, one),
-        "name": lambda: book.labeling_by_name(dict.fromkeys(items, name)),
-        "clear": lambda: book.clearing(items),
+        "add": lambda: state.adding(name),
+        "rename": lambda: state.renaming(one, name),
+        "merge": lambda: state.merging(one, other),
+        "delete": lambda: state.deleting(one),
+        "label": lambda: state.labeling(items, one),
+        "name": lambda: state.labeling_by_name(dict.fromkeys(items, name)),
+        "clear": lambda: state.clearing(items),
     }[kind]
     try:
         return make()
@@ -44,29 +44,29 @@ def change_of(book: Book, step) -> Change | None:
         return None
 
 
-def books(steps) -> list[tuple[Book, Change]]:
-    """Each book on the way, with the change that was made to it."""
-    book, found = Book(), []
+def books(steps) -> list[tuple[LabelState, Change]]:
+    """Each state on the way, with the change that was made to it."""
+    state, found = LabelState(), []
     for step in steps:
-        change = change_of(book, step)
+        change = change_of(state, step)
         if change:
-            found.append((book, change))
-            book = book.after(change)
+            found.append((state, change))
+            state = state.after(change)
     return found
 
 
 @given(steps)
 def test_the_inverse_of_every_action_gives_back_what_was_before(steps):
-    for book, change in books(steps):
-        back = book.after(change).after(change.inverse)
-        assert back.labels == book.labels
-        assert list(back.classes.items()) == list(book.classes.items())
+    for state, change in books(steps):
+        back = state.after(change).after(change.inverse)
+        assert back.labels == state.labels
+        assert list(back.classes.items()) == list(state.classes.items())
 
 
 @given(steps)
 def test_an_inverse_taken_back_is_the_action_again(steps):
-    for book, change in books(steps):
-        after = book.after(change)
+    for state, change in books(steps):
+        after = state.after(change)
         again = after.after(change.inverse).after(change)
         assert (again.labels, again.classes) == (after.labels, after.classes)
         assert change.inverse.inverse == change
@@ -80,8 +80,8 @@ def test_a_change_survives_being_written_down(steps):
 
 @given(steps)
 def test_labels_are_always_of_classes_that_are_there_and_names_are_all_different(steps):
-    for book, change in books(steps):
-        after = book.after(change)
+    for state, change in books(steps):
+        after = state.after(change)
         assert {label.class_id for label in after.labels.values()} <= set(after.classes)
         names = [entry.name for entry in after.classes.values()]
         assert len(set(names)) == len(names)
@@ -92,35 +92,35 @@ def test_labels_are_always_of_classes_that_are_there_and_names_are_all_different
 @given(steps)
 def test_the_number_of_a_class_never_comes_back(steps):
     made: list[int] = []
-    for book, change in books(steps):
+    for state, change in books(steps):
         made += [one.id for one in change.classes if one.before is None]
-        assert all(one.id not in book.classes for one in change.classes if one.before is None)
+        assert all(one.id not in state.classes for one in change.classes if one.before is None)
     assert made == sorted(set(made))
 
 
 def test_labels_that_are_there_already_are_no_change():
-    book = Book().after(Book().labeling_by_name({"a": "cat"}))
-    assert not book.labeling(["a"], 1)
-    assert not book.clearing(["b"])
+    state = LabelState().after(LabelState().labeling_by_name({"a": "cat"}))
+    assert not state.labeling(["a"], 1)
+    assert not state.clearing(["b"])
 
 
 def test_a_label_that_was_accepted_becomes_a_persons_when_it_is_given_again():
-    book = Book().after(Book().labeling_by_name({"a": "cat"}, "accepted"))
-    assert book.after(book.labeling(["a"], 1)).labels["a"] == Given(1, "person")
+    state = LabelState().after(LabelState().labeling_by_name({"a": "cat"}, "accepted"))
+    assert state.after(state.labeling(["a"], 1)).labels["a"] == Given(1, "person")
 
 
 def test_merging_keeps_every_label_and_deleting_takes_them():
-    book = Book().after(Book().labeling_by_name({"a": "cat", "b": "dog", "c": "dog"}))
-    merged = book.after(book.merging(2, 1))
+    state = LabelState().after(LabelState().labeling_by_name({"a": "cat", "b": "dog", "c": "dog"}))
+    merged = state.after(state.merging(2, 1))
     assert {item: label.class_id for item, label in merged.labels.items()} == {"a": 1, "b": 1, "c": 1}
-    assert set(book.after(book.deleting(2)).labels) == {"a"}
+    assert set(state.after(state.deleting(2)).labels) == {"a"}
 
 
 def test_a_change_to_something_that_has_changed_since_is_refused():
-    book = Book().after(Book().labeling_by_name({"a": "cat"}))
-    change = book.clearing(["a"])
-    with pytest.raises(ActionError, match="no longer"):
-        book.after(change).after(change)
+    state = LabelState().after(LabelState().labeling_by_name({"a": "cat"}))
+    change = state.clearing(["a"])
+    with pytest.raises(ActionError, match="changed since"):
+        state.after(change).after(change)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "-1", "x" * 201, "two\nlines", "nul\x00"])
@@ -139,10 +139,10 @@ def test_accents_are_composed_so_that_what_looks_the_same_is_the_same():
 
 
 def test_a_taken_name_and_a_missing_class_are_refused():
-    book = Book().after(Book().adding("cat"))
+    state = LabelState().after(LabelState().adding("cat"))
     with pytest.raises(ActionError, match="already"):
-        book.adding("cat")
+        state.adding("cat")
     with pytest.raises(ActionError, match="no class 7"):
-        book.labeling(["a"], 7)
+        state.labeling(["a"], 7)
     with pytest.raises(ActionError, match="itself"):
-        book.merging(1, 1)
+        state.merging(1, 1)

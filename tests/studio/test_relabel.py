@@ -4,28 +4,28 @@ import numpy as np
 import pytest
 
 from laplacianshot.labeling.core import LabelOptions, label_vectors
-from laplacianshot.studio.relabel import QUEUE, columns_of, quick, relabel
-from laplacianshot.studio.warm import MOST_NEIGHBORS, neighbors_wanted, warm_up
+from laplacianshot.studio.graph_cache import MAX_NEIGHBORS, build_cache, recipe_neighbors
+from laplacianshot.studio.relabel import QUEUE, columns_of, relabel, update
 
 
 @pytest.fixture
 def task(clusters):
-    """Warm clusters, the truth as class ids (3, 5, 9, 12) and the given ones, -1 elsewhere."""
+    """GraphCache clusters, the truth as class ids (3, 5, 9, 12) and the given ones, -1 elsewhere."""
 
     def make(seed: int = 0, per_class: int = 60, spread: float = 0.8):
         X, truth, y = clusters(4, per_class, 3, dim=16, seed=seed, spread=spread, dtype=np.float32)
         ids = np.array([3, 5, 9, 12])
-        return warm_up(np.arange(len(X)), X), ids[truth], np.where(y >= 0, ids[y], -1)
+        return build_cache(np.arange(len(X)), X), ids[truth], np.where(y >= 0, ids[y], -1)
 
     return make
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
-    warm, _, given = task(seed)
-    found = relabel(warm, given)
+    cache, _, given = task(seed)
+    found = relabel(cache, given)
     class_ids, codes = columns_of(given)
-    wanted = label_vectors(warm.vectors, codes, 4, LabelOptions(base_mean=warm.center, suggest=QUEUE))
+    wanted = label_vectors(cache.vectors, codes, 4, LabelOptions(base_mean=cache.center, suggest=QUEUE))
     assert class_ids.tolist() == [3, 5, 9, 12]
     np.testing.assert_array_equal(found.codes, wanted.codes)
     np.testing.assert_array_equal(found.suggestions, wanted.suggestions)
@@ -35,21 +35,21 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
 
 
 def test_the_graph_for_more_classes_is_cut_from_that_for_two(task):
-    warm, _, _ = task()
+    cache, _, _ = task()
     for n_classes in (2, 4, 30):
-        fresh = warm_up(warm.positions, warm.vectors).graph(neighbors_wanted(len(warm), n_classes))
-        assert abs(warm.class_graph(n_classes) - fresh).max() == 0
-    assert warm.neighbors.indices.shape[1] <= MOST_NEIGHBORS
+        fresh = build_cache(cache.positions, cache.vectors).graph(recipe_neighbors(len(cache), n_classes))
+        assert abs(cache.class_graph(n_classes) - fresh).max() == 0
+    assert cache.neighbors.indices.shape[1] <= MAX_NEIGHBORS
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_quick_answer_to_a_new_label_is_that_of_the_whole_one_but_for_a_few_items(task, seed):
-    warm, truth, given = task(seed)
-    last = relabel(warm, given)
+    cache, truth, given = task(seed)
+    last = relabel(cache, given)
     more = given.copy()
     new = int(np.flatnonzero(given < 0)[7 + seed])
     more[new] = truth[new]
-    answer, whole = quick(last, more), relabel(warm, more)
+    answer, whole = update(last, more), relabel(cache, more)
     assert answer is not None
     assert answer.codes[new] == whole.codes[new]
     assert answer.confidence[new] == 1
@@ -58,9 +58,9 @@ def test_the_quick_answer_to_a_new_label_is_that_of_the_whole_one_but_for_a_few_
 
 
 def test_without_a_new_label_the_quick_answer_stays_where_it_is(task):
-    warm, _, given = task(spread=0.5)
-    last = relabel(warm, given)
-    same = quick(last, given)
+    cache, _, given = task(spread=0.5)
+    last = relabel(cache, given)
+    same = update(last, given)
     assert same is not None
     np.testing.assert_array_equal(same.codes, last.codes)
     np.testing.assert_allclose(same.confidence, last.confidence, atol=0.02)
@@ -68,36 +68,36 @@ def test_without_a_new_label_the_quick_answer_stays_where_it_is(task):
 
 
 def test_the_quick_answer_follows_a_wrong_label_and_its_undoing(task):
-    warm, truth, given = task(spread=0.4)
-    last = relabel(warm, given)
+    cache, truth, given = task(spread=0.4)
+    last = relabel(cache, given)
     item = int(np.flatnonzero((given < 0) & (truth == 3))[0])
     wrong = given.copy()
     wrong[item] = 5
-    misled = quick(last, wrong)
+    misled = update(last, wrong)
     assert misled is not None
     assert misled.class_ids[misled.codes[item]] == 5
-    back = quick(misled, given)
+    back = update(misled, given)
     assert back is not None
     assert back.class_ids[back.codes[item]] == 3
 
 
 def test_the_quick_answer_waits_for_the_whole_one_when_classes_come_or_go(task):
-    warm, truth, given = task()
-    last = relabel(warm, given)
+    cache, truth, given = task()
+    last = relabel(cache, given)
     more = given.copy()
     more[np.flatnonzero(given < 0)[0]] = 77
-    assert quick(last, more) is None
-    assert quick(last, np.where(given == 3, -1, given)) is None
-    assert quick(last, truth) is None
+    assert update(last, more) is None
+    assert update(last, np.where(given == 3, -1, given)) is None
+    assert update(last, truth) is None
 
 
 @pytest.mark.parametrize("n_labels", [0, 1, 2])
 def test_with_fewer_than_two_classes_there_is_only_a_queue(task, n_labels):
-    warm, _, _ = task()
-    given = np.full(len(warm), -1)
+    cache, _, _ = task()
+    given = np.full(len(cache), -1)
     given[:n_labels] = 3
-    found = relabel(warm, given)
+    found = relabel(cache, given)
     assert (found.codes == -1).all()
     assert sorted(found.suggestions[found.suggestions > 0].tolist()) == list(range(1, QUEUE + 1))
     assert not found.suggestions[:n_labels].any()
-    assert quick(found, given) is None
+    assert update(found, given) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laplacianshot.studio.security import MOST_BODY, MOST_UPLOAD, Gate
+from laplacianshot.studio.security import MAX_BODY, MAX_UPLOAD, Gate
 from tests.studio.conftest import PORT, TOKEN
 
 HOST = f"127.0.0.1:{PORT}"
@@ -81,15 +81,15 @@ def test_every_answer_tells_the_browser_how_little_it_may_do(client):
 
 
 def test_large_bodies_are_refused_before_they_are_read(client):
-    lie = {"content-length": str(MOST_BODY + 1), "content-type": "application/json"}
+    lie = {"content-length": str(MAX_BODY + 1), "content-type": "application/json"}
     assert client.post("/api/label", content=b"{}", headers=lie).status_code == 413
-    lie["content-length"] = str(MOST_UPLOAD + 1)
+    lie["content-length"] = str(MAX_UPLOAD + 1)
     assert client.post("/api/import?name=a.csv", content=b"", headers=lie).status_code == 413
 
 
 def test_bodies_without_a_length_are_counted_as_they_come(client):
     def endless():
-        for _ in range(MOST_BODY // 1_000_000 + 2):
+        for _ in range(MAX_BODY // 1_000_000 + 2):
             yield b" " * 1_000_000
 
     headers = {"content-type": "application/json"}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from laplacianshot.labeling.sources import open_source
-from laplacianshot.studio import actions, view
+from laplacianshot.studio import view
 from laplacianshot.studio.changes import ActionError
 from laplacianshot.studio.engine import Engine
-from laplacianshot.studio.session import Places, Session
+from laplacianshot.studio.session import Folders, Session
 
 PATIENCE = 60.0
 
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 @pytest.fixture
 def idle(two_groups, tmp_path):
     """A session whose background work has not begun."""
-    session = Session(open_source(two_groups), None, Places(tmp_path, None))
+    session = Session(open_source(two_groups), None, Folders(tmp_path, None))
     yield session
     session.close()
 
@@ -29,56 +29,56 @@ def test_the_labels_of_items_follow_every_action_and_its_undoing(idle, seed):
     rng = np.random.default_rng(seed)
     for _ in range(60):
         some = rng.integers(0, 60, 5).tolist()
-        ids = [*idle.store.book.classes, 99]
+        ids = [*idle.log.state.classes, 99]
         one, other = (int(rng.choice(ids)) for _ in range(2))
         kind = rng.integers(0, 8)
         try:
             if kind <= 2:
-                actions.label_by_name(idle, some, f"class {rng.integers(0, 4)}")
+                idle.label_by_name(some, f"class {rng.integers(0, 4)}")
             elif kind == 3:
-                actions.clear(idle, some)
+                idle.clear(some)
             elif kind == 4:
-                actions.merge_classes(idle, one, other)
+                idle.merge_classes(one, other)
             elif kind == 5:
-                actions.delete_class(idle, one)
+                idle.delete_class(one)
             else:
                 idle.turn_back(int(rng.integers(1, 4)), redo=kind == 7)
         except ActionError:
             continue
-        fresh = idle._read_given(idle.store.book)
+        fresh = idle._read_given(idle.log.state)
         np.testing.assert_array_equal(idle.given.classes, fresh.classes)
         np.testing.assert_array_equal(idle.given.asked, fresh.asked)
-        assert idle.given.version == idle.store.version
+        assert idle.given.version == idle.log.version
         given = idle.view().origins == view.GIVEN
-        assert {idle.source.ids[i] for i in np.flatnonzero(given)} == set(idle.store.book.labels)
+        assert {idle.source.ids[i] for i in np.flatnonzero(given)} == set(idle.log.state.labels)
 
 
 def test_items_without_a_vector_wait_and_can_be_labeled(idle):
-    actions.label_by_name(idle, [3], "left")
+    idle.label_by_name([3], "left")
     counts = idle.view().counts()
     assert (counts["waiting"], counts["given"]) == (59, 1)
     with pytest.raises(ActionError, match="none of these items"):
-        actions.accept(idle, [3, 4])
+        idle.accept([3, 4])
 
 
 def test_whoever_listens_hears_of_every_action_and_no_more_after_the_end(idle):
     heard = []
-    end = idle.listen(lambda: heard.append(idle.store.version))
-    actions.label_by_name(idle, [3], "left")
+    end = idle.listen(lambda: heard.append(idle.log.version))
+    idle.label_by_name([3], "left")
     idle.turn_back(1)
     end()
-    actions.label_by_name(idle, [3], "left")
+    idle.label_by_name([3], "left")
     assert heard == [1, 2]
 
 
 def test_a_class_that_has_gone_is_predicted_no_more(opened, two_groups):
     session = opened(two_groups)
     for index in (0, 1, 30, 31, 59):
-        actions.label_by_name(session, [index], "left" if index < 30 else "right")
+        session.label_by_name([index], "left" if index < 30 else "right")
     assert session.engine.wait_until_settled(PATIENCE)
-    right = session.store.book.class_named("right")
+    right = session.log.state.class_named("right")
     assert right in session.view().classes
-    actions.delete_class(session, right)
+    session.delete_class(right)
     assert right not in session.view().classes
     assert session.engine.wait_until_settled(PATIENCE)
     assert session.view().counts()["predicted"] == 0
@@ -91,12 +91,12 @@ def test_an_item_that_left_the_source_keeps_its_label_for_when_it_is_back(tmp_pa
     path = tmp_path / "source.npz"
     rows = np.arange(20.0).reshape(10, 2)
     (tmp_path / "project").mkdir()
-    places = Places(tmp_path / "project", None)
+    places = Folders(tmp_path / "project", None)
     for kept in ([0, 1, 2, 3], [1, 2], [3, 2, 1, 0]):
         np.savez(path, features=rows[kept], ids=np.array([f"item {i}" for i in kept]))
         session = Session(open_source(path), None, places)
-        if session.store.version == 0:
-            actions.label_by_name(session, [3], "last")
+        if session.log.version == 0:
+            session.label_by_name([3], "last")
         held = session.given.classes >= 0
         assert [session.source.ids[i] for i in np.flatnonzero(held)] == (["item 3"] if 3 in kept else [])
         session.close()
@@ -133,7 +133,7 @@ def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monk
     table = tmp_path / "texts.csv"
     table.write_text("text\n" + "\n".join(words))
     encoder = LettersEncoder()
-    session = Session(open_source(table), encoder, Places(tmp_path, None))  # type: ignore[arg-type]
+    session = Session(open_source(table), encoder, Folders(tmp_path, None))  # type: ignore[arg-type]
     published = threading.Condition()
 
     def wait_for(predicate) -> bool:
@@ -152,7 +152,7 @@ def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monk
         assert (counts["unlabeled"], counts["waiting"]) == (64, 136)
         queue = np.flatnonzero(session.view().suggestions)
         for kind in (0, 1):
-            actions.label_by_name(session, [int(i) for i in queue if i % 2 == kind][:2], f"kind {kind}")
+            session.label_by_name([int(i) for i in queue if i % 2 == kind][:2], f"kind {kind}")
         assert wait_for(lambda: session.view().counts()["predicted"] == 60)
         encoder.go_on.set()
         assert session.engine.wait_until_settled(PATIENCE)
@@ -168,10 +168,10 @@ def test_a_fault_in_the_background_is_told_and_nobody_waits_for_ever(idle, monke
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("no room for the neighbors")
 
-    monkeypatch.setattr("laplacianshot.studio.engine.warm_up", fail)
+    monkeypatch.setattr("laplacianshot.studio.engine.build_cache", fail)
     idle.start()
     assert idle.engine.wait_until_settled(PATIENCE)
     assert idle.engine.progress.problem == "MemoryError: no room for the neighbors"
     assert isinstance(idle.engine, Engine)
-    actions.label_by_name(idle, [0], "still kept")
-    assert idle.store.version == 1
+    idle.label_by_name([0], "still kept")
+    assert idle.log.version == 1

@@ -80,10 +80,10 @@ def studio(
     from laplacianshot.embedding.encoders import EncoderError
     from laplacianshot.labeling.errors import LabelingError
     from laplacianshot.labeling.sources import open_source
+    from laplacianshot.studio.change_log import ProjectError
     from laplacianshot.studio.changes import ActionError
     from laplacianshot.studio.demo import digit_source
     from laplacianshot.studio.server import PortError, listen, open_browser, open_session, serve
-    from laplacianshot.studio.store import StoreError
 
     def tell(gate: Gate) -> None:
         _tell(gate, opened, as_json)
@@ -113,7 +113,7 @@ def studio(
             ) as session,
         ):
             serve(session, host, listener, opened=tell)
-    except (ActionError, EncoderError, LabelingError, ModuleNotFoundError, PortError, StoreError) as error:
+    except (ActionError, EncoderError, LabelingError, ModuleNotFoundError, PortError, ProjectError) as error:
         raise CommandError(str(error)) from error
     note("the studio has ended; labels are kept, and the same command goes on from them.")
     return 0

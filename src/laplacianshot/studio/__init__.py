@@ -1,6 +1,8 @@
-"""The studio: the same job as :mod:`laplacianshot.labeling`, in a browser.
+"""The studio: the job of :mod:`laplacianshot.labeling` in a browser.
 
-Data flow one way here too: actions of people (:mod:`~laplacianshot.studio.changes`) are kept
-(:mod:`~laplacianshot.studio.store`), the set is relabeled (:mod:`~laplacianshot.studio.relabel`), what was found is
-looked at (:mod:`~laplacianshot.studio.view`), and the web (:mod:`~laplacianshot.studio.app`) only passes it on.
+Data flow one way. Each action of a person is a change (:mod:`~laplacianshot.studio.changes`) that is saved at once
+(:mod:`~laplacianshot.studio.change_log`). Background threads (:mod:`~laplacianshot.studio.engine`) then predict the
+other labels anew (:mod:`~laplacianshot.studio.relabel`). A view (:mod:`~laplacianshot.studio.view`) puts given and
+predicted labels side by side, and the web (:mod:`~laplacianshot.studio.app`, :mod:`~laplacianshot.studio.routes`)
+passes them on to the page.
 """

@@ -23,7 +23,7 @@ PARTS, FEWER_PARTS = 10, 5
 # A set of more items is large.
 _LARGE = 20_000
 # Fewer answers say next to nothing.
-FEWEST = 5
+MIN_CHECKED = 5
 # Standard errors of a 95% interval.
 _Z = 1.959964
 
@@ -103,4 +103,4 @@ def hold_back(
         model = LaplacianShot(base_mean=center, graph=graph).fit(X, fewer)
         right += int(np.count_nonzero(model.label_distributions_[part].argmax(axis=1) == codes[part]))
         checked += len(part)
-    return HeldBack(right, checked) if checked >= FEWEST else None
+    return HeldBack(right, checked) if checked >= MIN_CHECKED else None

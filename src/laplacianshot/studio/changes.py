@@ -1,7 +1,7 @@
-"""What people do to the labels, as values: a change says what was before and what is after, so its inverse is known.
+"""Changes to the labels as values. A change contains the state before and after, so its inverse is known.
 
-A :class:`Book` holds the classes and the given labels. Every action makes a :class:`Change`; the book after it is
-``book.after(change)``, and ``book.after(change).after(change.inverse)`` is the book before it.
+A :class:`LabelState` holds the classes and the given labels. Every action makes a :class:`Change`; the state after it
+is ``state.after(change)``, and ``state.after(change).after(change.inverse)`` is the state before it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from laplacianshot.runtime.errors import InputError
 
 How: TypeAlias = Literal["person", "accepted", "imported", "source"]
 
-# Characters of a class's name, at most.
-LONGEST_NAME = 200
-MOST_CLASSES = 1000
+MAX_NAME_LENGTH = 200
+MAX_CLASSES = 1000
 
 
 class ActionError(InputError):
-    """What cannot be done, in one line. ``code`` is the status that the web gives it."""
+    """An action is not possible; the message is one line. ``code`` is the HTTP status."""
 
     def __init__(self, message: str, code: int = 409) -> None:
         super().__init__(" ".join(message.split()))
@@ -31,7 +30,7 @@ class ActionError(InputError):
 
 @dataclass(frozen=True, order=True)
 class Given:
-    """A given label: the number of its class, and how it came."""
+    """A given label: the id of its class, and where it came from."""
 
     class_id: int
     how: How = "person"
@@ -39,7 +38,7 @@ class Given:
 
 @dataclass(frozen=True, order=True)
 class ClassEntry:
-    """A class: its name, and the number of its color."""
+    """A class: its name and the index of its color."""
 
     name: str
     color: int
@@ -47,7 +46,7 @@ class ClassEntry:
 
 @dataclass(frozen=True)
 class ClassChange:
-    """A class before and after; None where it is not there."""
+    """A class before and after; None where it does not exist."""
 
     id: int
     before: ClassEntry | None
@@ -56,7 +55,7 @@ class ClassChange:
 
 @dataclass(frozen=True)
 class LabelChange:
-    """The label of some items before and after; None where they have none."""
+    """The label of some items before and after; None for no label."""
 
     items: tuple[str, ...]
     before: Given | None
@@ -65,14 +64,14 @@ class LabelChange:
 
 @dataclass(frozen=True)
 class Change:
-    """What one action does to a book."""
+    """What one action changes."""
 
     classes: tuple[ClassChange, ...] = ()
     labels: tuple[LabelChange, ...] = ()
 
     @property
     def inverse(self) -> Change:
-        """The change that takes this one back."""
+        """The change that undoes this one."""
         return Change(
             tuple(ClassChange(c.id, c.after, c.before) for c in reversed(self.classes)),
             tuple(LabelChange(c.items, c.after, c.before) for c in reversed(self.labels)),
@@ -80,7 +79,7 @@ class Change:
 
     @property
     def n_items(self) -> int:
-        """Items whose label changes."""
+        """Number of items whose label changes."""
         return sum(len(change.items) for change in self.labels)
 
     def __bool__(self) -> bool:
@@ -88,15 +87,17 @@ class Change:
 
 
 @dataclass
-class Book:
-    """Classes by number, in the order they were made, and given labels by item.
+class LabelState:
+    """All classes, in the order they were added, and all given labels.
 
     Attributes
     ----------
     classes : dict of int to ClassEntry
+        By class id.
     labels : dict of str to Given
+        By item.
     next_id : int
-        Larger than the number of any class there ever was.
+        Larger than any class id ever used.
     """
 
     classes: dict[int, ClassEntry] = field(default_factory=dict)
@@ -104,13 +105,13 @@ class Book:
     next_id: int = 1
 
     def apply(self, change: Change) -> None:
-        """Change this book in place, if it is as the change expects it to be."""
+        """Apply a change in place; an error if the state is not what the change expects."""
         for one in change.classes:
             if self.classes.get(one.id) != one.before:
-                raise ActionError(f"class {one.id} is no longer what it was when this was done.")
+                raise ActionError(f"class {one.id} has changed since.")
         for some in change.labels:
             if any(self.labels.get(item) != some.before for item in some.items):
-                raise ActionError("labels are no longer what they were when this was done.")
+                raise ActionError("some of these labels have changed since.")
         for one in change.classes:
             if one.after is None:
                 del self.classes[one.id]
@@ -118,7 +119,7 @@ class Book:
                 self.classes[one.id] = one.after
             self.next_id = max(self.next_id, one.id + 1)
         if any(one.before is None for one in change.classes):
-            # A class that comes back takes its old place.
+            # A class that is restored takes its old place.
             ordered = sorted(self.classes.items())
             self.classes.clear()
             self.classes.update(ordered)
@@ -129,70 +130,70 @@ class Book:
             else:
                 self.labels.update(dict.fromkeys(some.items, some.after))
 
-    def copy(self) -> Book:
-        """A book of its own with the same content."""
-        return Book(dict(self.classes), dict(self.labels), self.next_id)
+    def copy(self) -> LabelState:
+        """Return an independent copy."""
+        return LabelState(dict(self.classes), dict(self.labels), self.next_id)
 
-    def after(self, change: Change) -> Book:
-        """The book that the change makes of this one."""
-        book = self.copy()
-        book.apply(change)
-        return book
+    def after(self, change: Change) -> LabelState:
+        """Return the state after a change."""
+        state = self.copy()
+        state.apply(change)
+        return state
 
     def class_named(self, name: str) -> int | None:
-        """The number of the class of this name."""
+        """Return the id of the class of this name, or None."""
         return next((id for id, entry in self.classes.items() if entry.name == name), None)
 
     def name_of(self, id: int) -> str:
-        """The name of a class, or an error."""
+        """Return the name of a class; an error if it does not exist."""
         return self._entry(id).name
 
-    # Actions: each gives the change it would make, or raises ActionError.
+    # Actions: each returns its change, or raises ActionError.
 
     def adding(self, name: str) -> Change:
-        """A new class."""
+        """Add a class."""
         return Change(classes=(self._new_class(name),))
 
     def renaming(self, id: int, name: str) -> Change:
-        """Another name for a class."""
-        before, wanted = self._entry(id), checked_name(name)
-        if wanted == before.name:
-            raise ActionError(f"the class is called {wanted!r} already.")
-        self._check_free(wanted)
-        return Change(classes=(ClassChange(id, before, ClassEntry(wanted, before.color)),))
+        """Rename a class."""
+        before, new_name = self._entry(id), checked_name(name)
+        if new_name == before.name:
+            raise ActionError(f"the class is already called {new_name!r}.")
+        self._check_free(new_name)
+        return Change(classes=(ClassChange(id, before, ClassEntry(new_name, before.color)),))
 
     def merging(self, id: int, into: int) -> Change:
-        """All labels of a class become those of another one; the class goes."""
+        """Move all labels of a class to another one and delete the class."""
         entry = self._entry(id)
         self._entry(into)
         if id == into:
             raise ActionError("a class cannot be merged into itself.")
-        wanted = {item: Given(into, label.how) for item, label in self.labels.items() if label.class_id == id}
-        return Change((ClassChange(id, entry, None),), self._changed(wanted))
+        moved = {item: Given(into, label.how) for item, label in self.labels.items() if label.class_id == id}
+        return Change((ClassChange(id, entry, None),), self._changed(moved))
 
     def deleting(self, id: int) -> Change:
-        """A class and its labels go."""
+        """Delete a class and its labels."""
         entry = self._entry(id)
         taken = dict.fromkeys(item for item, label in self.labels.items() if label.class_id == id)
         return Change((ClassChange(id, entry, None),), self._changed(taken))
 
     def labeling(self, items: Iterable[str], class_id: int, how: How = "person") -> Change:
-        """Items get the label of a class."""
+        """Label items with a class."""
         self._entry(class_id)
         return Change(labels=self._changed(dict.fromkeys(items, Given(class_id, how))))
 
-    def labeling_by_name(self, wanted: Mapping[str, str], how: How = "person") -> Change:
-        """Items get labels by the names of classes, which are made where there are none."""
+    def labeling_by_name(self, labels: Mapping[str, str], how: How = "person") -> Change:
+        """Label items by class name; missing classes are added."""
         numbers = {entry.name: id for id, entry in self.classes.items()}
         made: list[ClassChange] = []
-        for name in dict.fromkeys(wanted.values()):
+        for name in dict.fromkeys(labels.values()):
             if name not in numbers:
                 made.append(self._new_class(name, made))
                 numbers[name] = made[-1].id
-        return Change(tuple(made), self._changed({item: Given(numbers[name], how) for item, name in wanted.items()}))
+        return Change(tuple(made), self._changed({item: Given(numbers[name], how) for item, name in labels.items()}))
 
     def clearing(self, items: Iterable[str]) -> Change:
-        """Items lose their given labels."""
+        """Remove the given labels of items."""
         return Change(labels=self._changed(dict.fromkeys(items)))
 
     def _entry(self, id: int) -> ClassEntry:
@@ -201,23 +202,23 @@ class Book:
         return self.classes[id]
 
     def _new_class(self, name: str, beside: Iterable[ClassChange] = ()) -> ClassChange:
-        wanted = checked_name(name)
-        self._check_free(wanted)
+        checked = checked_name(name)
+        self._check_free(checked)
         others = list(beside)
-        if len(self.classes) + len(others) >= MOST_CLASSES:
-            raise ActionError(f"there are {MOST_CLASSES} classes already; merge or delete some.")
+        if len(self.classes) + len(others) >= MAX_CLASSES:
+            raise ActionError(f"a project has at most {MAX_CLASSES} classes; merge or delete some.")
         used = {entry.color for entry in self.classes.values()} | {c.after.color for c in others if c.after}
         color = next(number for number in range(len(used) + 1) if number not in used)
-        return ClassChange(self.next_id + len(others), None, ClassEntry(wanted, color))
+        return ClassChange(self.next_id + len(others), None, ClassEntry(checked, color))
 
     def _check_free(self, name: str) -> None:
         if self.class_named(name) is not None:
-            raise ActionError(f"there is a class {name!r} already; choose another name, or merge the two.")
+            raise ActionError(f"a class {name!r} exists already; choose another name, or merge the two.")
 
-    def _changed(self, wanted: Mapping[str, Given | None]) -> tuple[LabelChange, ...]:
-        """The labels that differ from what they are, equal changes together."""
+    def _changed(self, labels: Mapping[str, Given | None]) -> tuple[LabelChange, ...]:
+        """Group the labels that really change by their value before and after."""
         groups: defaultdict[tuple[Given | None, Given | None], list[str]] = defaultdict(list)
-        for item, after in wanted.items():
+        for item, after in labels.items():
             before = self.labels.get(item)
             if before != after:
                 groups[before, after].append(item)
@@ -225,19 +226,19 @@ class Book:
 
 
 def checked_name(name: str) -> str:
-    """A name as it is kept: composed, without blanks around; an error where it cannot be one."""
-    wanted = label_of(name)
-    if wanted is None or wanted == "-1":
-        raise ActionError(f"a class cannot be called {name!r}; give it a name.")
-    if len(wanted) > LONGEST_NAME:
-        raise ActionError(f"a class's name has at most {LONGEST_NAME} characters.")
-    if any(ord(mark) < 32 or 0xD800 <= ord(mark) < 0xE000 or mark in "\x7f\ufffe\uffff" for mark in wanted):
-        raise ActionError("a class's name holds no control characters.")
-    return wanted
+    """Return a valid class name in Unicode composed form, without surrounding blanks."""
+    checked = label_of(name)
+    if checked is None or checked == "-1":
+        raise ActionError(f"{name!r} is not a valid class name.")
+    if len(checked) > MAX_NAME_LENGTH:
+        raise ActionError(f"a class name can have at most {MAX_NAME_LENGTH} characters.")
+    if any(ord(mark) < 32 or 0xD800 <= ord(mark) < 0xE000 or mark in "\x7f\ufffe\uffff" for mark in checked):
+        raise ActionError("a class name cannot contain control characters.")
+    return checked
 
 
 def to_json(change: Change) -> dict[str, Any]:
-    """Plain values that :func:`from_json` reads."""
+    """Convert a change to plain values for JSON."""
     return {
         "classes": [[c.id, _entry_list(c.before), _entry_list(c.after)] for c in change.classes],
         "labels": [[list(c.items), _given_list(c.before), _given_list(c.after)] for c in change.labels],
@@ -245,7 +246,7 @@ def to_json(change: Change) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Change:
-    """The change that :func:`to_json` wrote."""
+    """Read a change that :func:`to_json` wrote."""
     return Change(
         tuple(
             ClassChange(

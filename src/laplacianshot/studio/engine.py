@@ -22,20 +22,20 @@ from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.accuracy import HeldBack, hold_back
-from laplacianshot.studio.relabel import Found, columns_of, quick, rehearse, relabel
+from laplacianshot.studio.graph_cache import FEW_NEIGHBORS, GraphCache, build_cache
+from laplacianshot.studio.relabel import Predictions, columns_of, compile_kernels, relabel, update
 from laplacianshot.studio.vectors import Stopped, Vectors
-from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
 from laplacianshot.ui.map import map_2d
 
 # The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
 _REST = 0.4
-_MOST_WAITING = 25
+_MAX_WAITING = 25
 # Accuracy is asked for after a rest so many times as long: it takes several answers.
 _LONGER = 4
 # The center is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
 # whose neighbors take long to find.
 _CENTER_SHIFT = 0.1
-_MOST_RECENTERED = 50_000
+_MAX_RECENTERED = 50_000
 # Neighbors are sought anew when there are so many times as many vectors as last time, or all of them.
 _GROWTH = 1.5
 # Niceness of what people wait for less, and of what they hardly wait for. No more: on a busy machine a thread that gets
@@ -67,7 +67,7 @@ class Progress:
 
     Attributes
     ----------
-    found : Found or None
+    predictions : Predictions or None
     predicted, whole, settled : int
         Versions that the labels, the last whole answer, and all that follows from it were made from; -1 before the
         first time.
@@ -80,7 +80,7 @@ class Progress:
     problem : str or None
     """
 
-    found: Found | None = None
+    predictions: Predictions | None = None
     predicted: int = -1
     whole: int = -1
     settled: int = -1
@@ -106,8 +106,8 @@ class Engine:
     def __init__(self, vectors: Vectors, given: Callable[[], GivenLabels], published: Callable[[], object]) -> None:
         self.vectors, self._given, self._published = vectors, given, published
         self.progress = Progress()
-        self._warm: Warm | None = None
-        self._mapped: Warm | None = None
+        self._cache: GraphCache | None = None
+        self._mapped: GraphCache | None = None
         # One answer is published after the other.
         self._answering = threading.Lock()
         self._making = threading.Lock()
@@ -156,7 +156,7 @@ class Engine:
 
         def is_whole() -> bool:
             stopped = self._closing.is_set() or self.progress.problem is not None
-            return stopped or self._warm is None or self.progress.whole == self._given().version
+            return stopped or self._cache is None or self.progress.whole == self._given().version
 
         with self._changed:
             return self._changed.wait_for(is_whole, timeout)
@@ -167,7 +167,7 @@ class Engine:
         if self.progress.problem is not None:
             return True
         done = self.vectors.finished and not self._is_outgrown() and self.progress.settled == self._given().version
-        return done and (self._warm is None or self._mapped is self._warm)
+        return done and (self._cache is None or self._mapped is self._cache)
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -194,33 +194,33 @@ class Engine:
 
     def _is_outgrown(self) -> bool:
         ready = int(np.count_nonzero(self.vectors.ready))
-        held = 0 if self._warm is None else len(self._warm)
+        held = 0 if self._cache is None else len(self._cache)
         return ready >= 2 and (ready > _GROWTH * held or (self.vectors.finished and ready > held))
 
     def _label(self) -> None:
-        rehearse(self.vectors.dtype)
+        compile_kernels(self.vectors.dtype)
         while not self._closing.is_set():
-            if self.progress.found is None or self.progress.predicted == self._given().version:
+            if self.progress.predictions is None or self.progress.predicted == self._given().version:
                 self._wait()
                 continue
             start = time.perf_counter()
             with self._answering:
-                given, last = self._given(), self.progress.found
-                found = quick(last, given.classes[last.warm.positions])
+                given, last = self._given(), self.progress.predictions
+                found = update(last, given.classes[last.cache.positions])
                 if found is not None:
-                    self._publish(found=found, predicted=given.version, seconds=time.perf_counter() - start)
+                    self._publish(predictions=found, predicted=given.version, seconds=time.perf_counter() - start)
             if found is None:
                 # Other classes than before: there is no answer to go on from.
-                self._answer(self._warm or last.warm)
+                self._answer(self._cache or last.cache)
 
     def _settle(self) -> None:
         _be_nice(_NICE)
         while not self._closing.is_set():
             version, progress = self._given().version, self.progress
             if self._is_outgrown():
-                self._warm = warm_up(*self.vectors.known())
-                self._answer(self._warm)
-            elif self._warm is None:
+                self._cache = build_cache(*self.vectors.known())
+                self._answer(self._cache)
+            elif self._cache is None:
                 if self.vectors.finished and progress.settled != version:
                     # A single item: there is nothing to find out about it.
                     self._publish(predicted=version, settled=version)
@@ -228,79 +228,79 @@ class Engine:
             elif progress.settled == version or not self._is_resting(version):
                 self._wait(_REST / 4 if progress.settled != version else 1.0)
             elif progress.whole != version:
-                self._answer(self._warm)
+                self._answer(self._cache)
             elif time.monotonic() - self._acted < _LONGER * _REST:
                 self._wait(_REST / 4)
             else:
-                self._check(self._warm)
+                self._check(self._cache)
 
     def _is_resting(self, version: int) -> bool:
         waiting = version - self.progress.whole
-        return waiting > _MOST_WAITING or time.monotonic() - self._acted >= _REST
+        return waiting > _MAX_WAITING or time.monotonic() - self._acted >= _REST
 
     def _wait(self, seconds: float = 1.0) -> None:
         """Until something has changed; also looked at without a word, in case one was missed."""
         with self._changed:
             self._changed.wait(seconds)
 
-    def _answer(self, warm: Warm) -> None:
+    def _answer(self, cache: GraphCache) -> None:
         """The whole answer, brought up to date if there were labels meanwhile. One is made at a time."""
         with self._making:
             start = time.perf_counter()
-            given, last = self._given(), self.progress.found
-            if self.progress.whole == given.version and last is not None and last.warm is warm:
+            given, last = self._given(), self.progress.predictions
+            if self.progress.whole == given.version and last is not None and last.cache is cache:
                 return
-            found = relabel(warm, given.classes[warm.positions])
+            found = relabel(cache, given.classes[cache.positions])
             seconds = time.perf_counter() - start
         with self._answering:
             now = self._given()
-            newer = None if now.version == given.version else quick(found, now.classes[warm.positions])
+            newer = None if now.version == given.version else update(found, now.classes[cache.positions])
             if newer is not None:
-                self._publish(found=newer, predicted=now.version, whole=given.version)
+                self._publish(predictions=newer, predicted=now.version, whole=given.version)
             else:
-                self._publish(found=found, predicted=given.version, whole=given.version, seconds=seconds)
+                self._publish(predictions=found, predicted=given.version, whole=given.version, seconds=seconds)
 
-    def _check(self, warm: Warm) -> None:
+    def _check(self, cache: GraphCache) -> None:
         """How often the graph is right, and whether the center is where it should be."""
         given = self._given()
-        class_ids, codes = columns_of(given.classes[warm.positions])
+        class_ids, codes = columns_of(given.classes[cache.positions])
         accuracy = None
         if len(class_ids) >= 2:
             accuracy = hold_back(
-                warm.vectors,
+                cache.vectors,
                 codes,
-                given.asked[warm.positions],
-                warm.center,
-                warm.class_graph(len(class_ids)),
+                given.asked[cache.positions],
+                cache.center,
+                cache.class_graph(len(class_ids)),
                 stopped=lambda: self._closing.is_set() or self._given().version != given.version,
             )
             if self._given().version != given.version:
                 return
-            center = self._better_center(warm, codes, len(class_ids))
+            center = self._better_center(cache, codes, len(class_ids))
             if center is not None:
-                self._warm = warm_up(warm.positions, warm.vectors, center)
-                self._answer(self._warm)
+                self._cache = build_cache(cache.positions, cache.vectors, center)
+                self._answer(self._cache)
         self._publish(accuracy=accuracy, settled=given.version)
 
-    def _better_center(self, warm: Warm, codes: Ints, n_classes: int) -> Floats | None:
+    def _better_center(self, cache: GraphCache, codes: Ints, n_classes: int) -> Floats | None:
         """Where ``laplacianshot label`` would put the center, if that is far from where it is."""
-        if len(warm) > _MOST_RECENTERED or (codes >= 0).all():
+        if len(cache) > _MAX_RECENTERED or (codes >= 0).all():
             return None
-        wanted = blended_center(warm.vectors, codes, n_classes)
-        spread = mean_squared_distance(warm.vectors) / 2
-        moved = float(np.square(wanted - warm.center).sum())
+        wanted = blended_center(cache.vectors, codes, n_classes)
+        spread = mean_squared_distance(cache.vectors) / 2
+        moved = float(np.square(wanted - cache.center).sum())
         return wanted if moved > _CENTER_SHIFT**2 * spread else None
 
     def _draw(self) -> None:
         _be_nice(_NICER)
         while not self._closing.is_set():
-            warm = self._warm
-            if warm is None or warm is self._mapped:
+            cache = self._cache
+            if cache is None or cache is self._mapped:
                 self._wait()
                 continue
             places = np.full((len(self.vectors.ready), 2), np.nan, dtype=np.float32)
-            places[warm.positions] = map_2d(warm.rows, warm.graph(FEW_NEIGHBORS))
-            self._mapped = warm
+            places[cache.positions] = map_2d(cache.rows, cache.graph(FEW_NEIGHBORS))
+            self._mapped = cache
             self._publish(places=places, map_revision=self.progress.map_revision + 1)
 
 

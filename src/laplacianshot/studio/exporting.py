@@ -15,9 +15,9 @@ from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
 from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
-from laplacianshot.studio.changes import ActionError, Book, Change, How, checked_name
-from laplacianshot.studio.session import Session
-from laplacianshot.studio.store import Action
+from laplacianshot.studio.change_log import Action
+from laplacianshot.studio.changes import ActionError, Change, How, LabelState, checked_name
+from laplacianshot.studio.session import Session, count_of
 
 _MEDIA = {
     "csv": "text/csv; charset=utf-8",
@@ -70,11 +70,11 @@ def export(session: Session, kind: str, *, disputes: bool = False) -> Exported:
 
 def result_of(session: Session) -> LabelResult:
     """What ``laplacianshot label`` would give, from what is on the page: one row an item that can be read."""
-    view, book = session.view(), session.store.book
+    view, state = session.view(), session.log.state
     # An item that cannot be read may have a label all the same.
     rows = np.flatnonzero(view.origins != views.FAILED)
-    numbers = np.array([*book.classes, 0], dtype=np.int64)
-    columns = {class_id: column for column, class_id in enumerate(book.classes)}
+    numbers = np.array([*state.classes, 0], dtype=np.int64)
+    columns = {class_id: column for column, class_id in enumerate(state.classes)}
     lookup = np.full(int(numbers.max()) + 2, -1)
     for class_id, column in columns.items():
         lookup[class_id] = column
@@ -82,10 +82,10 @@ def result_of(session: Session) -> LabelResult:
     vectors, source = session.engine.vectors, session.source
     return LabelResult(
         ids=tuple(source.ids[i] for i in rows.tolist()),
-        classes=tuple(entry.name for entry in book.classes.values()),
+        classes=tuple(entry.name for entry in state.classes.values()),
         codes=lookup[view.classes[rows]],
         origins=tuple(origins.tolist()),
-        probabilities=np.zeros((len(rows), len(book.classes)), np.float32),
+        probabilities=np.zeros((len(rows), len(state.classes)), np.float32),
         confidence=np.nan_to_num(view.confidence[rows].astype(np.float64)),
         suggestions=view.suggestions[rows],
         disputes=lookup[view.disputes[rows]],
@@ -135,24 +135,19 @@ def take_over(
     wanted = {item: checked_name(label) for item, label in labels.items()}
     counts = {"imported": 0, "kept": 0}
 
-    def make(book: Book) -> Change:
-        names = {id: entry.name for id, entry in book.classes.items()}
-        own = {item: names[label.class_id] for item, label in book.labels.items() if item in wanted}
+    def make(state: LabelState) -> Change:
+        names = {id: entry.name for id, entry in state.classes.items()}
+        own = {item: names[label.class_id] for item, label in state.labels.items() if item in wanted}
         kept = [item for item, name in own.items() if name != wanted[item] and not replace]
         left = {item: name for item, name in wanted.items() if own.get(item) != name and item not in set(kept)}
         counts.update(imported=len(left), kept=len(kept))
-        return book.labeling_by_name(left, how)
+        return state.labeling_by_name(left, how)
 
-    def tell(book: Book, change: Change) -> str:
+    def tell(state: LabelState, change: Change) -> str:
         return f"{what}: {count_of(change.n_items)}"
 
     with session.lock:
-        if not make(session.store.book):
+        if not make(session.log.state):
             return Incoming(None, 0, counts["kept"], notes)
         action = session.act("import", make, tell)
     return Incoming(action, counts["imported"], counts["kept"], notes)
-
-
-def count_of(n: int) -> str:
-    """So many items, in words."""
-    return "1 item" if n == 1 else f"{n:,} items"

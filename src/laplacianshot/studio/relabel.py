@@ -1,6 +1,6 @@
 """The labels of all items from those that are given, on a graph that is kept.
 
-:func:`relabel` is the whole answer, that of :func:`~laplacianshot.labeling.core.label_vectors`. :func:`quick` is the
+:func:`relabel` is the whole answer, that of :func:`~laplacianshot.labeling.core.label_vectors`. :func:`update` is the
 answer of the next moment: the last one is taken up where it stood, the new label is clamped, and a few more rounds of
 the same descent run at the same temperature. Confidence keeps its calibration, and what takes longer (the queue, what
 is strange, disputes) stays as it was until the whole answer is there.
@@ -27,7 +27,7 @@ from laplacianshot.labeling.rejection import rejected
 from laplacianshot.labeling.suggestions import suggest
 from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats, Ints
-from laplacianshot.studio.warm import FEW_NEIGHBORS, Warm, warm_up
+from laplacianshot.studio.graph_cache import FEW_NEIGHBORS, GraphCache, build_cache
 
 # Items in the queue of what to label next.
 QUEUE = 30
@@ -36,7 +36,7 @@ STRANGE_SHARE = 0.02
 # Rounds of the quick answer.
 ROUNDS = 3
 
-_LEAST_ASSIGNMENT = 1e-30
+_MIN_ASSIGNMENT = 1e-30
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,12 +60,12 @@ class Fit:
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
-    """What is known of the m items of a :class:`~laplacianshot.studio.warm.Warm` from C classes.
+class Predictions:
+    """What is known of the m items of a :class:`~laplacianshot.studio.graph_cache.GraphCache` from C classes.
 
     Attributes
     ----------
-    warm : Warm
+    cache : GraphCache
     class_ids : int array of shape (C,)
         Of the columns of ``probabilities``; none while nothing can be predicted.
     codes : int array of shape (m,)
@@ -81,7 +81,7 @@ class Found:
     fit : Fit or None
     """
 
-    warm: Warm
+    cache: GraphCache
     class_ids: Ints
     codes: Ints
     probabilities: Floats
@@ -105,24 +105,24 @@ def columns_of(given: Ints) -> tuple[Ints, Ints]:
     return class_ids, codes
 
 
-def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
-    """Label the items of ``warm`` from the class ids that are given (m,), -1 for none.
+def relabel(cache: GraphCache, given: Ints, *, queue: int = QUEUE) -> Predictions:
+    """Label the items of ``cache`` from the class ids that are given (m,), -1 for none.
 
-    The same as :func:`~laplacianshot.labeling.core.label_vectors` with ``base_mean=warm.center`` and the graph of
-    ``warm``. With fewer than two classes nothing is predicted, and only the queue is filled.
+    The same as :func:`~laplacianshot.labeling.core.label_vectors` with ``base_mean=cache.center`` and the graph of
+    ``cache``. With fewer than two classes nothing is predicted, and only the queue is filled.
     """
     class_ids, codes = columns_of(given)
     if len(class_ids) < 2:
-        return _first_look(warm, codes, queue)
-    graph = warm.class_graph(len(class_ids))
-    options = LabelOptions(base_mean=warm.center, graph=graph)
-    found = label_vectors(warm.vectors, codes, len(class_ids), options)
+        return _first_look(cache, codes, queue)
+    graph = cache.class_graph(len(class_ids))
+    options = LabelOptions(base_mean=cache.center, graph=graph)
+    found = label_vectors(cache.vectors, codes, len(class_ids), options)
     assert found.model is not None
-    wanted = suggest(None, found.probabilities, codes, queue, kernel=warm.cover_kernel(len(class_ids)))
-    strange = np.zeros(len(warm), dtype=bool)
+    wanted = suggest(None, found.probabilities, codes, queue, kernel=cache.cover_kernel(len(class_ids)))
+    strange = np.zeros(len(cache), dtype=bool)
     strange[rejected(found.strangeness, codes, STRANGE_SHARE)] = True
-    return Found(
-        warm,
+    return Predictions(
+        cache,
         class_ids,
         found.codes,
         found.probabilities,
@@ -130,12 +130,12 @@ def relabel(warm: Warm, given: Ints, *, queue: int = QUEUE) -> Found:
         found.disputes,
         found.strangeness,
         strange,
-        ranks_of(wanted, len(warm)),
+        ranks_of(wanted, len(cache)),
         Fit(found.model.label_distributions_, codes >= 0, found.model._rule.tau, found.shift),
     )
 
 
-def quick(last: Found, given: Ints) -> Found | None:
+def update(last: Predictions, given: Ints) -> Predictions | None:
     """What the last answer becomes with the class ids that are given now (m,), -1 for none.
 
     None where it cannot be taken up: other classes have labels now, or too few items are left without one.
@@ -145,7 +145,7 @@ def quick(last: Found, given: Ints) -> Found | None:
     n_query = len(codes) - int(np.count_nonzero(labeled))
     if last.fit is None or not np.array_equal(class_ids, last.class_ids) or n_query < 2:
         return None
-    rows, n_classes = last.warm.rows, len(class_ids)
+    rows, n_classes = last.cache.rows, len(class_ids)
     support, labels = np.flatnonzero(labeled), codes[labeled]
     constants = DefaultConstants.for_task(len(support), n_query, n_classes)
     # As the estimator chooses its origin about a center.
@@ -156,11 +156,11 @@ def quick(last: Found, given: Ints) -> Found | None:
         # A label was taken away: what the graph said of the item without it.
         assignments = assignments.copy()
         assignments[freed] = last.probabilities[freed]
-    assignments = _descended(last.warm, assignments, last.fit.tau, prior, constants, support, labels)
+    assignments = _descended(last.cache, assignments, last.fit.tau, prior, constants, support, labels)
 
     queries = np.flatnonzero(~labeled)
     assigned = assignments[queries]
-    logits = np.log(np.maximum(assigned, _LEAST_ASSIGNMENT))
+    logits = np.log(np.maximum(assigned, _MIN_ASSIGNMENT))
     margins = Margins.of_logits(logits, _first_logits(rows, prior.means, last.fit.tau)[queries])
     task = TaskEvidence.of(margins, assigned.mean(axis=0, dtype=np.float64), len(support))
     probabilities = last.probabilities.copy()
@@ -180,14 +180,14 @@ def quick(last: Found, given: Ints) -> Found | None:
     )
 
 
-def rehearse(dtype: Any) -> None:
+def compile_kernels(dtype: Any) -> None:
     """Both answers to a made-up task, so that kernels are compiled, or read from the disk, before anybody waits."""
     X = np.random.default_rng(0).standard_normal((40, 4)).astype(working_dtype(np.zeros(0, dtype)))
     given = np.full(len(X), -1)
     given[:6] = [1, 1, 1, 2, 2, 2]
-    last = relabel(warm_up(np.arange(len(X)), X), given)
+    last = relabel(build_cache(np.arange(len(X)), X), given)
     given[6] = 1
-    quick(last, given)
+    update(last, given)
 
 
 def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
@@ -205,7 +205,7 @@ def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
 
 
 def _descended(
-    warm: Warm,
+    cache: GraphCache,
     assignments: Floats,
     tau: float,
     prior: Prior,
@@ -214,14 +214,14 @@ def _descended(
     labels: Ints,
 ) -> Floats:
     """Assignments (m, C) after a few more rounds; those of labeled rows are nothing to go by."""
-    n_query, n_classes = len(warm) - len(support), assignments.shape[1]
-    W = warm.normalized_graph(n_classes)
-    clamped = np.zeros((len(support), n_classes), warm.rows.dtype)
+    n_query, n_classes = len(cache) - len(support), assignments.shape[1]
+    W = cache.normalized_graph(n_classes)
+    clamped = np.zeros((len(support), n_classes), cache.rows.dtype)
     clamped[np.arange(len(support)), labels] = constants.e
-    with Workers((W.nnz + 10 * len(warm)) * n_classes) as workers:
-        rounds = _ClampedRounds(workers, warm.rows, W, tau, assignments, support, clamped)
+    with Workers((W.nnz + 10 * len(cache)) * n_classes) as workers:
+        rounds = _ClampedRounds(workers, cache.rows, W, tau, assignments, support, clamped)
         for _ in range(ROUNDS):
-            prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(warm.rows.dtype)
+            prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(cache.rows.dtype)
             rounds.step(prototypes, constants.lam, balance_weight(rounds.share, constants))
             rounds.accept()
         found = rounds.current
@@ -246,7 +246,7 @@ class _ClampedRounds(JointRounds):
         clamped: Floats,
     ) -> None:
         self._support, self._clamped = support, clamped
-        logs = np.log(np.maximum(assignments, _LEAST_ASSIGNMENT)).astype(rows.dtype)
+        logs = np.log(np.maximum(assignments, _MIN_ASSIGNMENT)).astype(rows.dtype)
         super().__init__(workers, rows, W, np.zeros(logs.shape, rows.dtype), tau, logs)
 
     def _cost_of_queries(self) -> float:
@@ -265,13 +265,13 @@ class _ClampedRounds(JointRounds):
         self.share *= len(self.current) / (len(self.current) - len(self._support))
 
 
-def _first_look(warm: Warm, codes: Ints, queue: int) -> Found:
+def _first_look(cache: GraphCache, codes: Ints, queue: int) -> Predictions:
     """Only what to label next, as nothing can be predicted yet."""
-    m = len(warm)
-    wanted = suggest(None, np.zeros((m, 1)), codes, queue, affinity=normalize(warm.graph(FEW_NEIGHBORS)))
+    m = len(cache)
+    wanted = suggest(None, np.zeros((m, 1)), codes, queue, affinity=normalize(cache.graph(FEW_NEIGHBORS)))
     nothing = np.full(m, -1)
-    return Found(
-        warm,
+    return Predictions(
+        cache,
         class_ids=np.zeros(0, dtype=np.int64),
         codes=nothing,
         probabilities=np.zeros((m, 0), np.float32),

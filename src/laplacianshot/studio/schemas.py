@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
-from laplacianshot.studio.changes import LONGEST_NAME
+from laplacianshot.studio.changes import MAX_NAME_LENGTH
 
 OriginName = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
 HowName = Literal["person", "accepted", "imported", "source"]
@@ -16,7 +16,7 @@ KindName = Literal[
 ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
 
 # Items that one action may name.
-MOST_ITEMS = 1_000_000
+MAX_ITEMS = 1_000_000
 # Whole numbers that fit the arrays.
 _LARGEST = 2**31 - 1
 
@@ -43,7 +43,7 @@ Name = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$",
         strict=True,
     ),
@@ -247,24 +247,24 @@ class Imported(Done):
 class LabelByClass(_Body):
     """Give items the label of a class, or take it away (null)."""
 
-    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     class_id: ClassId | None = Field(alias="class")
 
 
 class LabelByName(_Body):
     """Give items the label of the class of this name, which is made if there is none."""
 
-    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     name: Name
 
 
 class AcceptItems(_Body):
     """Take over the predictions of these items."""
 
-    items: list[Index] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
-class AcceptSure(_Body):
+class AcceptConfident(_Body):
     """Take over all predictions that are at least so sure, of one class or of all."""
 
     min_confidence: float = Field(ge=0, le=1, strict=True)

@@ -32,8 +32,8 @@ _HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 # Bytes of a body: of an action, and of a file of labels.
-MOST_BODY = 16_000_000
-MOST_UPLOAD = 64_000_000
+MAX_BODY = 16_000_000
+MAX_UPLOAD = 64_000_000
 UPLOAD_PATH = "/api/import"
 _ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -130,7 +130,7 @@ class Guard:
         if not self._gate.has_token(headers):
             await _answer(guarded, 401, "open the address that laplacianshot studio printed, with its token.")
             return
-        most = MOST_UPLOAD if scope["path"] == UPLOAD_PATH else MOST_BODY
+        most = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
         length = headers.get("content-length", "0")
         too_large = f"the body has more than {most:,} bytes."
         if not length.isascii() or not length.isdigit() or int(length) > most:

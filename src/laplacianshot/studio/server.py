@@ -21,10 +21,10 @@ from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.runtime.user_cache import user_cache
 from laplacianshot.studio.app import create_app
+from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
 from laplacianshot.studio.security import Gate
-from laplacianshot.studio.session import Places, Session
-from laplacianshot.studio.store import StoreError
+from laplacianshot.studio.session import Folders, Session
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -77,10 +77,10 @@ def open_session(
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
     elif encoder is not None:
-        raise StoreError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
+        raise ProjectError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
     lock = _taken(folder)
     try:
-        session = Session(source, opened, Places(folder, cache / "vectors"))
+        session = Session(source, opened, Folders(folder, cache / "vectors"))
         try:
             _take_given(session, labels, note)
             session.start()
@@ -95,16 +95,16 @@ def _taken(folder: Path) -> FolderLock:
     """The lock of a project, whose folder is made if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return FolderLock(folder, StoreError, holder="the studio", advice=_IF_OPEN).acquire()
+        return FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN).acquire()
     except OSError as error:
-        raise StoreError(f"--project {folder}: cannot be used ({error.strerror}); choose another folder.") from error
+        raise ProjectError(f"--project {folder}: cannot be used ({error.strerror}); choose another folder.") from error
 
 
 def _take_given(session: Session, labels: Path | None, note: Callable[[str], object]) -> None:
     """Labels that the source holds, at the first time, and those of a file."""
     source = session.source
     own = {name: label for name, label in zip(source.ids, source.given, strict=True) if label is not None}
-    if own and session.store.version == 0:
+    if own and session.log.version == 0:
         take_over(session, own, "source", "Labels of the source")
     if labels is None:
         return
@@ -179,5 +179,5 @@ class _Server(uvicorn.Server):
             self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.state.bell.close()
+        self._app.state.events.close()
         super().handle_exit(sig, frame)

@@ -12,7 +12,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 HOSTILE = " <img src=x onerror=alert(1)>"
 # Things of each subject, and phrases that they fit into.
 SUBJECTS = {
-    "weather": ("rain|a storm|snow|thick fog|bright sunshine|hail|a warm wind|black ice", (
+    "weather": ("rain|a storm|snow|thick fog|bright sunshine|hail|a cache wind|black ice", (
         "The forecast says there will be {} tomorrow.",
         "We had {} over the hills all week.",
         "Expect {} and low temperatures.",

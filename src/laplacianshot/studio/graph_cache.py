@@ -23,13 +23,13 @@ from laplacianshot.neighbors.search import scaled_neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
 # Neighbors sought, at most: of more than 20,000 items with very few classes the recipe would take more.
-MOST_NEIGHBORS = 100
+MAX_NEIGHBORS = 100
 # Neighbors for the map and for the first suggestions.
 FEW_NEIGHBORS = 15
 
 
 @dataclass(repr=False)
-class Warm:
+class GraphCache:
     """m items with their vectors and neighbors.
 
     Attributes
@@ -73,7 +73,7 @@ class Warm:
 
     def class_graph(self, n_classes: int) -> sp.csr_array:
         """The graph of the default recipe for ``n_classes`` classes."""
-        return self.graph(neighbors_wanted(len(self), n_classes))
+        return self.graph(recipe_neighbors(len(self), n_classes))
 
     def normalized_graph(self, n_classes: int) -> sp.csr_array:
         """The same as the descent takes it: ``D^-1/2 W D^-1/2``."""
@@ -91,18 +91,18 @@ class Warm:
             return self._made[what][1]
 
 
-def neighbors_wanted(n: int, n_classes: int) -> int:
+def recipe_neighbors(n: int, n_classes: int) -> int:
     """Neighbors that the default recipe takes; it does not matter how many of the n items have a label."""
     return DefaultConstants.for_task(0, n, n_classes).n_neighbors
 
 
-def warm_up(
+def build_cache(
     positions: Ints,
     vectors: Floats,
     center: Floats | None = None,
     *,
     progress: Callable[[int, int], object] | None = None,
-) -> Warm:
+) -> GraphCache:
     """Center the vectors (m, D) of the items at these positions, and find the neighbors of each.
 
     Parameters
@@ -117,9 +117,9 @@ def warm_up(
     """
     chosen = base_mean(vectors) if center is None else center
     rows = transform_features(vectors, "cl2", chosen)
-    wanted = min(max(neighbors_wanted(len(rows), 2), FEW_NEIGHBORS), MOST_NEIGHBORS)
+    wanted = min(max(recipe_neighbors(len(rows), 2), FEW_NEIGHBORS), MAX_NEIGHBORS)
     neighbors, _ = scaled_neighbors(rows, wanted, progress=progress)
-    return Warm(positions, vectors, chosen, rows, neighbors)
+    return GraphCache(positions, vectors, chosen, rows, neighbors)
 
 
 def _affinity(indices: Ints, dtype: Any) -> sp.csr_array:

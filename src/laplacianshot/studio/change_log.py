@@ -1,9 +1,9 @@
-"""Actions on the disk: one transaction each, so that what was acknowledged is there after a kill.
+"""The log of all actions, in SQLite: one transaction per action, so a saved label survives a crash.
 
-The table ``actions`` only grows. Each row holds its :class:`~laplacianshot.studio.changes.Change`; undo and redo are
-actions too, whose change is the inverse of the one they take back, or that one again. The tables ``classes`` and
-``labels`` hold the book after the last action and change in the same transaction: reading the log from its start gives
-the same book (:meth:`Store.replayed`).
+The table ``actions`` is append-only. Each row contains its :class:`~laplacianshot.studio.changes.Change`. Undo and
+redo are actions too: undo applies the inverse change, redo applies the change again. The tables ``classes`` and
+``labels`` hold the state after the last action and are written in the same transaction. Replaying the log from the
+start gives the same state (:meth:`ChangeLog.replayed`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from threading import RLock
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.studio.changes import (
     ActionError,
-    Book,
     Change,
     ClassEntry,
     Given,
+    LabelState,
     from_json,
     to_json,
 )
@@ -42,27 +42,27 @@ CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL
 """
 
 
-class StoreError(InputError):
-    """A project that cannot be opened, in one line."""
+class ProjectError(InputError):
+    """A project cannot be opened; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """One row of the log.
+    """One action of the log.
 
     Attributes
     ----------
     version : int
-        From 1, one more than that of the action before.
+        1, 2, 3, ...
     kind : str
     at : str
-        Time in UTC, as ``2026-11-16T07:30:00Z``.
+        Time in UTC, such as ``2026-11-16T07:30:00Z``.
     summary : str
-        What was done, for people.
+        Description for people.
     target : int or None
-        Of undo and redo: the action that was taken back or done again.
+        The action that an undo or redo refers to.
     undone : bool
-        Whether it is taken back at this time.
+        Whether the action is undone at the moment.
     """
 
     version: int
@@ -73,15 +73,15 @@ class Action:
     undone: bool = False
 
 
-class Store:
-    """A book and its log, in a file.
+class ChangeLog:
+    """The current state and the log that led to it, in one SQLite file.
 
     Parameters
     ----------
     folder : Path
-        Of the project; there.
+        Folder of the project; must exist.
     source : str
-        What is labeled. A project belongs to one source for good.
+        Path of what is labeled. A project belongs to one source.
     """
 
     def __init__(self, folder: Path, source: str) -> None:
@@ -90,31 +90,31 @@ class Store:
         self.path = folder / FILE_NAME
         try:
             self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-            # A transaction is on the disk when it is acknowledged, not only in the system's memory.
+            # Write through to the disk at each commit, not only to the system's memory.
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=FULL")
             self._database.executescript(_SCHEMA)
             self._check(source)
-            self.book = self._read_book()
+            self.state = self._read_book()
             self._read_log()
         except sqlite3.DatabaseError as error:
-            raise StoreError(
-                f"{self.path} cannot be read ({error}); move it away to begin anew, or name another --project."
+            raise ProjectError(
+                f"{self.path} cannot be read ({error}); move it away to start again, or choose another --project."
             ) from error
 
     @property
     def version(self) -> int:
-        """Number of the last action, 0 before the first."""
+        """Number of the last action; 0 before the first."""
         return self._version
 
     def commit(self, kind: str, summary: str, change: Change, target: int | None = None) -> Action:
-        """Apply a change and keep it; it is on the disk when this returns. What changes nothing is refused."""
+        """Apply a change and save it; it is on disk when this returns. An empty change is an error."""
         if not change:
             raise ActionError("nothing would change.")
         with self._lock:
             action = Action(self._version + 1, kind, _now(), summary, target)
-            # Whoever reads the book meanwhile keeps the one before.
-            after = self.book.copy()
+            # A copy, as other threads may be reading the current state.
+            after = self.state.copy()
             after.apply(change)
             with self._transaction() as database:
                 database.execute(
@@ -122,14 +122,14 @@ class Store:
                     (action.version, action.at, kind, summary, target, json.dumps(to_json(change))),
                 )
                 _write(database, change, after.next_id)
-            self.book = after
+            self.state = after
             self._version = action.version
             self._log.append(action)
             self._follow(action)
             return action
 
     def undo(self) -> Action:
-        """Take back the last action that is not taken back."""
+        """Undo the last action that is not undone."""
         with self._lock:
             if not self._done:
                 raise ActionError("there is nothing to undo.")
@@ -139,7 +139,7 @@ class Store:
             )
 
     def redo(self) -> Action:
-        """Do again what was taken back last, if nothing else was done since."""
+        """Redo the last undone action, if nothing else was done since."""
         with self._lock:
             if not self._undone:
                 raise ActionError("there is nothing to redo.")
@@ -148,49 +148,44 @@ class Store:
 
     @property
     def next_undo(self) -> Action | None:
-        """What :meth:`undo` would take back."""
+        """The action that :meth:`undo` would undo."""
         with self._lock:
             return self._log[self._done[-1] - 1] if self._done else None
 
     @property
     def next_redo(self) -> Action | None:
-        """What :meth:`redo` would do again."""
+        """The action that :meth:`redo` would redo."""
         with self._lock:
             return self._log[self._undone[-1] - 1] if self._undone else None
 
     def history(self, offset: int = 0, limit: int = 100) -> list[Action]:
-        """Actions, the newest first."""
+        """Return actions, the newest first."""
         with self._lock:
             newest = self._log[::-1][offset : offset + limit]
             done = set(self._done)
             return [replace(a, undone=a.target is None and a.version not in done) for a in newest]
 
     def change_of(self, version: int) -> Change:
-        """What an action changed."""
+        """Return the change of an action."""
         with self._lock:
             row = self._database.execute("SELECT change FROM actions WHERE version = ?", (version,)).fetchone()
         return from_json(json.loads(row[0]))
 
-    def replayed(self) -> Book:
-        """The book that the log gives when it is read from its start."""
-        book = Book()
+    def replayed(self) -> LabelState:
+        """Return the state that results from replaying the log from the start."""
+        state = LabelState()
         for version in range(1, self._version + 1):
-            book.apply(self.change_of(version))
-        return book
+            state.apply(self.change_of(version))
+        return state
 
     def setting(self, key: str) -> str | None:
-        """A value kept beside the labels."""
+        """Return a value of the table ``meta``."""
         with self._lock:
             row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
-    def keep_setting(self, key: str, value: str) -> None:
-        """Keep a value beside the labels."""
-        with self._lock, self._transaction() as database:
-            database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
     def close(self) -> None:
-        """Nothing can be kept after this."""
+        """Close the database."""
         with self._lock:
             self._database.close()
 
@@ -203,14 +198,16 @@ class Store:
                 )
             return
         if found.get("format") != str(FORMAT):
-            raise StoreError(f"{self.path} was written by another version of laplacianshot; name another --project.")
+            raise ProjectError(
+                f"{self.path} was written by another version of laplacianshot; choose another --project."
+            )
         if found["source"] != source:
-            raise StoreError(f"{self.path} holds the labels of {found['source']}; name another --project.")
+            raise ProjectError(f"{self.path} holds the labels of {found['source']}; choose another --project.")
 
-    def _read_book(self) -> Book:
+    def _read_book(self) -> LabelState:
         classes = self._database.execute("SELECT id, name, color FROM classes ORDER BY id").fetchall()
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
-        return Book(
+        return LabelState(
             {id: ClassEntry(name, color) for id, name, color in classes},
             {item: Given(class_id, how) for item, class_id, how in labels},
             int(self.setting("next_id") or 1),
@@ -221,7 +218,7 @@ class Store:
             Action(*row) for row in self._database.execute("SELECT version, kind, at, summary, target FROM actions")
         ]
         self._version = len(self._log)
-        # Versions that undo and redo would take next, from the end.
+        # Stacks of versions: the last one is what undo or redo takes next.
         self._done: list[int] = []
         self._undone: list[int] = []
         for action in self._log:
@@ -249,7 +246,7 @@ class Store:
 
 
 def _write(database: sqlite3.Connection, change: Change, next_id: int) -> None:
-    """The tables after a change. Classes go before others come: names are unique at every moment."""
+    """Update the tables. Old classes are deleted first, as names are unique at every moment."""
     for one in change.classes:
         database.execute("DELETE FROM classes WHERE id = ?", (one.id,))
     for one in change.classes:

@@ -9,62 +9,62 @@ from pathlib import Path
 import pytest
 
 import laplacianshot
-from laplacianshot.studio.changes import ActionError, Book
-from laplacianshot.studio.store import FILE_NAME, Store, StoreError
+from laplacianshot.studio.change_log import FILE_NAME, ChangeLog, ProjectError
+from laplacianshot.studio.changes import ActionError, LabelState
 
 
 @pytest.fixture
 def store(tmp_path):
-    made = Store(tmp_path, "here")
+    made = ChangeLog(tmp_path, "here")
     yield made
     made.close()
 
 
-def label(store: Store, item: str, name: str) -> None:
-    store.commit("label", f"{item}: {name}", store.book.labeling_by_name({item: name}))
+def label(store: ChangeLog, item: str, name: str) -> None:
+    store.commit("label", f"{item}: {name}", store.state.labeling_by_name({item: name}))
 
 
-def content(book: Book) -> tuple[object, ...]:
-    return list(book.classes.items()), book.labels, book.next_id
+def content(state: LabelState) -> tuple[object, ...]:
+    return list(state.classes.items()), state.labels, state.next_id
 
 
-def some_work(store: Store) -> None:
+def some_work(store: ChangeLog) -> None:
     for item, name in [("a", "cat"), ("b", "dog"), ("c", "dog"), ("a", "dog")]:
         label(store, item, name)
     store.undo()
-    store.commit("rename-class", "", store.book.renaming(1, "lion"))
-    store.commit("merge-classes", "", store.book.merging(2, 1))
+    store.commit("rename-class", "", store.state.renaming(1, "lion"))
+    store.commit("merge-classes", "", store.state.merging(2, 1))
     store.undo()
     store.undo()
     store.redo()
-    store.commit("delete-class", "", store.book.deleting(2))
+    store.commit("delete-class", "", store.state.deleting(2))
 
 
 def test_reading_the_log_from_its_start_gives_the_book(store):
     some_work(store)
-    assert content(store.replayed()) == content(store.book)
+    assert content(store.replayed()) == content(store.state)
 
 
 def test_a_store_that_is_opened_again_is_as_it_was(store, tmp_path):
     some_work(store)
-    before = (content(store.book), store.history(), store.next_undo, store.next_redo)
+    before = (content(store.state), store.history(), store.next_undo, store.next_redo)
     store.close()
-    again = Store(tmp_path, "here")
-    assert (content(again.book), again.history(), again.next_undo, again.next_redo) == before
+    again = ChangeLog(tmp_path, "here")
+    assert (content(again.state), again.history(), again.next_undo, again.next_redo) == before
     again.close()
 
 
 def test_every_action_can_be_undone_down_to_nothing_and_done_again(store):
     some_work(store)
-    at_the_end = content(store.book)
+    at_the_end = content(store.state)
     n = 0
     while store.next_undo is not None:
         store.undo()
         n += 1
-    assert (store.book.labels, store.book.classes) == ({}, {})
+    assert (store.state.labels, store.state.classes) == ({}, {})
     for _ in range(n):
         store.redo()
-    assert content(store.book) == at_the_end
+    assert content(store.state) == at_the_end
     with pytest.raises(ActionError, match="nothing to redo"):
         store.redo()
 
@@ -87,26 +87,26 @@ def test_what_changes_nothing_is_no_action(store):
 
 def test_a_store_belongs_to_one_source(store, tmp_path):
     store.close()
-    with pytest.raises(StoreError, match="holds the labels of here"):
-        Store(tmp_path, "there")
+    with pytest.raises(ProjectError, match="holds the labels of here"):
+        ChangeLog(tmp_path, "there")
 
 
 def test_a_file_that_is_no_store_is_named(tmp_path):
     (tmp_path / FILE_NAME).write_bytes(b"not a database at all, but long enough to be looked at" * 40)
-    with pytest.raises(StoreError, match="cannot be read"):
-        Store(tmp_path, "here")
+    with pytest.raises(ProjectError, match="cannot be read"):
+        ChangeLog(tmp_path, "here")
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from laplacianshot.studio.store import Store
+from laplacianshot.studio.change_log import ChangeLog
 
-store = Store(Path(sys.argv[1]), "here")
+store = ChangeLog(Path(sys.argv[1]), "here")
 while True:
     n = store.version + 1
     item = f"item {n}"
-    store.commit("label", item, store.book.labeling_by_name({item: f"class {n % 3}"}))
+    store.commit("label", item, store.state.labeling_by_name({item: f"class {n % 3}"}))
     print(n, flush=True)
 """
 
@@ -127,8 +127,8 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
         process.stdout.close()
         # A last line may be cut short by the kill.
         acknowledged = max([acknowledged, *(int(word) for word in rest[:-1])])
-        store = Store(tmp_path, "here")
+        store = ChangeLog(tmp_path, "here")
         assert store.version >= acknowledged
-        assert len(store.book.labels) == store.version
-        assert content(store.replayed()) == content(store.book)
+        assert len(store.state.labels) == store.version
+        assert content(store.replayed()) == content(store.state)
         store.close()

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.embedding.segments import Segments, pack_keys
-from laplacianshot.embedding.vector_cache import FileHashes, FileState, VectorCache, file_state, short_hash
+from laplacianshot.embedding.vector_cache import FileHashes, FileState, RowFile, VectorCache, file_state, short_hash
 
 KEY = "ab" * 32
 
@@ -32,7 +31,7 @@ def vectors(count: int, dim: int = 5, seed: int = 0) -> np.ndarray:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.segment"))
+    return sorted(folder.rglob("*.sqlite"))
 
 
 def test_what_is_put_is_found_also_by_another_cache(tmp_path):
@@ -97,12 +96,15 @@ def test_hashes_that_end_in_zeros_are_like_others(tmp_path, content):
     np.testing.assert_array_equal(got[found], vectors(1))
 
 
-def test_many_puts_make_few_files(tmp_path):
+def test_many_puts_make_one_file(tmp_path):
     cache = VectorCache(tmp_path, KEY, 3)
     wanted = vectors(200, 3)
     for i in range(200):
         cache.put(hashes(1, i), wanted[i : i + 1])
-        assert len(files(tmp_path)) < 30
+    cache.close()
+    assert list(tmp_path.iterdir()) == files(tmp_path)
+    assert len(files(tmp_path)) == 1
+    assert len(cache) == 200
     found, got = VectorCache(tmp_path, KEY, 3).get(hashes(200))
     assert found.all()
     assert got.tobytes() == wanted.tobytes()
@@ -111,17 +113,17 @@ def test_many_puts_make_few_files(tmp_path):
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.integers(0, 60), max_size=12), max_size=20), st.integers(1, 20))
 def test_it_is_a_dictionary(tmp_path_factory, puts, row_bytes):
-    cache = Segments(tmp_path_factory.mktemp("segments"), row_bytes)
+    cache = RowFile(tmp_path_factory.mktemp("rows") / "rows.sqlite", row_bytes)
     known: set[int] = set()
 
     def row(number: int) -> np.ndarray:
         return np.frombuffer(hashlib.shake_128(str(number).encode()).digest(row_bytes), dtype=np.uint8)
 
     for numbers in puts:
-        keys = pack_keys([hashes(1, number)[0] for number in numbers])
+        keys = [hashes(1, number)[0] for number in numbers]
         cache.put(keys, np.array([row(number) for number in numbers], np.uint8).reshape(-1, row_bytes))
         known |= set(numbers)
-    found, rows = cache.get(pack_keys(hashes(61)))
+    found, rows = cache.get(hashes(61))
     assert found.tolist() == [number in known for number in range(61)]
     for number in known:
         assert rows[number].tobytes() == row(number).tobytes()
@@ -132,6 +134,10 @@ def test_it_is_a_dictionary(tmp_path_factory, puts, row_bytes):
 
 def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
+
+
+def _cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
 
 
 def _cut_short(path: Path) -> None:
@@ -151,35 +157,70 @@ def _other_head(path: Path) -> None:
     path.write_bytes(b"X" + path.read_bytes()[1:])
 
 
-def _other_key(path: Path) -> None:
+def _pages_of_zeros(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(16384)
+        file.write(bytes(size - 16384))
+
+
+def _noise(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    content[40] ^= 1
+    content[100:] = np.random.default_rng(0).bytes(len(content) - 100)
     path.write_bytes(content)
+
+
+def _old_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").write_bytes(b"not a log" * 1000)
 
 
 def _removed(path: Path) -> None:
     path.unlink()
 
 
-def _a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
+DAMAGES = [_cut, _cut_in_half, _cut_short, _emptied, _longer, _other_head, _pages_of_zeros, _noise, _old_log, _removed]
 
 
-@pytest.mark.parametrize("damage", [_cut, _cut_short, _emptied, _longer, _other_head, _other_key, _removed, _a_folder])
-def test_a_damaged_file_counts_as_absent_and_the_others_stay(tmp_path, damage):
+@pytest.mark.filterwarnings("ignore:.*is damaged .* and starts anew")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_gives_no_wrong_vector_and_can_be_filled_again(tmp_path, damage):
+    wanted = vectors(200)
     cache = VectorCache(tmp_path, KEY, 5)
-    cache.put(hashes(10), vectors(10))
-    (damaged,) = files(tmp_path)
-    cache.put(hashes(20)[10:], vectors(10, seed=1))
-    damage(damaged)
+    cache.put(hashes(200), wanted)
+    cache.close()
+    (path,) = files(tmp_path)
+    damage(path)
+    found, got = VectorCache(tmp_path, KEY, 5).get(hashes(200))
+    np.testing.assert_array_equal(got[found], wanted[found])
     fresh = VectorCache(tmp_path, KEY, 5)
-    found, got = fresh.get(hashes(20))
-    assert found.tolist() == [False] * 10 + [True] * 10
-    np.testing.assert_array_equal(got[10:], vectors(10, seed=1))
-    for _ in range(20):
-        fresh.put(hashes(10), vectors(10))
-    assert VectorCache(tmp_path, KEY, 5).get(hashes(20))[0].all()
+    for start in range(0, 200, 50):
+        fresh.put(hashes(50, start), wanted[start : start + 50])
+    found, got = VectorCache(tmp_path, KEY, 5).get(hashes(200))
+    assert found.all()
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("damage", [_cut_short, _other_head, _noise])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cache: cache.get(hashes(3)),
+        lambda cache: cache.put(hashes(3), vectors(3)),
+        len,
+    ],
+    ids=["get", "put", "len"],
+)
+def test_a_damaged_file_costs_one_line_of_warning(tmp_path, damage, use):
+    cache = VectorCache(tmp_path, KEY, 5)
+    cache.put(hashes(200), vectors(200))
+    cache.close()
+    damage(files(tmp_path)[0])
+    fresh = VectorCache(tmp_path, KEY, 5)
+    with pytest.warns(UserWarning, match=r"\.sqlite is damaged \([^\n]*\) and starts anew; [^\n]*$") as said:
+        use(fresh)
+    assert len(said) == 1
+    fresh.put(hashes(3), vectors(3))
+    assert fresh.get(hashes(3))[0].all()
 
 
 @pytest.mark.parametrize("dim", [5, 4])
@@ -187,43 +228,52 @@ def test_a_damaged_vector_counts_as_absent_and_can_be_put_again(tmp_path, dim):
     cache = VectorCache(tmp_path, KEY, dim)
     wanted = vectors(10, dim)
     cache.put(hashes(10), wanted)
+    cache.close()
     (path,) = files(tmp_path)
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 64
-    content[-4 * dim * 5 - 4 : -4 * dim * 5] = bytes(4)
+    content = path.read_bytes()
+    for row in (3, 7):
+        at = content.index(wanted[row].tobytes())
+        content = content[: at + 3] + bytes([content[at + 3] ^ 64]) + content[at + 4 :]
     path.write_bytes(content)
     found, got = VectorCache(tmp_path, KEY, dim).get(hashes(10))
-    assert found.sum() == 8
+    assert np.flatnonzero(~found).tolist() == [3, 7]
     np.testing.assert_array_equal(got[found], wanted[found])
-    # Merging carries no damage along.
-    for i in range(10):
-        VectorCache(tmp_path, KEY, dim).put(hashes(10, 100 * (i + 1)), vectors(10, dim))
     VectorCache(tmp_path, KEY, dim).put(hashes(10), wanted)
     found, got = VectorCache(tmp_path, KEY, dim).get(hashes(10))
     assert found.all()
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_old_partial_files_go_and_young_ones_stay(tmp_path):
+def test_a_file_replaced_by_another_process_is_opened_again(tmp_path):
     cache = VectorCache(tmp_path, KEY, 5)
-    cache.put(hashes(1), vectors(1))
-    folder = files(tmp_path)[0].parent
-    old, young = folder / ".partial-old.segment", folder / ".partial-young.segment"
-    for path in (old, young):
-        path.write_bytes(b"x")
-    os.utime(old, (time.time() - 7200,) * 2)
-    for i in range(10):
-        cache.put(hashes(1, i), vectors(1))
-    assert not old.exists()
-    assert young.exists()
+    cache.put(hashes(3), vectors(3))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    VectorCache(tmp_path, KEY, 5).put(hashes(2), vectors(2))
+    assert cache.get(hashes(3))[0].tolist() == [True, True, False]
+    cache.put(hashes(3), vectors(3))
+    assert VectorCache(tmp_path, KEY, 5).get(hashes(3))[0].all()
+
+
+def test_the_cache_of_version_0_1_is_left_alone(tmp_path):
+    old = tmp_path / KEY[:32] / "00001-1-abcd.segment"
+    old.parent.mkdir()
+    old.write_bytes(b"LSHOTSG1 and so on")
+    cache = VectorCache(tmp_path, KEY, 5)
+    assert not cache.get(hashes(3))[0].any()
+    cache.put(hashes(3), vectors(3))
+    assert cache.get(hashes(3))[0].all()
+    assert old.read_bytes() == b"LSHOTSG1 and so on"
 
 
 def test_a_folder_that_cannot_be_written_raises_and_can_be_read_as_empty(tmp_path):
-    (tmp_path / "cache").write_text("a file where a folder is wanted")
-    cache = VectorCache(tmp_path / "cache", KEY, 5)
-    assert not cache.get(hashes(2))[0].any()
-    with pytest.raises(OSError, match="cache"):
-        cache.put(hashes(2), vectors(2))
+    (tmp_path / "cache").write_text("a file where a folder is expected")
+    (tmp_path / f"{KEY[:32]}.sqlite").mkdir()
+    for folder in (tmp_path / "cache", tmp_path):
+        cache = VectorCache(folder, KEY, 5)
+        assert not cache.get(hashes(2))[0].any()
+        with pytest.raises(OSError, match=r"cache|sqlite"):
+            cache.put(hashes(2), vectors(2))
 
 
 def test_without_a_folder_nothing_is_kept():
@@ -250,7 +300,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
         process.join(120)
         assert process.exitcode == 0
     assert VectorCache(tmp_path, KEY, 5).get(hashes(122))[0].all()
-    assert len(files(tmp_path)) < 40
+    assert len(files(tmp_path)) == 1
 
 
 KILLED = """
@@ -271,7 +321,10 @@ def test_what_was_put_survives_a_kill_at_any_moment(tmp_path):
         command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
             assert process.stdout.readline() == "ready\n"
-            time.sleep(rng.uniform(0.05, 0.4))
+            # At a random moment of the work after a random put.
+            for _ in range(rng.integers(1, 60)):
+                process.stdout.readline()
+            time.sleep(rng.uniform(0, 0.005))
             process.send_signal(signal.SIGKILL)
             last = [int(line) for line in process.stdout if line.endswith("\n")]
         done = last[-1] + 1 if last else 0

@@ -160,6 +160,8 @@ class _Run:
                 self._add(future.result())
         self._under_way.clear()
         self._save()
+        self._cache.close()
+        self._hashes.close()
 
     def result(self) -> Encoded:
         """All vectors, in the order of the items."""

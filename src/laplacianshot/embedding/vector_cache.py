@@ -1,29 +1,41 @@
-"""Vectors by the content of what they were made from, and the content of files by their state."""
+"""Vectors by the content of what they were made from, and content hashes of files by their state, in SQLite files."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import sqlite3
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.embedding.segments import KEY_BYTES, Segments, pack_keys
-
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
+
+KEY_BYTES = 16
 
 # A file changed this short a time ago may change once more without its times showing it.
 _SETTLED_NS = 2_000_000_000
 
+# Seconds to wait for the write transaction of another process; each is short.
+_TIMEOUT = 60.0
+# Rows per write transaction and per query.
+_TRANSACTION_ROWS = 4096
+_QUERY_ROWS = 1000
+
+_Result = TypeVar("_Result")
+
 
 def short_hash(content_hash: bytes) -> bytes:
-    """A cryptographic hash of 16 bytes or more as 16 bytes."""
+    """Shorten a cryptographic hash of 16 bytes or more to 16 bytes."""
     if len(content_hash) == KEY_BYTES:
         return content_hash
     if len(content_hash) < KEY_BYTES:
@@ -31,8 +43,132 @@ def short_hash(content_hash: bytes) -> bytes:
     return hashlib.blake2b(content_hash, digest_size=KEY_BYTES).digest()
 
 
+class RowFile:
+    """Rows of a fixed number of bytes under 16-byte keys, in one SQLite file.
+
+    Several processes may read and write at once, and any of them may be killed at any moment. Each row has a checksum;
+    a damaged row counts as absent. A damaged file is replaced by a new one, with a warning.
+
+    Parameters
+    ----------
+    path : Path or None
+        Made with the first :meth:`put`; None keeps nothing.
+    row_bytes : int
+    """
+
+    def __init__(self, path: Path | None, row_bytes: int) -> None:
+        self._path = path
+        self._row_bytes = row_bytes
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def get(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+        """Return which keys have a row (m,), and the rows (m, row_bytes), arbitrary where there is none."""
+        rows = np.empty((len(keys), self._row_bytes), dtype=np.uint8)
+        found = np.zeros(len(keys), dtype=bool)
+        if self._path is None or not len(keys) or not self._path.exists():
+            return found, rows
+        first: dict[bytes, int] = {}
+        again = [(place, first[key]) for place, key in enumerate(keys) if first.setdefault(key, place) != place]
+
+        def read(connection: sqlite3.Connection) -> None:
+            unique = list(first)
+            for start in range(0, len(unique), _QUERY_ROWS):
+                some = unique[start : start + _QUERY_ROWS]
+                query = f"SELECT key, row FROM rows WHERE key IN ({','.join('?' * len(some))})"
+                self._take(connection.execute(query, some).fetchall(), first, found, rows)
+
+        # A file that cannot be opened, or that is still empty, holds nothing.
+        with suppress(sqlite3.OperationalError):
+            self._run(self._path, read)
+        for place, other in again:
+            found[place], rows[place] = found[other], rows[other]
+        return found, rows
+
+    def put(self, keys: Sequence[bytes], rows: NDArray[np.uint8]) -> None:
+        """Add rows (m, row_bytes) or replace them. From then on they survive the end of this process."""
+        if self._path is None or not len(keys):
+            return
+        sums = _checksums(keys, rows).astype("<u8")
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, row BLOB NOT NULL)")
+            for start in range(0, len(keys), _TRANSACTION_ROWS):
+                some = range(start, min(start + _TRANSACTION_ROWS, len(keys)))
+                values = [(keys[i], sums[i].tobytes() + rows[i].tobytes()) for i in some]
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", values)
+                connection.execute("COMMIT")
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._run(self._path, write)
+        except sqlite3.Error as error:
+            number = errno.ENOSPC if "full" in str(error) else errno.EIO
+            raise OSError(number, str(error), str(self._path)) from error
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        if self._path is None or not self._path.exists():
+            return 0
+        with suppress(sqlite3.OperationalError):
+            return int(self._run(self._path, lambda found: found.execute("SELECT count(*) FROM rows").fetchone()[0]))
+        return 0
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _take(
+        self,
+        answers: list[tuple[bytes, bytes]],
+        places: dict[bytes, int],
+        found: NDArray[np.bool_],
+        rows: NDArray[np.uint8],
+    ) -> None:
+        """Copy the undamaged rows of an answer to their places."""
+        answers = [(key, blob) for key, blob in answers if key in places and len(blob) == 8 + self._row_bytes]
+        if not answers:
+            return
+        table = np.frombuffer(b"".join(blob for _, blob in answers), np.uint8).reshape(len(answers), -1)
+        sums = np.ascontiguousarray(table[:, :8]).view("<u8")[:, 0]
+        whole = sums == _checksums([key for key, _ in answers], table[:, 8:])
+        at = np.array([places[key] for key, _ in answers])[whole]
+        rows[at], found[at] = table[whole, 8:], True
+
+    def _run(self, path: Path, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Do work on the file; where that is damaged, put a new one in its place and do it there."""
+        try:
+            return work(self._open(path))
+        except sqlite3.OperationalError:
+            # The next call opens the file again, and a transaction that has begun is given up.
+            self.close()
+            raise
+        except sqlite3.DatabaseError as error:
+            self.close()
+            warnings.warn(f"{path} is damaged ({error}) and starts anew; its rows are computed again.", stacklevel=4)
+        for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
+            path.with_name(name).unlink(missing_ok=True)
+        return work(self._open(path))
+
+    def _open(self, path: Path) -> sqlite3.Connection:
+        # Another process that found the file damaged may have put a new one in its place.
+        if self._connection is not None and _identity(path) != self._identity:
+            self.close()
+        if self._connection is None:
+            self._connection = _connect(path)
+            self._identity = _identity(path)
+        return self._connection
+
+
 class VectorCache:
-    """Vectors (D,) of one encoder by content hash, kept on disk for good.
+    """Vectors (D,) of one encoder by content hash, kept on disk.
 
     Several processes may use a folder at once. What is damaged counts as absent.
 
@@ -47,20 +183,27 @@ class VectorCache:
     """
 
     def __init__(self, folder: str | PathLike[str] | None, key: str, dim: int) -> None:
-        self._segments = Segments(None if folder is None else Path(folder) / key[:32], 4 * dim)
+        self._file = RowFile(None if folder is None else Path(folder) / f"{key[:32]}.sqlite", 4 * dim)
         self._dim = dim
 
     def get(self, hashes: Sequence[bytes]) -> tuple[NDArray[np.bool_], Floats]:
-        """Which hashes have a vector (m,), and the vectors (m, D), arbitrary where there is none."""
-        found, rows = self._segments.get(pack_keys([short_hash(content) for content in hashes]))
+        """Return which hashes have a vector (m,), and the vectors (m, D), arbitrary where there is none."""
+        found, rows = self._file.get([short_hash(content) for content in hashes])
         return found, rows.view("<f4")
 
     def put(self, hashes: Sequence[bytes], vectors: Floats) -> None:
-        """Keep vectors (m, D); they are on the disk when this returns."""
+        """Keep vectors (m, D); from then on they survive the end of this process."""
         rows = np.ascontiguousarray(vectors, dtype="<f4")
         if rows.shape != (len(hashes), self._dim):
             raise ValueError(f"vectors must have shape ({len(hashes)}, {self._dim}), got {rows.shape}.")
-        self._segments.put(pack_keys([short_hash(content) for content in hashes]), rows.view(np.uint8))
+        self._file.put([short_hash(content) for content in hashes], rows.view(np.uint8))
+
+    def __len__(self) -> int:
+        return self._file.count()
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed."""
+        self._file.close()
 
 
 class FileState(NamedTuple):
@@ -88,11 +231,11 @@ class FileHashes:
     """
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
-        self._segments = Segments(None if folder is None else Path(folder) / "files", KEY_BYTES)
+        self._file = RowFile(None if folder is None else Path(folder) / "files.sqlite", KEY_BYTES)
 
     def get(self, states: Sequence[FileState]) -> list[bytes | None]:
-        """The content hash under each state, None where it is not known."""
-        found, rows = self._segments.get(pack_keys([state.digest for state in states]))
+        """Return the content hash under each state, None where it is not known."""
+        found, rows = self._file.get([state.digest for state in states])
         return [row.tobytes() if is_found else None for is_found, row in zip(found.tolist(), rows, strict=True)]
 
     def put(self, states: Sequence[FileState], hashes: Sequence[bytes]) -> None:
@@ -101,14 +244,57 @@ class FileHashes:
             (state.digest, short_hash(found)) for state, found in zip(states, hashes, strict=True) if state.is_settled
         ]
         rows = np.frombuffer(b"".join(found for _, found in kept), dtype=np.uint8)
-        self._segments.put(pack_keys([digest for digest, _ in kept]), rows.reshape(-1, KEY_BYTES))
+        self._file.put([digest for digest, _ in kept], rows.reshape(-1, KEY_BYTES))
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed."""
+        self._file.close()
 
 
 def file_state(path: Path) -> FileState:
-    """The state of a file now; an ``OSError`` where there is none."""
+    """Return the state of a file now; raises ``OSError`` where there is none."""
     found = os.stat(path)  # noqa: PTH116 - one call for each of a million files
     # The time of the inode's last change too: a copy or an archive may bring an older file's times along.
     changed = max(found.st_mtime_ns, found.st_ctime_ns)
     stamps = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} ".encode()
     digest = hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=KEY_BYTES).digest()  # noqa: PTH100
     return FileState(digest, time.time_ns() - changed >= _SETTLED_NS)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+    give_up = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            # For a new file: rows of the usual encoders then leave little of a page empty.
+            connection.execute("PRAGMA page_size = 16384")
+            # Readers do not wait for writers. The change of a new file does not wait for other processes by itself.
+            connection.execute("PRAGMA journal_mode = WAL")
+            # Only a failure of the whole machine can cost the last transactions, and never the file.
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                connection.close()
+                raise
+            time.sleep(0.02)
+        else:
+            return connection
+
+
+def _checksums(keys: Sequence[bytes], rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Sum of the 8-byte words of key and row, modulo 2^64: far faster than a CRC, and no page of zeros passes it."""
+    whole = rows.shape[1] // 8 * 8
+    sums: NDArray[np.uint64] = np.ascontiguousarray(rows[:, :whole]).view("<u8").sum(axis=1, dtype=np.uint64)
+    sums += rows[:, whole:].sum(axis=1, dtype=np.uint64)
+    words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(len(keys), -1)
+    # The key of 16 zeros has no words of its own: 1 tells a row of zeros from an empty page.
+    sums += words.sum(axis=1, dtype=np.uint64) + np.uint64(1)
+    return sums

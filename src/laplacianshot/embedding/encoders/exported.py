@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from laplacianshot.embedding.encoders.contract import EncoderError
-from laplacianshot.embedding.segments import STALE_SECONDS
 from laplacianshot.embedding.vector_cache import FileHashes, file_state
 from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS
 from laplacianshot.runtime.user_cache import VARIABLE, user_cache
 
 # Raised by one whenever the same weights would give another graph.
@@ -35,7 +35,7 @@ def exported(name: str, weights: Path, export: Callable[[Path], bytes]) -> tuple
         content = export(weights)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            remove_partial(folder, older=STALE_SECONDS)
+            remove_partial(folder, older=ABANDONED_SECONDS)
             # Two processes may both come here; they write the same.
             put_file(path, lambda file: file.write(content))
         except OSError as error:
@@ -54,4 +54,5 @@ def file_hash(path: Path, folder: Path) -> bytes:
         found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
     with contextlib.suppress(OSError):
         hashes.put([state], [found])
+    hashes.close()
     return found

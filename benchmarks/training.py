@@ -28,10 +28,11 @@ from PIL import Image, ImageDraw
 from laplacianshot.datasets.pictures import Pictures, open_pictures
 from laplacianshot.embedding import build_network
 from laplacianshot.embedding.pictures import batches
+from laplacianshot.episodes.evaluation import validation_score
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.training import TrainConfig, train
-from laplacianshot.training.loss import smoothed_cross_entropy
-from laplacianshot.training.views import train_view
+from laplacianshot.training.plan import train_view
+from laplacianshot.training.trainer import smoothed_cross_entropy
 
 CLASSES = 20
 
@@ -91,7 +92,7 @@ def measure(config: TrainConfig, pictures: Pictures, rounds: int, folder: Path) 
     for number in range(rounds + 1):
         before = bare_epoch(config, ready)
         start, spent = time.perf_counter(), time.process_time()
-        result = train(config, pictures, folder / f"round {number}")
+        result = train(config, pictures, folder / f"round {number}", score=validation_score)
         spent = time.process_time() - spent
         whole.append(n / (time.perf_counter() - start))
         ours.append(result.history[0].images_per_second)

@@ -46,7 +46,7 @@ def test_a_table_of_all_methods_is_printed_best_first(birds, capsys):
     assert "5-way 1-shot, balanced" in out
     assert out.index("laplacianshot ") < out.index("simpleshot-cl2 ")
     assert re.search(r"laplacianshot +\d\d\.\d\d ± \d\.\d\d +\+\d+\.\d\d ± \d\.\d\d +best", out)
-    assert "30 tasks, 15 queries a class, seed 0, center: base mean" in out
+    assert "30 tasks, 15 queries per class, seed 0, center: base mean" in out
     assert err == "note: tasks are drawn from split novel.\n"
 
 
@@ -248,9 +248,7 @@ def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, bi
     Path("file.txt").touch()
     Path("text.npy").write_text("not an array")
     np.save("short.npy", np.zeros(3))
-    monkeypatch.setattr(
-        "laplacianshot.episodes.evaluation_plan.evaluate", lambda *_, **__: pytest.fail("worked on bad input")
-    )
+    monkeypatch.setattr("laplacianshot.episodes.plans.evaluate", lambda *_, **__: pytest.fail("worked on bad input"))
     refused(["evaluate", str(birds), *arguments], named)
 
 
@@ -306,7 +304,7 @@ def test_ctrl_c_before_anything_was_finished_is_code_130_and_still_json(birds, c
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("laplacianshot.episodes.evaluation_plan.evaluate", interrupt)
+    monkeypatch.setattr("laplacianshot.episodes.plans.evaluate", interrupt)
     assert run(["evaluate", str(birds), "--json"]) == 130
     found = document(capsys)
     assert found["interrupted"] is True
@@ -319,7 +317,7 @@ def test_a_method_that_had_no_turn_before_ctrl_c_is_left_out(birds, capsys, monk
         none = replace(first, accuracies=np.empty(0), interrupted=True)
         return Evaluations((none, *(replace(other, interrupted=True) for other in others)))
 
-    monkeypatch.setattr("laplacianshot.episodes.evaluation_plan.evaluate", interrupted)
+    monkeypatch.setattr("laplacianshot.episodes.plans.evaluate", interrupted)
     assert run(["evaluate", str(birds), *FEW, "--json"]) == 130
     (result,) = document(capsys)["results"]
     assert [entry["method"] for entry in result["evaluations"]] == ["laplacianshot-reference", "simpleshot-cl2"]

@@ -105,7 +105,7 @@ def test_the_report_has_the_papers_lambda_figure(birds, tmp_path, capsys):
 def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, birds, refused, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path("file.txt").touch()
-    monkeypatch.setattr("laplacianshot.episodes.tuning_plan.tune", lambda *_, **__: pytest.fail("worked on bad input"))
+    monkeypatch.setattr("laplacianshot.episodes.plans.tune", lambda *_, **__: pytest.fail("worked on bad input"))
     refused(["tune", str(birds), *arguments], named)
 
 
@@ -124,7 +124,7 @@ def test_ctrl_c_prints_the_settings_that_were_finished(birds, tmp_path, capsys, 
             raise KeyboardInterrupt
         return tune(*args, **kwargs)
 
-    monkeypatch.setattr("laplacianshot.episodes.tuning_plan.tune", interrupted_at_the_third)
+    monkeypatch.setattr("laplacianshot.episodes.plans.tune", interrupted_at_the_third)
     folder = tmp_path / "report"
     assert run(["tune", str(birds), *FEW, "--report", str(folder)]) == 130
     out, err = capsys.readouterr()

@@ -159,7 +159,7 @@ def test_several_methods_are_shown_in_one_line_and_printed_as_a_table(three):
     gap = ONE - TWO
     assert rows[1].endswith(f"  {100 * np.mean(gap):+.2f} ± {196 * stats.sem(gap):.2f}")
     assert "three 50" in rows[-1]  # of fewer tasks
-    assert rows[-2].startswith("200 tasks, 15 queries a class, seed 0")
+    assert rows[-2].startswith("200 tasks, 15 queries per class, seed 0")
 
 
 def test_several_methods_as_json_hold_each_ones_difference_to_the_best(three):

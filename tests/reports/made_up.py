@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from laplacianshot.episodes.plans import FeatureFile
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
-from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
+from laplacianshot.reports.evaluation import EvaluationReport
 
 MEANS = {
     "simpleshot-cl2": 0.70,

@@ -15,14 +15,11 @@ from laplacianshot.reports.evaluation import csv_rows, verdict
 from laplacianshot.reports.evaluation_page import PAGE, csv_text, report_page, write_report
 from laplacianshot.reports.evaluation_tables import (
     ablation_table,
-    about_tasks,
     classes_table,
     convergence_table,
     overview_table,
     published_tables,
-    setting_slug,
     setting_table,
-    setting_title,
     short_name,
     timing_table,
 )
@@ -117,7 +114,7 @@ def test_the_inat_task_shows_accuracy_per_class_and_no_shot():
     table = setting_table(evaluations(setting, {"simpleshot-cl2": 0.5, "laplacianshot": 0.6}))
     assert table.title == "227-way, inat"
     assert column(table, "Per class, %") == ["55.00", "45.00"]
-    assert "1-shot" not in about_tasks(setting)
+    assert "1-shot" not in setting.description
 
 
 @pytest.mark.parametrize(
@@ -130,9 +127,9 @@ def test_the_inat_task_shows_accuracy_per_class_and_no_shot():
     ],
 )
 def test_settings_have_names_for_titles_columns_and_files(setting, title, short, slug):
-    assert setting_title(setting) == title
+    assert setting.title == title
     assert short_name(setting, [setting, Setting("unequal")]) == short
-    assert setting_slug(setting) == slug
+    assert setting.slug == slug
 
 
 def test_the_protocol_is_left_out_of_columns_where_there_is_but_one():
@@ -140,7 +137,7 @@ def test_the_protocol_is_left_out_of_columns_where_there_is_but_one():
 
 
 def test_dirichlet_tasks_say_how_they_were_drawn():
-    assert "75 queries, class shares Dirichlet(0.5)" in about_tasks(Setting("dirichlet", alpha=0.5))
+    assert "75 queries, class shares Dirichlet(0.5)" in Setting("dirichlet", alpha=0.5).description
 
 
 def test_classes_come_hardest_first_and_those_never_asked_for_not_at_all():

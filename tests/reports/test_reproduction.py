@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from laplacianshot.episodes.plans import Tuned
 from laplacianshot.episodes.results import Setting, Tuning
 from laplacianshot.reports.reproduction import Reproduction, StepTime, accuracy_table, standing_table
 from laplacianshot.reports.reproduction_page import RUN_TITLE, write_reproduction
-from laplacianshot.reports.tuning import Tuned
 from laplacianshot.training.state import EpochRecord
 from tests.reports.made_up import MEANS, evaluations, report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from laplacianshot.datasets.pictures import Pictures, open_pictures
-from laplacianshot.training import Checkpoint, EpochRecord, TrainConfig
+from laplacianshot.episodes import validation_score
+from laplacianshot.training import Checkpoint, EpochRecord, TrainConfig, plan, run
 
 # Classes of each split.
 SPLITS = {"base": 4, "val": 4, "novel": 3}
 PER_CLASS = 12
+
+
+train = partial(run.train, score=validation_score)
+make_plan = partial(plan.make_plan, score=validation_score)
 
 
 def write_bundle(path: Path, *, per_class: int = PER_CLASS, size: int = 20, seed: int = 0) -> Path:

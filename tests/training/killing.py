@@ -16,13 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from laplacianshot.training import TrainStatus, reporter, run
-from laplacianshot.training.plan import make_plan
+from laplacianshot.episodes import validation_score
+from laplacianshot.training import TrainStatus, epochs
+from laplacianshot.training.plan import eval_view, train_view
 from laplacianshot.training.trainer import Trainer
-from laplacianshot.training.validation import validate
-from laplacianshot.training.views import eval_view, train_view
 from laplacianshot.training.world import World
-from tests.training.drawings import read_bundle, tiny
+from tests.training.drawings import make_plan, read_bundle, tiny, train
 
 # A checkpoint after every step: a kill is in the middle of writing more often than not.
 CONFIG = tiny(checkpoint_seconds=0.0, epochs=2, workers=0)
@@ -39,7 +38,7 @@ def child(bundle: Path, output: Path, *, deadly: int = 0, told: int = -1) -> int
         return pid
     try:
         _count_down(deadly)
-        run.train(CONFIG, read_bundle(bundle), output, progress=lambda status: _tell(status, told))
+        train(CONFIG, read_bundle(bundle), output, progress=lambda status: _tell(status, told))
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
         os._exit(1)
@@ -92,7 +91,7 @@ def killed_at_random(bundle: Path, output: Path, chance: random.Random, times: i
 
 
 def main(bundle: Path, folder: Path, seed: int) -> None:
-    reporter._SECONDS = 0.0
+    epochs._SECONDS = 0.0
     # What a run loads is loaded here, once for all; torch must not have started threads before a fork.
     torch.set_num_threads(1)
     pictures = read_bundle(bundle)
@@ -100,7 +99,7 @@ def main(bundle: Path, folder: Path, seed: int) -> None:
     for view in (train_view(CONFIG), eval_view(CONFIG)):
         view(pictures, [0, 1])
     labels = np.repeat(np.arange(4), 12)
-    validate(np.random.default_rng(0).random((48, 5), dtype=np.float32), labels, CONFIG, threads=1)
+    validation_score(np.random.default_rng(0).random((48, 5), dtype=np.float32), labels, CONFIG, threads=1)
 
     assert ended(child(bundle, folder / "whole"))
     killed_at_random(bundle, folder / "random", random.Random(seed), 5)

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import distributed
 
-from laplacianshot.training import Checkpoint, train
+from laplacianshot.training import Checkpoint
 from laplacianshot.training.checkpoint import MODEL
-from tests.training.drawings import Plain, read_bundle, tiny
+from tests.training.drawings import Plain, read_bundle, tiny, train
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,8 +27,8 @@ PROCESS = """
 import sys
 from pathlib import Path
 import laplacianshot.training.trainer as trainer
-from laplacianshot.training import TrainingInterrupted, train
-from tests.training.drawings import Plain, read_bundle, tiny
+from laplacianshot.training import TrainingInterrupted
+from tests.training.drawings import Plain, read_bundle, tiny, train
 
 trainer.build_network = lambda *args, **named: Plain()
 settings = eval(sys.argv[3])

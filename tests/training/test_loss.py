@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from laplacianshot.training.loss import smoothed_cross_entropy
+from laplacianshot.training.trainer import smoothed_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])

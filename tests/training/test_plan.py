@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.training.errors import ConfigError
-from laplacianshot.training.plan import make_plan
-from tests.training.drawings import tiny
+from tests.training.drawings import make_plan, tiny
 
 
 def test_the_base_classes_are_trained_on_and_the_others_are_not(pictures):

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from laplacianshot.episodes import validation_score
 from laplacianshot.runtime.locks import FolderLock
-from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted, train
+from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM
-from laplacianshot.training.epochs import Epochs
+from laplacianshot.training.epochs import Epochs, features_of
 from laplacianshot.training.errors import CheckpointError, ConfigError, Diverged, OutputInUse
-from laplacianshot.training.validation import features_of, validate
-from laplacianshot.training.views import eval_view
-from tests.training.drawings import read_bundle, same_runs, same_tensors, tiny, write_bundle
+from laplacianshot.training.plan import eval_view
+from tests.training.drawings import read_bundle, same_runs, same_tensors, tiny, train, write_bundle
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_best_checkpoint_is_of_the_epoch_with_the_best_validation(finished, 
     assert not best.part(MOMENTUM)
     rows = pictures.rows("val")
     images = eval_view(best.config)(pictures, rows)
-    found = validate(features_of(best.network(), [images]), pictures.labels[rows], best.config)
+    found = validation_score(features_of(best.network(), [images]), pictures.labels[rows], best.config)
     assert found.mean == pytest.approx(result.best_validation, abs=1e-9)
 
 
@@ -121,7 +121,7 @@ def test_a_signal_writes_a_checkpoint_from_which_the_run_goes_on_to_the_same_end
 ):
     """Stopped three times, in training or in validation."""
     _, output, _ = finished
-    monkeypatch.setattr("laplacianshot.training.reporter._SECONDS", 0.0)
+    monkeypatch.setattr("laplacianshot.training.epochs._SECONDS", 0.0)
     told, before = 0, signal.getsignal(number)
 
     def interrupt(status):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from laplacianshot.training import TrainConfig
-from laplacianshot.training.schedule import learning_rate
+from laplacianshot.training.trainer import learning_rate
 
 
 def rates(config: TrainConfig) -> list[float]:

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM, Checkpoint
-from laplacianshot.training.loss import smoothed_cross_entropy
-from laplacianshot.training.plan import make_plan
 from laplacianshot.training.state import TrainState
-from laplacianshot.training.trainer import Trainer
+from laplacianshot.training.trainer import Trainer, smoothed_cross_entropy
 from laplacianshot.training.world import World
-from tests.training.drawings import Plain, same_tensors, tiny
+from tests.training.drawings import Plain, make_plan, same_tensors, tiny
 
 CPU = torch.device("cpu")
 

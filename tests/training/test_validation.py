@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from laplacianshot import FeatureSet
+from laplacianshot.episodes import validation_score
 from laplacianshot.episodes.tasks import draw_tasks
-from laplacianshot.training.validation import features_of, validate
+from laplacianshot.training.epochs import features_of
 from tests.training.drawings import Plain, tiny
 
 
@@ -23,7 +24,7 @@ def test_the_accuracy_is_that_of_nearest_normalized_prototypes_counted_by_hand()
         prototypes = [unit[task.support[task.support_labels == c]].mean(axis=0) for c in range(4)]
         found = [np.argmin([np.sum((unit[q] - m) ** 2) for m in prototypes]) for q in task.query]
         accuracies.append(np.mean(found == task.query_labels))
-    result = validate(features, labels, config)
+    result = validation_score(features, labels, config)
     np.testing.assert_allclose(result.accuracies, accuracies)
     assert result.mean == pytest.approx(np.mean(accuracies))
 

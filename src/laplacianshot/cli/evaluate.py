@@ -15,7 +15,7 @@ from laplacianshot.cli.files import check_output, check_report_folder
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
-    from laplacianshot.episodes.evaluation_plan import EvaluationPlan
+    from laplacianshot.episodes.plans import EvaluationPlan
     from laplacianshot.reports.evaluation import EvaluationReport
 
 DEFAULT_METHODS = (
@@ -110,9 +110,9 @@ def evaluate(
     csv_path = None if csv is None else check_output(csv, (".csv",), "--csv")
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
-    from laplacianshot.episodes.evaluation_plan import EvaluationPlan
+    from laplacianshot.episodes.plans import EvaluationPlan
     from laplacianshot.episodes.results import Setting
-    from laplacianshot.reports.evaluation_tables import is_inat
+    from laplacianshot.reports.evaluation import EvaluationReport
 
     feature_set = options.load_features(features)
     constants = {"lam": lam, "n_neighbors": neighbors, "rectify": rectify}
@@ -143,10 +143,11 @@ def evaluate(
     _check_published(published, plan)
     if split is None:
         note(_which_rows(chosen_split, feature_set))
-    if convergence and any(is_inat(setting) for setting in settings):
+    if convergence and any(setting.is_inat for setting in settings):
         note("the one large task of iNat leaves no trace of its objective: --convergence passes over it.")
     with progress_bar() as bar, compilation_shown(bar), options.cluster(engine, address):
-        result = plan.run(str(features), command=options.command_line(context), published=published, watch=watcher(bar))
+        run = plan.run(str(features), watch=watcher(bar))
+    result = EvaluationReport.of(run, published=published, command=options.command_line(context))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 
 

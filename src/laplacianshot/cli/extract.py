@@ -91,7 +91,7 @@ def extract(
         network = _on_device(trained, device, threads)
 
         from laplacianshot.embedding import extract as extract_pictures
-        from laplacianshot.training.views import eval_view
+        from laplacianshot.training.plan import eval_view
 
         with progress_bar() as bar:
             extraction = extract_pictures(

@@ -94,6 +94,7 @@ def train(
 def _run(
     config: TrainConfig, pictures: Pictures, folder: Path, resume: bool, as_json: bool, command: str, data: Path
 ) -> int:
+    from laplacianshot.episodes.evaluation import validation_score
     from laplacianshot.reports.training import TrainingReport
     from laplacianshot.reports.training_figure import save_training_figure
     from laplacianshot.training import TrainError, TrainingInterrupted
@@ -104,7 +105,7 @@ def _run(
     display = _Display() if speaks else None
     try:
         with display or nullcontext():
-            result = run(config, pictures, folder, resume=resume, progress=display)
+            result = run(config, pictures, folder, score=validation_score, resume=resume, progress=display)
     except TrainingInterrupted as stopped:
         return _interrupted(stopped, config, command) if speaks else INTERRUPTED
     except TrainError as error:

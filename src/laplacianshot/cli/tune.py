@@ -69,10 +69,10 @@ def tune(
     """Choose lambda and the number of neighbors on validation classes, every value on the same tasks."""
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
+    from laplacianshot.episodes.plans import TuningPlan
     from laplacianshot.episodes.results import Setting
     from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, NO_SPLITS
-    from laplacianshot.episodes.tuning_plan import TuningPlan
-    from laplacianshot.reports.evaluation_tables import is_inat
+    from laplacianshot.reports.tuning import TuningReport
 
     feature_set = options.load_features(features)
     lam_split = _tuning_split(feature_set, split)
@@ -80,7 +80,7 @@ def tune(
         Setting(its_protocol, its_way, its_shot, query, tasks, seed, lam_split, alpha)
         for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
     )
-    if any(is_inat(setting) for setting in settings):
+    if any(setting.is_inat for setting in settings):
         raise CommandError("--protocol inat: the one large task of iNat leaves nothing to tune on; choose another.")
     plan = TuningPlan(
         feature_set,
@@ -100,7 +100,8 @@ def tune(
     if lam_split is None:
         note(NO_SPLITS.format("file"))
     with progress_bar() as bar, compilation_shown(bar):
-        result = plan.run(str(features), command=options.command_line(context), watch=watcher(bar))
+        run = plan.run(watch=watcher(bar))
+    result = TuningReport.of(run, str(features), options.command_line(context))
     return deliver(result, _outputs(result, folder), as_json=as_json)
 
 

@@ -2,7 +2,7 @@
 
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.convergence import trace_convergence
-from laplacianshot.episodes.evaluation import evaluate
+from laplacianshot.episodes.evaluation import evaluate, validation_score
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
 from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks
@@ -43,4 +43,5 @@ __all__ = [
     "run_repeats",
     "trace_convergence",
     "tune",
+    "validation_score",
 ]

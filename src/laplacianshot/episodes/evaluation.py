@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from laplacianshot.episodes.run import Chunk, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.engines import LOCAL, check_engine, find_job
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from laplacianshot.training.config import TrainConfig
 
 BaseMean: TypeAlias = Any
 
@@ -122,6 +126,7 @@ def evaluate(
     >>> both.best.method
     'laplacianshot'
     """
+    check_engine(engine, address)
     drawn = draw_tasks(
         feature_set,
         protocol,
@@ -147,23 +152,33 @@ def evaluate(
         "task" if center is None else "base mean",
     )
     run = _Run(feature_set, drawn, methods, slow_tasks)
-    run.execute(progress, partial, threads, _spread(engine, address))
+    run.execute(progress, partial, threads, None if engine == LOCAL else find_job(engine, "evaluate")(address))
     results = tuple(run.evaluation(number, setting) for number in range(len(methods)))
     return results[0] if single else Evaluations(results)
 
 
-def _spread(engine: str, address: str | None) -> Spread | None:
-    """What answers chunks of tasks elsewhere; None: this machine does."""
-    if engine not in ("local", "ray"):
-        raise ValueError(f"engine must be 'local' or 'ray', got {engine!r}.")
-    if engine == "local":
-        if address is not None:
-            raise ValueError("address belongs to engine='ray'; leave it None.")
-        return None
-    # Here, as Ray is an extra.
-    from laplacianshot.ray.evaluation import over_workers
+def validation_score(features: Floats, labels: Ints, config: TrainConfig, threads: int | None = None) -> Evaluation:
+    """Accuracy of a network's features on the validation tasks of its training, which are the same every time.
 
-    return over_workers(address)
+    The method is nearest prototype on L2-normalized rows.
+
+    Parameters
+    ----------
+    features : array of shape (n, D)
+    labels : int array of shape (n,)
+    config : TrainConfig
+    threads : int, optional
+    """
+    return evaluate(
+        FeatureSet(features, labels),
+        "simpleshot-l2",
+        way=config.validation_way,
+        shot=config.validation_shot,
+        query=config.validation_query,
+        tasks=config.validation_tasks,
+        seed=config.validation_seed,
+        threads=threads,
+    )
 
 
 def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:

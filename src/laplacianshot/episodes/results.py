@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -56,6 +57,39 @@ class Setting:
     def __str__(self) -> str:
         shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
         return f"{self.way}-way {shot}-shot, {self.protocol}"
+
+    @property
+    def is_inat(self) -> bool:
+        """Whether this is the one large task of the iNat protocol, which has no shot and no number of tasks."""
+        return self.protocol.startswith("inat")
+
+    @property
+    def title(self) -> str:
+        """``5-way 1-shot, balanced``."""
+        return f"{self.way}-way, {self.protocol}" if self.is_inat else str(self)
+
+    @property
+    def slug(self) -> str:
+        """``5-way-1-shot-balanced``, for names of files and anchors."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+    @property
+    def description(self) -> str:
+        """How the tasks were drawn, in one sentence."""
+        if self.is_inat:
+            return f"One task of all classes, the first fifth of each labeled; center: {self.center}"
+        queries = f"{self.query} queries per class"
+        if self.protocol == "open-set":
+            queries += " and others of classes outside the task, which are not scored"
+        if self.protocol == "dirichlet":
+            queries = f"{self.way * self.query} queries, class shares Dirichlet({self.alpha:g})"
+        tasks = f"{self.tasks:,} task{'' if self.tasks == 1 else 's'}"
+        return f"{tasks}, {queries}, seed {self.seed}, center: {self.center}"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The setting as keyword arguments of the functions that draw tasks."""
+        return {key: value for key, value in asdict(self).items() if key != "center"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,12 +258,17 @@ class Evaluations(Sequence[Evaluation]):
         return f"Evaluations({len(self)} methods, best {best.method} at {100 * best.mean:.2f} ± {100 * best.ci95:.2f})"
 
     def __str__(self) -> str:
-        """The table that the command prints: accuracies, and paired differences to the best."""
-        # Here, as reports are made of results and not the other way round.
-        from laplacianshot.reports.evaluation_tables import setting_table
-        from laplacianshot.reports.table import to_text
-
-        return to_text(setting_table(self))
+        """A table of accuracies with 95% intervals and paired differences to the best method, best first."""
+        best, setting = self.best, self.evaluations[0].setting
+        lines = [("Method", "Accuracy, %", "To the best")]
+        for one in sorted(self.evaluations, key=lambda evaluation: -evaluation.mean):
+            gap = "best" if one is best else one.difference(best).percent(digits=2, sign=True)
+            lines.append((one.method, one.interval.percent(digits=2), gap))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines]
+        fewer = [f"{one.method} {one.n_tasks:,}" for one in self.evaluations if one.n_tasks < setting.tasks]
+        notes = [f"Fewer tasks: {', '.join(fewer)}; differences are over shared tasks."] if fewer else []
+        return "\n".join([setting.title, *table, setting.description, *notes])
 
 
 @dataclass(frozen=True, repr=False)

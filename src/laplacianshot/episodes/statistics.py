@@ -41,6 +41,19 @@ class MeanInterval:
         """Upper end of the interval."""
         return self.mean + self.ci95
 
+    def percent(self, *, digits: int = 1, sign: bool = False) -> str:
+        """The mean in percent with its interval; the margin of a single value is left out.
+
+        Examples
+        --------
+        >>> MeanInterval(0.949, 0.001, 100).percent()
+        '94.9 ± 0.1'
+        >>> MeanInterval(-0.02, 0.001, 100).percent(digits=2, sign=True)
+        '-2.00 ± 0.10'
+        """
+        mean = f"{100 * self.mean:{'+' if sign else ''}.{digits}f}"
+        return f"{mean} ± {100 * self.ci95:.{digits}f}" if math.isfinite(self.ci95) else mean
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mean:.4g} ± {self.ci95:.2g}, n={self.n})"
 

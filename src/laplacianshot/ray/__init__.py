@@ -3,6 +3,7 @@
 Nothing here is imported with :mod:`laplacianshot`, and Ray itself (extra ``ray``) only when it is used.
 """
 
+from laplacianshot.runtime.engines import register_engine
 from laplacianshot.runtime.lazy import lazy_names
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "open_shards",
     "ray_fit",
 ]
+
+register_engine("ray", {"evaluate": "laplacianshot.ray.evaluation:over_workers"})
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from laplacianshot import __version__
+from laplacianshot.episodes.plans import EvaluationRun
 from laplacianshot.episodes.results import Convergence, Evaluations
 from laplacianshot.episodes.statistics import PairedDifference
 from laplacianshot.reports.evaluation_tables import (
@@ -29,68 +30,25 @@ from laplacianshot.reports.table import Table
 from laplacianshot.reports.text import interval_dict, points, side
 
 
-@dataclass(frozen=True)
-class FeatureFile:
-    """What the tasks were drawn from.
-
-    Attributes
-    ----------
-    file : str
-    rows, dimension, classes : int
-        Of the whole file.
-    split : str or None
-        The part that was drawn from; None for all rows.
-    split_rows, split_classes : int
-    """
-
-    file: str
-    rows: int
-    dimension: int
-    classes: int
-    split: str | None
-    split_rows: int
-    split_classes: int
-
-    def __str__(self) -> str:
-        part = "all rows" if self.split is None else f"split {self.split}"
-        return (
-            f"{self.file}: {part}, {self.split_rows:,} rows of {self.split_classes} classes, "
-            f"{self.dimension} features a row"
-        )
-
-
 @dataclass(frozen=True, repr=False)
-class EvaluationReport:
-    """Everything that one call of the command found.
+class EvaluationReport(EvaluationRun):
+    """The results of one call of the command, as tables and plain data.
 
     Attributes
     ----------
-    features : FeatureFile
-    methods : dict of str to str
-        What each method ran with.
-    evaluations : tuple of Evaluations
-        One for each setting.
-    ablation : tuple of Evaluations
-        The four rows of :data:`ABLATION`, one for each setting.
-    convergence : tuple of Convergence
-    timing : bool
-        Whether times are to be shown side by side.
     published : str or None
-        Data set and network that the user says these features are of.
+        Data set and network of the features, as given by the user.
     command : str
-        What made it.
-    interrupted : bool
+        The command line.
     """
 
-    features: FeatureFile
-    methods: Mapping[str, str]
-    evaluations: tuple[Evaluations, ...]
-    ablation: tuple[Evaluations, ...] = ()
-    convergence: tuple[Convergence, ...] = ()
-    timing: bool = False
     published: str | None = None
     command: str = ""
-    interrupted: bool = False
+
+    @classmethod
+    def of(cls, run: EvaluationRun, *, published: str | None = None, command: str = "") -> EvaluationReport:
+        """The report of a run."""
+        return cls(**vars(run), published=published, command=command)
 
     def tables(self) -> tuple[Table, ...]:
         """All tables in the order of reading."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from laplacianshot.episodes.plans import RECIPES
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations
-from laplacianshot.reports.evaluation_tables import DEFAULT, RECIPES, prototype_of, ranked, seconds_per_task
+from laplacianshot.reports.evaluation_tables import DEFAULT, prototype_of, ranked, seconds_per_task
 from laplacianshot.reports.style import INK, OBJECTIVES, QUIET, bare
 from laplacianshot.reports.style import RECIPES as COLORS
 from laplacianshot.reports.svg import WIDTH, new_figure

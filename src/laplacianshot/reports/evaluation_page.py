@@ -22,9 +22,7 @@ from laplacianshot.reports.evaluation_tables import (
     overview_table,
     published_notes,
     published_tables,
-    setting_slug,
     setting_table,
-    setting_title,
     timing_table,
 )
 from laplacianshot.reports.files import json_text, write_text
@@ -75,7 +73,7 @@ def csv_text(report: EvaluationReport) -> str:
 
 def report_drawings(report: EvaluationReport) -> dict[str, str]:
     """Figures as SVG, by the name of their file."""
-    figures = {f"accuracy-{setting_slug(e[0].setting)}": accuracy_figure(e) for e in report.evaluations}
+    figures = {f"accuracy-{e[0].setting.slug}": accuracy_figure(e) for e in report.evaluations}
     figures |= {_trace_name(trace): convergence_figure(trace) for trace in report.convergence}
     if report.timing:
         figures |= timing_figures(report.evaluations)
@@ -125,7 +123,7 @@ def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, s
 
 def timing_figures(all_evaluations: Sequence[Evaluations]) -> dict[str, Figure]:
     """Figures of times by the name of their file."""
-    return {f"time-{setting_slug(e[0].setting)}": timing_figure(e) for e in all_evaluations}
+    return {f"time-{e[0].setting.slug}": timing_figure(e) for e in all_evaluations}
 
 
 def closing_sections(methods: Mapping[str, str]) -> list[Section]:
@@ -151,17 +149,17 @@ def sections_page(
 def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Section:
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
-    shown = _shown(drawn, f"accuracy-{setting_slug(setting)}", caption)
+    shown = _shown(drawn, f"accuracy-{setting.slug}", caption)
     table = html.table_html(setting_table(evaluations))
     parts = [html.paragraph(verdict(evaluations)), html.side_by_side(table, html.figures([shown]))]
     classes = classes_table(evaluations)
     if classes.rows:
         parts.append(html.details("Accuracy of each class, hardest first", html.table_html(classes)))
-    return setting_slug(setting), setting_title(setting), parts
+    return setting.slug, setting.title, parts
 
 
 def _timing_part(evaluations: Evaluations, drawn: Mapping[str, str]) -> str:
-    table, name = timing_table(evaluations), f"time-{setting_slug(evaluations[0].setting)}"
+    table, name = timing_table(evaluations), f"time-{evaluations[0].setting.slug}"
     shown = _shown(drawn, name, "Time of a task, each method run alone.")
     return html.heading(table.title, name, level=3) + html.side_by_side(html.table_html(table), html.figures([shown]))
 
@@ -179,9 +177,9 @@ def _shown(drawn: Mapping[str, str], name: str, caption: str) -> tuple[str, str]
 
 
 def _trace_name(trace: Convergence) -> str:
-    return f"convergence-{trace.method}-{setting_slug(trace.setting)}"
+    return f"convergence-{trace.method}-{trace.setting.slug}"
 
 
 def _trace_caption(trace: Convergence) -> str:
     tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
-    return f"{trace.method}, {setting_title(trace.setting)}: {tasks}."
+    return f"{trace.method}, {trace.setting.title}: {tasks}."

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from laplacianshot.episodes.plans import ABLATION
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
 from laplacianshot.episodes.statistics import PairedDifference
 from laplacianshot.reports.published import Figure, load_published
 from laplacianshot.reports.table import Cell, Table, Tone, row
-from laplacianshot.reports.text import counted, milliseconds, percent, percentage
+from laplacianshot.reports.text import milliseconds, percent, percentage
 
 DEFAULT = "laplacianshot"
-# Our recipes by the name of their method.
-RECIPES: Mapping[str, str] = {
-    DEFAULT: "default",
-    "laplacianshot-paper": "paper",
-    "laplacianshot-reference": "reference",
-}
 # What the others are set against: the first of these that was run.
 PROTOTYPES = ("simpleshot-cl2", "nearest-prototype")
-
-# Rows of the paper's ablation table: graph or not, rectification or not.
-ABLATION: Mapping[str, tuple[bool, bool]] = {
-    "prototype": (False, False),
-    "laplacian": (True, False),
-    "rectified": (False, True),
-    "both": (True, True),
-}
 
 PARTIAL = "Partial result: the run was interrupted."
 
@@ -51,39 +37,12 @@ def seconds_per_task(evaluation: Evaluation) -> float:
     return evaluation.seconds / evaluation.n_tasks
 
 
-def is_inat(setting: Setting) -> bool:
-    """Whether this is the one large task of the iNat protocol, which knows no shot and no number of tasks."""
-    return setting.protocol.startswith("inat")
-
-
-def setting_title(setting: Setting) -> str:
-    """``5-way 1-shot, balanced``."""
-    return f"{setting.way}-way, {setting.protocol}" if is_inat(setting) else str(setting)
-
-
-def setting_slug(setting: Setting) -> str:
-    """``5-way-1-shot-balanced``, for names of files and anchors."""
-    return re.sub(r"[^a-z0-9]+", "-", setting_title(setting).lower()).strip("-")
-
-
 def short_name(setting: Setting, others: Sequence[Setting]) -> str:
     """Way and shot, and the protocol where several were run: ``5w 1s dirichlet``."""
-    if is_inat(setting):
+    if setting.is_inat:
         return setting.protocol
-    size = setting_title(setting).split(",")[0].replace("-way", "w").replace("-shot", "s")
+    size = setting.title.split(",")[0].replace("-way", "w").replace("-shot", "s")
     return size if len({other.protocol for other in others}) == 1 else f"{size} {setting.protocol}"
-
-
-def about_tasks(setting: Setting) -> str:
-    """How the tasks of a setting were drawn."""
-    if is_inat(setting):
-        return f"One task of all classes, the first fifth of each labeled; center: {setting.center}"
-    queries = f"{setting.query} queries a class"
-    if setting.protocol == "open-set":
-        queries += " and others of classes outside the task, which are not scored"
-    if setting.protocol == "dirichlet":
-        queries = f"{setting.way * setting.query} queries, class shares Dirichlet({setting.alpha:g})"
-    return f"{counted(setting.tasks, 'task')}, {queries}, seed {setting.seed}, center: {setting.center}"
 
 
 def setting_table(evaluations: Evaluations) -> Table:
@@ -97,7 +56,7 @@ def setting_table(evaluations: Evaluations) -> Table:
         if prototype is not None:
             is_prototype = evaluation.method == prototype
             cells.append(Cell("-", "quiet") if is_prototype else _gap(evaluations, evaluation.method, prototype))
-        if is_inat(setting):
+        if setting.is_inat:
             cells.append(f"{100 * evaluation.mean_class_accuracy:.2f}")
         is_best = evaluation is best
         cells.append(Cell("best", "good") if is_best else _gap(evaluations, evaluation.method, best.method))
@@ -109,15 +68,15 @@ def setting_table(evaluations: Evaluations) -> Table:
     head = ["Method", "Accuracy, %"]
     if prototype is not None:
         head.append("To prototype")
-    if is_inat(setting):
+    if setting.is_inat:
         head.append("Per class, %")
     head.append("To the best")
     if is_timed:
         head.append("ms/task")
     if counts_updates:
         head.append("Updates")
-    notes = (about_tasks(setting), *_notes(evaluations))
-    return Table(setting_title(setting), tuple(head), tuple(rows), notes, spare=2 + is_timed)
+    notes = (setting.description, *_notes(evaluations))
+    return Table(setting.title, tuple(head), tuple(rows), notes, spare=2 + is_timed)
 
 
 def classes_table(evaluations: Evaluations, most: int = 50) -> Table:
@@ -133,7 +92,7 @@ def classes_table(evaluations: Evaluations, most: int = 50) -> Table:
     ]
     notes = () if len(order) == len(found) else (f"The {most} hardest of {len(found)} classes.",)
     head = ("Class", *(f"{evaluation.method}, %" for evaluation in shown))
-    return Table(f"Classes: {setting_title(first.setting)}", head, tuple(rows), notes)
+    return Table(f"Classes: {first.setting.title}", head, tuple(rows), notes)
 
 
 def overview_table(all_evaluations: Sequence[Evaluations]) -> Table:
@@ -177,7 +136,7 @@ def ablation_table(evaluations: Evaluations, published: str | None = None) -> Ta
     head = ["Prototype term", "Laplacian", "Rectified", "Accuracy, %", "To prototype"]
     if figures:
         head.append("Published, %")
-    title = f"Ablation of laplacianshot-reference: {setting_title(setting)}"
+    title = f"Ablation of laplacianshot-reference: {setting.title}"
     return Table(title, tuple(head), tuple(rows), _notes(evaluations), words=(1, 2, 5))
 
 
@@ -189,7 +148,7 @@ def convergence_table(traces: Sequence[Convergence]) -> Table:
         rows.append(
             row(
                 trace.method,
-                setting_title(trace.setting),
+                trace.setting.title,
                 f"{n:,}",
                 f"{trace.iterations.mean():.1f}",
                 str(int(trace.iterations.max())),
@@ -220,7 +179,7 @@ def timing_table(evaluations: Evaluations) -> Table:
     ]
     against = f"x {prototype}" if prototype else "x the fastest"
     head = ("Method", "ms/task", against, "Tasks/s", "Seconds", "Tasks")
-    return Table(f"Time: {setting_title(evaluations[0].setting)}", head, tuple(rows))
+    return Table(f"Time: {evaluations[0].setting.title}", head, tuple(rows))
 
 
 def methods_table(settings: Mapping[str, str]) -> Table:
@@ -245,7 +204,7 @@ def published_tables(key: str, all_evaluations: Sequence[Evaluations]) -> tuple[
             )
             for figure in published.matching(key, setting)
         ]
-        title = f"Published figures, {published.title(key)}: {setting_title(setting)}"
+        title = f"Published figures, {published.title(key)}: {setting.title}"
         notes = []
         if not rows:
             notes.append(f"There is no published figure of {published.title(key)} for these tasks.")

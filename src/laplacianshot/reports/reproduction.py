@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from laplacianshot.episodes.plans import RECIPES, Tuned
 from laplacianshot.episodes.results import Evaluations, Setting
 from laplacianshot.episodes.statistics import MeanInterval
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.evaluation_tables import (
     DEFAULT,
     PROTOTYPES,
-    RECIPES,
     gap_cell,
-    setting_title,
     short_name,
     timing_table,
 )
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import Cell, Table, row
 from laplacianshot.reports.text import percent
-from laplacianshot.reports.tuning import Tuned, lam_table, neighbors_table
+from laplacianshot.reports.tuning import lam_table, neighbors_table
 from laplacianshot.training.state import EpochRecord
 
 # Rows of ours in the table beside published figures.
@@ -159,7 +158,7 @@ def standing_table(key: str, evaluations: Evaluations) -> Table | None:
         one = evaluations[name]
         rows.append((100 * one.mean, row(name, percent(one.interval, digits=2), "ours", "this run", bold=True)))
     ordered = tuple(entry for _, entry in sorted(rows, key=lambda pair: -pair[0]))
-    title = f"Beside published figures, {published.title(key)}: {setting_title(setting)}"
+    title = f"Beside published figures, {published.title(key)}: {setting.title}"
     return Table(title, ("Method", "Accuracy, %", "Source", "Status"), ordered, words=(2, 3))
 
 
@@ -200,7 +199,7 @@ def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, s
         gain = gap_cell(evaluations.difference(recipe, prototype))
         accuracies = [percent(evaluations[name].interval, digits=2) for name in (prototype, recipe)]
         rows.append(row(transform, *accuracies, gain))
-    title = f"Transforms: {setting_title(evaluations[0].setting)}"
+    title = f"Transforms: {evaluations[0].setting.title}"
     head = ("Features", "Nearest prototype, %", "laplacianshot-reference, %", "Gain")
     return Table(title, head, tuple(rows), ("Lambda and neighbors were tuned for each transform.",))
 
@@ -210,7 +209,7 @@ def tuned_table(tuned: Sequence[tuple[str, str, Tuned]]) -> Table:
     rows = [
         row(
             f"{method} {transform}",
-            setting_title(one.tuning.setting),
+            one.tuning.setting.title,
             f"{one.tuning.lam:g}",
             str(one.tuning.n_neighbors),
         )

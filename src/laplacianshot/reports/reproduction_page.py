@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laplacianshot.episodes.plans import Tuned
 from laplacianshot.reports import html
 from laplacianshot.reports.evaluation_page import (
     PAGE,
@@ -21,7 +22,6 @@ from laplacianshot.reports.evaluation_page import (
     timing_figures,
     timing_section,
 )
-from laplacianshot.reports.evaluation_tables import setting_slug
 from laplacianshot.reports.files import json_text, write_text
 from laplacianshot.reports.reproduction import (
     Reproduction,
@@ -37,7 +37,7 @@ from laplacianshot.reports.reproduction import (
 from laplacianshot.reports.svg import inline_svg
 from laplacianshot.reports.table import Table, to_markdown
 from laplacianshot.reports.training_figure import training_curves
-from laplacianshot.reports.tuning import Tuned, lam_figure
+from laplacianshot.reports.tuning import lam_figure
 
 if TYPE_CHECKING:
     pass
@@ -137,7 +137,7 @@ def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[str]:
 
 
 def _tuned_name(method: str, transform: str, one: Tuned) -> str:
-    return f"lambda-{method}-{transform}-{setting_slug(one.tuning.setting)}"
+    return f"lambda-{method}-{transform}-{one.tuning.setting.slug}"
 
 
 def _shown(drawn: Mapping[str, str], name: str, caption: str) -> tuple[str, str]:

@@ -17,8 +17,7 @@ def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> s
     >>> percent(MeanInterval(-0.02, 0.001, 100), digits=2, sign=True)
     '-2.00 ± 0.10'
     """
-    mean = f"{100 * interval.mean:{'+' if sign else ''}.{digits}f}"
-    return f"{mean} ± {100 * interval.ci95:.{digits}f}" if math.isfinite(interval.ci95) else mean
+    return interval.percent(digits=digits, sign=sign)
 
 
 def percentage(share: float, digits: int = 0) -> str:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot import __version__
+from laplacianshot.episodes.plans import Tuned, TuningRun
 from laplacianshot.episodes.results import Tuning
-from laplacianshot.episodes.statistics import MeanInterval, paired_difference
+from laplacianshot.episodes.statistics import paired_difference
 from laplacianshot.reports import html
-from laplacianshot.reports.evaluation_tables import DEFAULT, PARTIAL, about_tasks, gap_cell, setting_slug, setting_title
+from laplacianshot.reports.evaluation_tables import DEFAULT, PARTIAL, gap_cell
 from laplacianshot.reports.files import json_text, write_text
 from laplacianshot.reports.style import BLUE, QUIET, VERMILION, bare
 from laplacianshot.reports.svg import WIDTH, inline_svg, new_figure, svg_text
@@ -28,23 +29,6 @@ PAGE = "index.html"
 # Characters of the longest bar in a table.
 _BAR = 16
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """One setting: the curves that chose, and the same lambdas on classes that took no part in the choice.
-
-    Attributes
-    ----------
-    tuning : Tuning
-    test : tuple of MeanInterval or None
-        Accuracy at each lambda on ``test_split``, at the chosen number of neighbors.
-    test_split : str or None
-    """
-
-    tuning: Tuning
-    test: tuple[MeanInterval, ...] | None = None
-    test_split: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +51,11 @@ class TuningReport:
     tuned: tuple[Tuned, ...]
     command: str = ""
     interrupted: bool = False
+
+    @classmethod
+    def of(cls, run: TuningRun, file: str, command: str = "") -> TuningReport:
+        """The report of a run."""
+        return cls(file, run.method, run.tuned, command, run.interrupted)
 
     def tables(self) -> tuple[Table, ...]:
         """Lambda, then neighbors, for each setting."""
@@ -106,8 +95,8 @@ def lam_table(one: Tuned, *, bars: bool = True) -> Table:
         head.append(f"{one.test_split or 'All rows'}, %")
     if bars:
         head.append("")
-    title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}"
-    notes = (about_tasks(tuning.setting),)
+    title = f"{tuning.setting.title}: lambda {tuning.lam:g}"
+    notes = (tuning.setting.description,)
     words, spare = ((len(head) - 1,), 1) if bars else ((), 0)
     return Table(title, tuple(head), tuple(rows), notes, words, spare)
 
@@ -117,7 +106,7 @@ def neighbors_table(tuning: Tuning, method: str) -> Table:
     rows = []
     for number, point in zip(tuning.neighbors, tuning.neighbor_curve, strict=True):
         rows.append(row(str(number), percent(point, digits=2), bold=int(number) == tuning.n_neighbors))
-    title = f"{setting_title(tuning.setting)}: {tuning.n_neighbors} neighbors"
+    title = f"{tuning.setting.title}: {tuning.n_neighbors} neighbors"
     if method == DEFAULT:
         use = f"In Python: LaplacianShot(lam={tuning.lam:g}, n_neighbors={tuning.n_neighbors})"
     else:
@@ -185,7 +174,7 @@ def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None)
         tuning = one.tuning
         caption = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
         shown = html.figures([(inline_svg(drawn[_name(one)], _name(one), caption), caption)])
-        title = f"{setting_title(tuning.setting)}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
+        title = f"{tuning.setting.title}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
         parts += [
             html.heading(title, _name(one)),
             html.side_by_side(
@@ -197,7 +186,7 @@ def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None)
 
 
 def _name(one: Tuned) -> str:
-    return f"lambda-{setting_slug(one.tuning.setting)}"
+    return f"lambda-{one.tuning.setting.slug}"
 
 
 def _tuned_dict(one: Tuned) -> dict[str, Any]:

@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.evaluation import evaluate
-from laplacianshot.episodes.evaluation_plan import EvaluationPlan, task_arguments
+from laplacianshot.episodes.plans import EvaluationPlan, EvaluationRun, FeatureFile
 from laplacianshot.episodes.results import Convergence, Evaluations, Setting
-from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
-from laplacianshot.reports.evaluation_tables import setting_slug, setting_title
 from laplacianshot.reproduce.experiment import Protocol
 from laplacianshot.reproduce.parts import (
     load_part,
@@ -95,7 +93,7 @@ class Measurement:
         watch: Watch,
         done: Callable[[], object],
     ) -> None:
-        path = self.folder / f"{kind}-{setting_slug(setting)}.npz"
+        path = self.folder / f"{kind}-{setting.slug}.npz"
         if not path.exists():
             save_part(path, *measure(setting, watch))
             done()
@@ -128,9 +126,9 @@ class Measurement:
         found = evaluate(
             self.feature_set,
             methods,
-            **task_arguments(setting),
+            **setting.arguments,
             base_mean=self.base_mean,
-            progress=watch(f"{setting_title(setting)}: transforms"),
+            progress=watch(f"{setting.title}: transforms"),
         )
         plain: dict[str, Any] = {}
         arrays: dict[str, Any] = {}
@@ -152,7 +150,7 @@ class Measurement:
         )
 
     @staticmethod
-    def _whole(report: EvaluationReport) -> EvaluationReport:
+    def _whole(report: EvaluationRun) -> EvaluationRun:
         if report.interrupted:
             raise KeyboardInterrupt
         return report
@@ -192,13 +190,13 @@ class Measured:
         convergence: list[Convergence] = []
         times: list[Evaluations] = []
         for setting in cells(protocol):
-            plain, arrays = load_part(folder / f"tasks-{setting_slug(setting)}.npz")
+            plain, arrays = load_part(folder / f"tasks-{setting.slug}.npz")
             found["evaluations"] += unpack_evaluations("evaluations", plain, arrays)
             found["ablation"] += unpack_evaluations("ablation", plain, arrays)
             convergence += unpack_convergence("convergence", plain, arrays)
         features = FeatureFile(**plain["features"])
         for shot in () if protocol.inat else protocol.shots:
-            slug = setting_slug(_setting(protocol, "balanced", protocol.ways[0], shot))
+            slug = _setting(protocol, "balanced", protocol.ways[0], shot).slug
             found["transforms"] += unpack_evaluations("evaluations", *load_part(folder / f"transforms-{slug}.npz"))
             times += unpack_evaluations("evaluations", *load_part(folder / f"time-{slug}.npz"))
         untimed = {name: tuple(_untimed(group) for group in groups) for name, groups in found.items()}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.evaluation_plan import task_arguments
 from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.reproduce.evaluating import Measured, Measurement, cells
 from laplacianshot.reproduce.experiment import Experiment
@@ -148,7 +147,7 @@ def check_tasks(experiment: Experiment, pictures: Pictures) -> None:
     rows = FeatureSet(np.zeros((len(pictures), 1), np.float32), pictures.labels, pictures.split)
     for setting in cells(experiment.protocol):
         try:
-            draw_tasks(rows, **task_arguments(dataclasses.replace(setting, tasks=1)))
+            draw_tasks(rows, **dataclasses.replace(setting, tasks=1).arguments)
         except ValueError as error:
             raise ConfigError(f"{experiment.name}: {error}") from error
 

@@ -9,12 +9,9 @@ from typing import Any
 
 from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.evaluation_plan import task_arguments
+from laplacianshot.episodes.plans import Tuned, TuningPlan
 from laplacianshot.episodes.results import Setting
 from laplacianshot.episodes.tasks import draw_tasks
-from laplacianshot.episodes.tuning_plan import TuningPlan
-from laplacianshot.reports.evaluation_tables import setting_slug
-from laplacianshot.reports.tuning import Tuned
 from laplacianshot.reproduce.experiment import Protocol
 from laplacianshot.reproduce.parts import load_tuned, save_tuned
 from laplacianshot.runtime.progress import Watch
@@ -36,7 +33,7 @@ class Choice:
     @property
     def file(self) -> str:
         """Name of its part."""
-        return f"{self.method}-{self.transform}-{setting_slug(self.setting)}.npz"
+        return f"{self.method}-{self.transform}-{self.setting.slug}.npz"
 
 
 def choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[Choice]:
@@ -70,7 +67,7 @@ def tune_all(
             test_split=shown,
         )
         plan.check()
-        result = plan.run("", watch=_named(f"{choice.method} {choice.transform}", watch))
+        result = plan.run(watch=_named(f"{choice.method} {choice.transform}", watch))
         if result.interrupted:
             raise KeyboardInterrupt
         save_tuned(folder / choice.file, choice.method, result.tuned[0])
@@ -83,7 +80,7 @@ def _named(name: str, watch: Watch) -> Watch:
 
 def _possible(feature_set: FeatureSet, setting: Setting) -> bool:
     """Whether the classes that choose are enough for tasks of this size."""
-    one: dict[str, Any] = {**task_arguments(setting), "tasks": 1}
+    one: dict[str, Any] = {**setting.arguments, "tasks": 1}
     try:
         draw_tasks(feature_set, **one)
         draw_tasks(feature_set, **{**one, "split": "base"})

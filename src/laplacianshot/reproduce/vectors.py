@@ -10,11 +10,12 @@ import numpy as np
 
 from laplacianshot.embedding.extraction import extract
 from laplacianshot.embedding.store import FeatureStore, arrays_hash
+from laplacianshot.episodes.evaluation import validation_score
 from laplacianshot.reproduce.steps import digest
 from laplacianshot.runtime.torch_threads import torch_threads
 from laplacianshot.training import Checkpoint, TrainConfig, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
-from laplacianshot.training.views import eval_view
+from laplacianshot.training.plan import eval_view
 from laplacianshot.training.world import world_of_environment
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def train_network(
 
     The hash covers the weights that were kept and all that was noted but times.
     """
-    result = train(config, pictures, folder, progress=progress)
+    result = train(config, pictures, folder, score=validation_score, progress=progress)
     noted = [[getattr(record, name) for name in _NOTED] for record in result.history]
     weights = Checkpoint.read(result.best).part(MODEL)
     return arrays_hash(weights, digest([noted, result.best_epoch])), sum(record.seconds for record in result.history)

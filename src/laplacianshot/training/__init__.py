@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.lazy import lazy_names
-from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.errors import TrainError
-from laplacianshot.training.named import config_names, load_config
+from laplacianshot.training.config import TrainConfig, config_names, load_config
+from laplacianshot.training.errors import TrainError, TrainingInterrupted
 from laplacianshot.training.state import Best, EpochRecord, TrainResult, TrainState, TrainStatus
 
 if TYPE_CHECKING:
     from laplacianshot.training.checkpoint import Checkpoint
-    from laplacianshot.training.interruption import TrainingInterrupted
     from laplacianshot.training.run import train
 
 __all__ = [
@@ -37,7 +35,6 @@ __all__ = [
 # What needs torch.
 _HOMES = {
     "Checkpoint": "laplacianshot.training.checkpoint",
-    "TrainingInterrupted": "laplacianshot.training.interruption",
     "train": "laplacianshot.training.run",
 }
 

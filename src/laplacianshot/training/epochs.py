@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from laplacianshot.embedding.pictures import Batch, View, batches
 from laplacianshot.runtime.prefetch import MadeAhead
-from laplacianshot.runtime.types import Ints
+from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
-from laplacianshot.training.errors import Diverged
-from laplacianshot.training.interruption import StopRequest, TrainingInterrupted
+from laplacianshot.training.errors import Diverged, TrainingInterrupted
 from laplacianshot.training.log import Log
-from laplacianshot.training.meter import Meter
-from laplacianshot.training.plan import Plan
-from laplacianshot.training.reporter import Reporter
-from laplacianshot.training.state import Best, EpochRecord, TrainState
-from laplacianshot.training.trainer import Trainer
-from laplacianshot.training.validation import features_of, validate
-from laplacianshot.training.views import eval_view, train_view
+from laplacianshot.training.plan import Plan, Score, eval_view, train_view
+from laplacianshot.training.state import Best, EpochRecord, TrainState, TrainStatus
+from laplacianshot.training.trainer import Meter, Trainer
 from laplacianshot.training.world import World
 
 if TYPE_CHECKING:
@@ -32,6 +33,40 @@ if TYPE_CHECKING:
 
 # Steps after which several processes ask one another whether to stop or to write.
 _AGREE_STEPS = 10
+
+
+class StopRequest:
+    """Within ``with``, note the first Ctrl-C or SIGTERM instead of breaking off in the middle of a step.
+
+    A second one breaks off at once. Outside the main thread, where Python handles no signals, nothing is changed.
+
+    Attributes
+    ----------
+    number : int
+        The signal that came, or 0.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            raise KeyboardInterrupt
+        self.number = number
 
 
 class Epochs:
@@ -49,6 +84,8 @@ class Epochs:
         None but in the first process.
     stop : StopRequest
     reporter : Reporter
+    score : Score or None
+        None without validation.
     """
 
     def __init__(
@@ -61,10 +98,11 @@ class Epochs:
         log: Log | None,
         stop: StopRequest,
         reporter: Reporter,
+        score: Score | None = None,
     ) -> None:
         self._plan, self._config, self._pictures = plan, plan.config, pictures
         self._trainer, self._world, self._output = trainer, world, output
-        self._log, self._stop, self._reporter = log, stop, reporter
+        self._log, self._stop, self._reporter, self._score = log, stop, reporter, score
         self._steps = plan.steps(world.size)
         self._part = self._config.batch_size // (self._config.accumulate * world.size)
         self._written = time.monotonic()
@@ -188,7 +226,8 @@ class Epochs:
         with self._batches(rows, eval_view(self._config), epoch=0) as made:
             images = (self._trainer.to_device(batch.images) for batch in made)
             features = features_of(self._trainer.network, images, note)
-        found = validate(features, self._pictures.labels[rows], self._config, self._config.threads or None)
+        assert self._score is not None  # checked by the plan
+        found = self._score(features, self._pictures.labels[rows], self._config, self._config.threads or None)
         seconds = self._reporter.validation_seconds = time.perf_counter() - started
         return dataclasses.replace(
             record, validation=found.mean, validation_ci95=found.ci95, seconds=record.seconds + seconds
@@ -196,3 +235,88 @@ class Epochs:
 
     def _tell(self, phase: str, step: int, steps: int, *, now: bool = False) -> None:
         self._reporter.tell(phase, step, steps, self._trainer.state, self._trainer.meter, now=now)
+
+
+@torch.inference_mode()
+def features_of(network: nn.Module, batches: Iterable[Tensor], done: Callable[[], object] = lambda: None) -> Floats:
+    """Features (n, D) of batches of images (B, C, H, W), in order; the network's mode is restored afterwards.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Images to (features, logits).
+    batches : iterable of Tensor
+        On the network's device.
+    done : callable
+        Called after each batch.
+    """
+    was_training = network.training
+    network.eval()
+    try:
+        parts = []
+        for images in batches:
+            parts.append(network(images)[0].float().cpu().numpy())
+            done()
+        return np.concatenate(parts)
+    finally:
+        network.train(was_training)
+
+
+_SECONDS = 0.2
+
+
+class Reporter:
+    """Calls a progress display a few times a second, with the time that is left.
+
+    Parameters
+    ----------
+    progress : callable or None
+    plan : Plan
+    processes : int
+        How many train; a meter counts the pictures of one.
+    """
+
+    def __init__(self, progress: Callable[[TrainStatus], object] | None, plan: Plan, processes: int) -> None:
+        self._progress = progress
+        self._plan = plan
+        self._processes = processes
+        self._told = -math.inf
+        self.rate = plan.config.learning_rate
+        self.validation_seconds = 0.0
+
+    def tell(self, phase: str, step: int, steps: int, state: TrainState, meter: Meter, *, now: bool = False) -> None:
+        """Tell how far it is, unless it was told just before."""
+        if self._progress is None or (not now and time.monotonic() - self._told < _SECONDS):
+            return
+        self._told = time.monotonic()
+        if phase == "train":
+            meter.read()
+        epochs = self._plan.config.epochs
+        last = state.history[-1] if state.history else None
+        # Between two epochs the numbers are those of the one before.
+        loss, accuracy = (meter.loss, meter.accuracy) if meter.seen or last is None else (last.loss, last.accuracy)
+        speed = self._processes * meter.images_per_second or (0.0 if last is None else last.images_per_second)
+        self._progress(
+            TrainStatus(
+                phase=phase,
+                epoch=min(state.epoch + 1, epochs),
+                epochs=epochs,
+                step=step,
+                steps=steps,
+                loss=loss,
+                accuracy=accuracy,
+                learning_rate=self.rate,
+                images_per_second=speed,
+                seconds_left=self._seconds_left(speed, state, meter),
+                latest=last,
+                best=state.best,
+            )
+        )
+
+    def _seconds_left(self, speed: float, state: TrainState, meter: Meter) -> float:
+        if not speed:
+            return math.nan
+        epochs = self._plan.config.epochs - state.epoch
+        pictures = epochs * len(self._plan.rows) - self._processes * meter.seen
+        validations = math.ceil(epochs / self._plan.config.validate_every)
+        return pictures / speed + validations * self.validation_seconds

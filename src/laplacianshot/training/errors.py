@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from laplacianshot.runtime.errors import InputError
 
 
@@ -23,3 +25,19 @@ class OutputInUse(TrainError):
 
 class Diverged(TrainError):
     """A loss that is no longer finite."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Training was stopped between two steps; the checkpoint holds everything up to there.
+
+    Attributes
+    ----------
+    checkpoint : Path
+    signal : int
+        Which signal it was.
+    """
+
+    def __init__(self, checkpoint: Path, number: int) -> None:
+        super().__init__(f"stopped; {checkpoint} holds everything so far.")
+        self.checkpoint = checkpoint
+        self.signal = number

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.embedding.pictures import EvalView, TrainView
 from laplacianshot.embedding.pictures.streams import epoch_order
-from laplacianshot.episodes.tasks import draw_tasks
-from laplacianshot.runtime.types import Ints
+from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import ConfigError
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
+
+
+# Few-shot accuracy of features (n, D) with these labels, on the validation tasks of a config, on so many threads: an
+# object with mean and ci95. Tasks belong to a later room, so a run is given the function.
+Score: TypeAlias = Callable[[Floats, Ints, TrainConfig, int | None], "Scored"]
+
+
+class Scored(Protocol):
+    """A mean accuracy and the half-width of its 95% interval."""
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy over tasks."""
+
+    @property
+    def ci95(self) -> float:
+        """Half-width of its 95% interval."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ class Plan:
         return sizes, mine
 
 
-def make_plan(config: TrainConfig, pictures: Pictures, processes: int = 1) -> Plan:
+def make_plan(config: TrainConfig, pictures: Pictures, processes: int = 1, score: Score | None = None) -> Plan:
     """Find the rows and check that they can be trained and validated on, or raise :class:`ConfigError`."""
     parts = config.accumulate * processes
     if config.batch_size % parts:
@@ -79,7 +96,7 @@ def make_plan(config: TrainConfig, pictures: Pictures, processes: int = 1) -> Pl
     validation_rows: Ints = np.zeros(0, dtype=np.int64)
     if config.validation_split:
         validation_rows = _rows(pictures, config.validation_split, "validation_split")
-        _check_tasks(config, pictures.labels[validation_rows])
+        _check_tasks(config, pictures.labels[validation_rows], score)
     plan = Plan(
         config,
         rows,
@@ -102,16 +119,15 @@ def _rows(pictures: Pictures, split: str, setting: str) -> Ints:
         raise ConfigError(f"{setting} = {split!r}: {error}") from error
 
 
-def _check_tasks(config: TrainConfig, labels: Ints) -> None:
-    """Draw one task of the validation, so that one that cannot be is an error now and not after an epoch."""
-    try:
-        draw_tasks(
-            FeatureSet(np.zeros((len(labels), 1)), labels),
-            way=config.validation_way,
-            shot=config.validation_shot,
-            query=config.validation_query,
-            tasks=1,
+def _check_tasks(config: TrainConfig, labels: Ints, score: Score | None) -> None:
+    """Score one validation task, so that tasks that cannot be drawn are an error now and not after an epoch."""
+    if score is None:
+        raise ConfigError(
+            f"validation_split = {config.validation_split!r}: train() needs score= to validate, such as "
+            'laplacianshot.episodes.validation_score; or set validation_split = "".'
         )
+    try:
+        score(np.ones((len(labels), 1)), labels, replace(config, validation_tasks=1), 1)
     except ValueError as error:
         raise ConfigError(f"validation_split = {config.validation_split!r}: {error}") from error
 
@@ -122,3 +138,22 @@ def _data_key(pictures: Pictures) -> str:
     for words in (pictures.names.tolist(), pictures.labels.tolist(), pictures.split.tolist()):
         total.update(repr(words).encode())
     return total.hexdigest()
+
+
+def train_view(config: TrainConfig) -> TrainView:
+    """In training: another way each epoch."""
+    return TrainView(
+        size=config.image_size,
+        scale=(config.crop_scale[0], config.crop_scale[1]) if config.crop_scale else None,
+        flip=config.flip,
+        jitter=config.jitter,
+        degrees=config.degrees,
+        zoom=config.zoom,
+        shift=config.shift,
+        channels=config.channels,
+    )
+
+
+def eval_view(config: TrainConfig) -> EvalView:
+    """In validation, and wherever features of the trained network are extracted."""
+    return EvalView(resize=config.resize, crop=config.image_size, channels=config.channels)

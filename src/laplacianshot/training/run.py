@@ -14,12 +14,10 @@ from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.runtime.torch_threads import torch_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.epochs import Epochs
+from laplacianshot.training.epochs import Epochs, Reporter, StopRequest
 from laplacianshot.training.errors import CheckpointError, OutputInUse
-from laplacianshot.training.interruption import StopRequest
 from laplacianshot.training.log import Log
-from laplacianshot.training.plan import Plan, make_plan
-from laplacianshot.training.reporter import Reporter
+from laplacianshot.training.plan import Plan, Score, make_plan
 from laplacianshot.training.state import TrainResult, TrainStatus
 from laplacianshot.training.trainer import Trainer
 from laplacianshot.training.world import joined, world_of_environment
@@ -35,6 +33,7 @@ def train(
     pictures: Pictures,
     output: Path,
     *,
+    score: Score | None = None,
     resume: bool = True,
     progress: Callable[[TrainStatus], object] | None = None,
 ) -> TrainResult:
@@ -53,8 +52,12 @@ def train(
     pictures : Pictures
     output : Path
         A folder, made if it is not there.
+    score : callable, optional
+        ``score(features, labels, config, threads)`` returns the few-shot accuracy of features on the validation
+        tasks, with ``mean`` and ``ci95``: :func:`laplacianshot.episodes.validation_score`. Needed unless
+        ``validation_split`` is empty.
     resume : bool, default=True
-        Go on with the run in the folder, if there is one; otherwise such a folder is an error.
+        Continue the run in the folder, if there is one; otherwise such a folder is an error.
     progress : callable, optional
         Called with a :class:`TrainStatus` a few times a second.
 
@@ -71,7 +74,7 @@ def train(
         After Ctrl-C or SIGTERM, with everything written.
     """
     world = world_of_environment()
-    plan = make_plan(config, pictures, world.size)
+    plan = make_plan(config, pictures, world.size, score)
     device = world.device(config.device)
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
@@ -98,7 +101,7 @@ def train(
                 # A kill may have come between the two files.
                 found.write_json(output / LAST)
         reporter = Reporter(progress if world.is_main else None, plan, world.size)
-        state = Epochs(plan, pictures, trainer, world, output, log, stop, reporter).run()
+        state = Epochs(plan, pictures, trainer, world, output, log, stop, reporter, score).run()
     return TrainResult(
         best=output / BEST,
         last=output / LAST,

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from laplacianshot.embedding import build_network
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM, RANDOM, Checkpoint
-from laplacianshot.training.loss import smoothed_cross_entropy
-from laplacianshot.training.meter import Meter
 from laplacianshot.training.plan import Plan
-from laplacianshot.training.schedule import learning_rate
 from laplacianshot.training.state import TrainState
 from laplacianshot.training.world import World
+
+if TYPE_CHECKING:
+    from laplacianshot.training.config import TrainConfig
 
 
 class Trainer:
@@ -159,3 +164,111 @@ class Trainer:
                 yield
         else:
             yield
+
+
+def learning_rate(config: TrainConfig, epoch: int, step: int = 0, steps: int = 1) -> float:
+    """Learning rate of one step; epochs and steps count from 0.
+
+    With E epochs, t = epoch + step/steps, w the epochs of warm-up and r the given rate::
+
+        constant    r
+        milestones  r gamma^m,  m = number of milestones f with epoch >= floor(f E)
+        every       r gamma^floor(epoch / every)
+        cosine      r (1 + cos(pi (t - w) / (E - w))) / 2
+
+    all times (t + 1/steps) / w while t < w.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    epoch : int
+    step, steps : int
+        The step within its epoch, of how many.
+    """
+    time = epoch + step / steps
+    if config.schedule == "milestones":
+        factor = config.gamma ** sum(epoch >= math.floor(at * config.epochs) for at in config.milestones)
+    elif config.schedule == "every":
+        factor = config.gamma ** (epoch // config.every)
+    elif config.schedule == "cosine":
+        share = (time - config.warmup_epochs) / (config.epochs - config.warmup_epochs)
+        factor = (1 + math.cos(math.pi * max(0.0, share))) / 2
+    else:
+        factor = 1.0
+    if time < config.warmup_epochs:
+        factor *= (time + 1 / steps) / config.warmup_epochs
+    return config.learning_rate * factor
+
+
+def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy summed over a batch, with smoothed targets.
+
+    ``sum_b [ -(1 - s) log p_b[t_b] - (s/K) sum_c log p_b[c] ]``, p = softmax(logits): the target keeps 1 - s of its
+    weight, and all K classes share s.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (B, K)
+        Of any floating-point type; the loss is computed in float32 at least.
+    targets : int Tensor of shape (B,)
+    smoothing : float
+        s, at least 0 and below 1.
+
+    Returns
+    -------
+    Tensor of shape ()
+    """
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return cross_entropy(wide, targets, label_smoothing=smoothing, reduction="sum")
+
+
+# Steps whose numbers stay on the device: reading them makes the processor wait for it.
+_PENDING = 64
+
+
+@dataclass
+class Meter:
+    """Sums over the pictures of an epoch so far.
+
+    Numbers are read from the device late but added in order, in float64: the sums do not depend on when they are read.
+    """
+
+    loss_sum: float = 0.0
+    correct: int = 0
+    seen: int = 0
+    seconds: float = 0.0
+    _pending: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    _started: float = field(default_factory=time.perf_counter)
+
+    def add(self, loss_sum: Tensor, logits: Tensor, targets: Tensor) -> None:
+        """Take in a part of a step: its summed loss (), logits (B, K) and targets (B,)."""
+        correct = (logits.detach().argmax(dim=1) == targets).sum()
+        self._pending.append((loss_sum.detach(), correct))
+        self.seen += len(targets)
+        if len(self._pending) >= _PENDING:
+            self.read()
+
+    def read(self) -> None:
+        """Bring the sums and the time up to date."""
+        for loss_sum, correct in self._pending:
+            self.loss_sum += float(loss_sum)
+            self.correct += int(correct)
+        self._pending.clear()
+        now = time.perf_counter()
+        self.seconds += now - self._started
+        self._started = now
+
+    @property
+    def loss(self) -> float:
+        """Mean over the pictures so far; NaN without any."""
+        return self.loss_sum / self.seen if self.seen else float("nan")
+
+    @property
+    def accuracy(self) -> float:
+        """Share of pictures whose largest logit is their class."""
+        return self.correct / self.seen if self.seen else float("nan")
+
+    @property
+    def images_per_second(self) -> float:
+        """Pictures a second of training; 0 before the first step."""
+        return self.seen / self.seconds if self.seconds > 0 else 0.0

@@ -12,8 +12,8 @@ from laplacianshot.embedding import build_network
 from laplacianshot.embedding.encoders import EncoderError, open_encoder
 from laplacianshot.training.checkpoint import BEST, MODEL, Checkpoint
 from laplacianshot.training.config import TrainConfig
+from laplacianshot.training.plan import eval_view
 from laplacianshot.training.state import TrainState
-from laplacianshot.training.views import eval_view
 
 
 @pytest.mark.parametrize("channels", [3, 1])

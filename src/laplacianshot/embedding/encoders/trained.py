@@ -25,7 +25,7 @@ def load(what: str, kind: Kind, threads: int) -> Encoder:
     torch = require("torch", "label")
     # Training stands after embedding; it is called by name for this one encoder, which only its users need.
     training = import_module("laplacianshot.training.checkpoint")
-    views = import_module("laplacianshot.training.views")
+    views = import_module("laplacianshot.training.plan")
     geometry = import_module("laplacianshot.embedding.pictures.geometry")
     path = Path(what).expanduser()
     try:

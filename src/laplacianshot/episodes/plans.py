@@ -1,9 +1,9 @@
-"""What one call of ``laplacianshot evaluate`` is to do, and doing it."""
+"""Whole runs of ``laplacianshot evaluate`` and ``tune``: several settings, Ctrl-C at any time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,91 @@ from laplacianshot.baselines import BASELINES
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.convergence import trace_convergence
 from laplacianshot.episodes.evaluation import center_for, evaluate
-from laplacianshot.episodes.methods import runnables
-from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
+from laplacianshot.episodes.methods import method_name, runnables
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
+from laplacianshot.episodes.statistics import MeanInterval
 from laplacianshot.episodes.tasks import INAT_LEAKING, draw_tasks
+from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
 from laplacianshot.estimator import LaplacianShot
-from laplacianshot.reports.evaluation import EvaluationReport, FeatureFile
-from laplacianshot.reports.evaluation_tables import ABLATION, RECIPES, is_inat, setting_title
 from laplacianshot.runtime.progress import Watch, no_watch
+
+# Our recipes by the name of their method.
+RECIPES: Mapping[str, str] = {
+    "laplacianshot": "default",
+    "laplacianshot-paper": "paper",
+    "laplacianshot-reference": "reference",
+}
+# Rows of the paper's ablation table: graph or not, rectification or not.
+ABLATION: Mapping[str, tuple[bool, bool]] = {
+    "prototype": (False, False),
+    "laplacian": (True, False),
+    "rectified": (False, True),
+    "both": (True, True),
+}
 
 # What can be chosen in the recipes paper and reference.
 TUNABLE = ("lam", "n_neighbors", "rectify")
 
 # Tasks of a convergence curve at most: the mean of more looks the same.
 CONVERGENCE_TASKS = 500
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """What the tasks were drawn from.
+
+    Attributes
+    ----------
+    file : str
+    rows, dimension, classes : int
+        Of the whole file.
+    split : str or None
+        The split that was drawn from; None for all rows.
+    split_rows, split_classes : int
+    """
+
+    file: str
+    rows: int
+    dimension: int
+    classes: int
+    split: str | None
+    split_rows: int
+    split_classes: int
+
+    def __str__(self) -> str:
+        part = "all rows" if self.split is None else f"split {self.split}"
+        return (
+            f"{self.file}: {part}, {self.split_rows:,} rows of {self.split_classes} classes, "
+            f"{self.dimension} features per row"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationRun:
+    """All results of one evaluation plan.
+
+    Attributes
+    ----------
+    features : FeatureFile
+    methods : dict of str to str
+        What each method ran with.
+    evaluations : tuple of Evaluations
+        One per setting.
+    ablation : tuple of Evaluations
+        The four rows of :data:`ABLATION`, one per setting.
+    convergence : tuple of Convergence
+    timing : bool
+        Whether each method was run alone, so that times can be compared.
+    interrupted : bool
+    """
+
+    features: FeatureFile
+    methods: Mapping[str, str]
+    evaluations: tuple[Evaluations, ...]
+    ablation: tuple[Evaluations, ...] = ()
+    convergence: tuple[Convergence, ...] = ()
+    timing: bool = False
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +138,7 @@ class EvaluationPlan:
         """Raise ValueError for tasks that cannot be drawn, and for methods that cannot run on them."""
         center = center_for(self.feature_set, self.base_mean)
         for setting in self.settings:
-            draw_tasks(self.feature_set, **task_arguments(replace(setting, tasks=1)))
+            draw_tasks(self.feature_set, **replace(setting, tasks=1).arguments)
             runnables(dict(self.methods), center, self.feature_set.dim, leaking=setting.protocol == INAT_LEAKING)
 
     def features(self, file: str) -> FeatureFile:
@@ -83,17 +155,15 @@ class EvaluationPlan:
             split_classes=len(np.unique(codes)),
         )
 
-    def run(
-        self, file: str, *, command: str = "", published: str | None = None, watch: Watch = no_watch
-    ) -> EvaluationReport:
-        """Do it all. Ctrl-C ends it early: the report then holds what was finished, and says so.
+    def run(self, file: str, *, watch: Watch = no_watch) -> EvaluationRun:
+        """Run everything. Ctrl-C ends it early: the result then holds what was finished, and is marked.
 
         Parameters
         ----------
-        file, command, published : str
-            For the report.
+        file : str
+            Name of the features in the report.
         watch : callable
-            Called with what comes next; gives what is to be called with the tasks done and their number.
+            ``watch(stage)`` returns a ``progress(done, total)`` callback.
         """
         found: list[Evaluations] = []
         ablation: list[Evaluations] = []
@@ -106,18 +176,16 @@ class EvaluationPlan:
                 _keep(ablation, self._over_tasks(self._ablated(), setting, watch, "ablation"))
             for setting in self.settings if self.convergence else ():
                 # The one large task of iNat is fitted on its features, without a trace.
-                traces.extend(() if is_inat(setting) else self._traces(setting, watch))
+                traces.extend(() if setting.is_inat else self._traces(setting, watch))
         except KeyboardInterrupt:
             interrupted = True
-        return EvaluationReport(
+        return EvaluationRun(
             features=self.features(file),
             methods={name: self._settings(name) for name in self.methods},
             evaluations=tuple(found),
             ablation=tuple(ablation),
             convergence=tuple(traces),
             timing=self.timing,
-            published=published,
-            command=command,
             interrupted=interrupted,
         )
 
@@ -131,7 +199,7 @@ class EvaluationPlan:
         return f"{text}; but {', '.join(f'{key} {given[key]}' for key in other)}" if other else text
 
     def _evaluate(self, setting: Setting, watch: Watch) -> Evaluations:
-        if not is_inat(setting):
+        if not setting.is_inat:
             # Once before the clock runs: kernels are loaded or compiled at their first call.
             self._over_tasks(self.methods, replace(setting, tasks=1), watch, "getting ready")
         if not self.timing:
@@ -152,11 +220,11 @@ class EvaluationPlan:
         result = evaluate(
             self.feature_set,
             dict(methods),
-            **task_arguments(setting),
+            **setting.arguments,
             base_mean=self.base_mean,
             slow_tasks=self.slow_tasks,
             threads=self.threads,
-            progress=watch(f"{setting_title(setting)}: {what}"),
+            progress=watch(f"{setting.title}: {what}"),
             partial=True,
             engine=self.engine,
             address=self.address,
@@ -188,9 +256,9 @@ class EvaluationPlan:
             yield trace_convergence(
                 self.feature_set,
                 self._recipe(name),
-                **task_arguments(replace(setting, tasks=min(setting.tasks, CONVERGENCE_TASKS))),
+                **replace(setting, tasks=min(setting.tasks, CONVERGENCE_TASKS)).arguments,
                 base_mean=self.base_mean,
-                progress=watch(f"{setting_title(setting)}: convergence of {name}"),
+                progress=watch(f"{setting.title}: convergence of {name}"),
                 threads=self.threads,
             )
 
@@ -202,6 +270,106 @@ def _keep(done: list[Evaluations], evaluations: Evaluations) -> None:
         raise KeyboardInterrupt
 
 
-def task_arguments(setting: Setting) -> dict[str, Any]:
-    """A setting as keyword arguments of the functions that draw tasks."""
-    return {key: value for key, value in asdict(setting).items() if key != "center"}
+@dataclass(frozen=True)
+class Tuned:
+    """One setting: the curves that chose, and the same lambdas on classes that took no part in the choice.
+
+    Attributes
+    ----------
+    tuning : Tuning
+    test : tuple of MeanInterval or None
+        Accuracy at each lambda on ``test_split``, at the chosen number of neighbors.
+    test_split : str or None
+    """
+
+    tuning: Tuning
+    test: tuple[MeanInterval, ...] | None = None
+    test_split: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class TuningRun:
+    """All results of one tuning plan.
+
+    Attributes
+    ----------
+    method : str
+    tuned : tuple of Tuned
+        One per setting.
+    interrupted : bool
+    """
+
+    method: str
+    tuned: tuple[Tuned, ...]
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class TuningPlan:
+    """A recipe, settings and the values to be tried.
+
+    Attributes
+    ----------
+    feature_set : FeatureSet
+    method : str or LaplacianShot
+        A recipe by name, or an estimator.
+    settings : tuple of Setting
+        All on the split that chooses lambda.
+    lams, neighbors : tuple
+    neighbor_split, test_split : str or None
+        Classes that choose the neighbors, and those that are only shown.
+    base_mean
+        See :func:`~laplacianshot.evaluate`.
+    threads : int or None
+    """
+
+    feature_set: FeatureSet
+    method: Any
+    settings: tuple[Setting, ...]
+    lams: tuple[float, ...] = LAMS
+    neighbors: tuple[int, ...] = NEIGHBORS
+    neighbor_split: str | None = None
+    test_split: str | None = None
+    base_mean: Any = None
+    threads: int | None = None
+
+    def check(self) -> None:
+        """Raise ValueError for tasks that cannot be drawn."""
+        center_for(self.feature_set, self.base_mean)
+        splits = {self.settings[0].split, self.neighbor_split, self.test_split or self.neighbor_split}
+        for setting in self.settings:
+            for split in splits:
+                draw_tasks(self.feature_set, **replace(setting, tasks=1, split=split).arguments)
+
+    def run(self, *, watch: Watch = no_watch) -> TuningRun:
+        """Run everything. Ctrl-C ends it early: the result then holds the settings that were finished."""
+        tuned: list[Tuned] = []
+        interrupted = False
+        try:
+            for setting in self.settings:
+                title = setting.title
+                tuning = self._tune(setting, self.neighbors, self.neighbor_split, watch, title)
+                if self.test_split is None:
+                    tuned.append(Tuned(tuning))
+                    continue
+                tested = replace(setting, split=self.test_split)
+                shown = self._tune(tested, (tuning.n_neighbors,), self.test_split, watch, f"{title}, {self.test_split}")
+                tuned.append(Tuned(tuning, shown.lam_curve, self.test_split))
+        except KeyboardInterrupt:
+            interrupted = True
+        return TuningRun(method_name(self.method), tuple(tuned), interrupted)
+
+    def _tune(
+        self, setting: Setting, neighbors: tuple[int, ...], neighbor_split: str | None, watch: Watch, what: str
+    ) -> Tuning:
+        return tune(
+            self.feature_set,
+            self.method,
+            **setting.arguments,
+            lams=self.lams,
+            neighbors=neighbors,
+            neighbor_split=neighbor_split,
+            base_mean=self.base_mean,
+            progress=watch(what),
+            threads=self.threads,
+        )

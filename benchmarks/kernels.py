@@ -50,14 +50,14 @@ def medians(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
     return {name: float(np.median(seconds)) for name, seconds in times.items()}
 
 
-def directions(workers: Workers, index: neighbors.PointIndex, trial: Trial) -> Projection | None:
+def directions(workers: Workers, index: neighbors.ExactIndex, trial: Trial) -> Projection | None:
     return project(workers, index._rows, index._halves, trial, neighbors._WORTH_PROJECTING)
 
 
 def search(name: str, X: Floats, rounds: int) -> None:
     """Print the times of the ways to search rows, and of a bare product."""
     rows = transform_features(X, "cl2", base_mean(X))
-    index = neighbors.PointIndex(rows)
+    index = neighbors.ExactIndex(rows)
     product = np.empty((len(rows), len(rows)), dtype=np.float32)
     with Workers(rows.size) as workers:
         trial = Trial.of_rows(workers, index._rows, index._halves, NEIGHBORS)

@@ -32,7 +32,7 @@ from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.confidence import calibrate
 from laplacianshot.labeling.rejection import how_strange, rejected
-from laplacianshot.neighbors.exact import nearest_neighbors
+from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.reports.style import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
 
 FOREIGN = 0.2

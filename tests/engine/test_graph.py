@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.inference.affinity import neighbor_affinity, normalize, symmetrize
-from laplacianshot.neighbors.exact import nearest_neighbors
+from laplacianshot.neighbors.knn import nearest_neighbors
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -16,7 +16,7 @@ from laplacianshot.episodes.batch import BatchedRecipe, GramSource, Placement
 from laplacianshot.episodes.batch._gram_kernels import center_gram, gather_grams, gram_neighbors
 from laplacianshot.episodes.batch.grams import Buffers
 from laplacianshot.episodes.tuning import LAMS
-from laplacianshot.neighbors.exact import nearest_neighbors
+from laplacianshot.neighbors.knn import nearest_neighbors
 from tests.episodes.oracle import MOST_WORK, Tasks, random_tasks
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

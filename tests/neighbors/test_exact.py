@@ -1,8 +1,19 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from laplacianshot.neighbors import exact as neighbors
-from laplacianshot.neighbors.exact import cross_neighbors, nearest_neighbors
+from laplacianshot.neighbors import exact, knn, small
+from laplacianshot.neighbors.knn import cross_neighbors, nearest_neighbors, point_index
+
+
+@pytest.fixture(params=["numpy", "kernels"], autouse=True)
+def path(request, monkeypatch):
+    """Every test of this file holds for small sets in numpy and for the compiled search."""
+    if request.param == "kernels":
+        monkeypatch.setattr(knn, "SMALL_ROWS", -1)
+    return request.param
 
 
 def brute_force(X, k):
@@ -12,9 +23,11 @@ def brute_force(X, k):
     return order, np.take_along_axis(distances, order, axis=1)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 3), (64, 10), (257, 7)])
-def test_equals_brute_force(n, k, dtype):
+def test_equals_brute_force(n, k, dtype, path):
+    if (dtype, path) == (np.float16, "kernels"):
+        pytest.skip("Rows are converted before they reach the kernels.")
     X = np.random.default_rng(n).standard_normal((n, 9)).astype(dtype)
     indices, distances = brute_force(X, k)
     found = nearest_neighbors(X, k)
@@ -25,8 +38,10 @@ def test_equals_brute_force(n, k, dtype):
 def test_blocks_do_not_change_the_answer(monkeypatch):
     X = np.random.default_rng(0).standard_normal((300, 5))
     whole = nearest_neighbors(X, 6)
-    monkeypatch.setattr(neighbors, "_BLOCK_ROWS", 37)
-    monkeypatch.setattr(neighbors, "_BLOCK_COLUMNS", 53)
+    monkeypatch.setattr(exact, "_BLOCK_ROWS", 37)
+    monkeypatch.setattr(exact, "_BLOCK_COLUMNS", 53)
+    monkeypatch.setattr(small, "_BLOCK_PRODUCTS", 300 * 37)
+    monkeypatch.setattr(small, "_MIN_ROWS", 1)
     pieces = nearest_neighbors(X, 6)
     np.testing.assert_array_equal(pieces.indices, whole.indices)
     np.testing.assert_array_equal(cross_neighbors(X, X, 7).indices[:, 1:], whole.indices)
@@ -84,13 +99,14 @@ def test_a_row_equal_to_a_point_finds_it_first():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (64, 10), (700, 7), (700, 699)])
 def test_sets_hold_the_nearest_neighbors(n, k, dtype, monkeypatch):
-    monkeypatch.setattr(neighbors, "_BLOCK_ROWS", 100)
+    monkeypatch.setattr(exact, "_BLOCK_ROWS", 100)
+    monkeypatch.setattr(small, "_MIN_ROWS", 100)
     X = np.random.default_rng(n).standard_normal((n, 9)).astype(dtype)
-    found = neighbors.PointIndex(X).neighbor_sets(k)
+    found = point_index(X).neighbor_sets(k)
     np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(brute_force(X, k)[0], axis=1))
 
 
-def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart():
+def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart(path):
     rng = np.random.default_rng(0)
     # Circles of points about each of a few: their distances from it differ by less than float32 can see.
     centers = rng.standard_normal((6, 40))
@@ -99,8 +115,10 @@ def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart():
     reach = 0.1 * (1 + 1e-7 * rng.permutation(72).reshape(6, 12, 1))
     X = np.concatenate([centers, (centers[:, None] + reach * directions).reshape(-1, 40)])
     expected = np.sort(brute_force(X, 6)[0], axis=1)
-    index = neighbors.PointIndex(X)
+    index = point_index(X)
     np.testing.assert_array_equal(np.sort(index.neighbor_sets(6), axis=1), expected)
+    if path == "numpy":
+        return
     # The keys alone would not do.
     with index._workers() as workers:
         keys = index._candidates(workers, 6).nearest(workers, X, 6, np.full(len(X), -1, np.float32))
@@ -112,12 +130,59 @@ def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart():
 def test_sets_do_not_depend_on_where_the_rows_lie(scale, offset):
     X = (offset + np.random.default_rng(3).standard_normal((200, 16))) * scale
     expected = np.sort(brute_force(X / scale, 5)[0], axis=1)
-    np.testing.assert_array_equal(np.sort(neighbors.PointIndex(X).neighbor_sets(5), axis=1), expected)
+    np.testing.assert_array_equal(np.sort(point_index(X).neighbor_sets(5), axis=1), expected)
 
 
 def test_float32_rows_near_zero_are_searched_where_they_are():
     X = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
-    assert neighbors.PointIndex(X)._rows is X
-    assert neighbors.PointIndex(X + 100)._rows is not X
-    for small in (X[:0], X[:1], np.zeros_like(X)):
-        assert len(neighbors.PointIndex(small).neighbor_sets(3)) == len(small)
+    assert exact.ExactIndex(X)._rows is X
+    assert exact.ExactIndex(X + 100)._rows is not X
+    for few in (X[:0], X[:1], np.zeros_like(X)):
+        assert len(point_index(few).neighbor_sets(3)) == len(few)
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_of_piles_of_equal_rows_small_sets_take_the_smallest_numbers(ranked):
+    rng = np.random.default_rng(0)
+    piles = np.repeat(rng.standard_normal((4, 6)), [90, 5, 40, 3], axis=0)[rng.permutation(138)]
+    for X in (piles, np.zeros((200, 5), np.float32), (1e4 + piles).astype(np.float32)):
+        index = small.SmallIndex(X)
+        expected, distances = brute_force(X, 8)
+        if ranked:
+            found = index.neighbors(8)
+            np.testing.assert_array_equal(found.indices, expected)
+            np.testing.assert_allclose(found.distances, distances, rtol=1e-12)
+        else:
+            np.testing.assert_array_equal(np.sort(index.neighbor_sets(8), axis=1), np.sort(expected, axis=1))
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e30])
+def test_queries_far_from_all_points_find_the_nearest(distance):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((300, 4))
+    directions = rng.standard_normal((20, 4))
+    found = cross_neighbors(distance * directions, points, 5)
+    if distance < 1e6:
+        gaps = ((distance * directions[:, None] - points) ** 2).sum(axis=2)
+        np.testing.assert_array_equal(found.indices, np.argsort(gaps, axis=1, kind="stable")[:, :5])
+    assert np.all(np.isfinite(found.distances))
+
+
+def test_no_queries_and_no_points_give_nothing():
+    points = np.ones((5, 3))
+    assert cross_neighbors(points[:0], points, 2).indices.shape == (0, 2)
+    assert cross_neighbors(points, points[:0], 2).indices.shape == (5, 0)
+
+
+def test_small_sets_compile_nothing():
+    program = """
+import sys
+import numpy as np
+from laplacianshot.neighbors.knn import nearest_neighbors, point_index
+X = np.random.default_rng(0).standard_normal((4096, 8))
+for dtype in (np.float16, np.float32, np.float64):
+    index = point_index(X.astype(dtype))
+    index.neighbor_sets(5), index.neighbors_of(index.points[:50], 3), nearest_neighbors(index.points[:500], 4)
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -7,11 +7,12 @@ import pytest
 from laplacianshot.neighbors import cells as cells_module
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.completion import complete
-from laplacianshot.neighbors.exact import Neighbors, cross_neighbors, nearest_neighbors
 from laplacianshot.neighbors.kmeans import nearest_centroids, train_centroids
+from laplacianshot.neighbors.knn import cross_neighbors, nearest_neighbors
 from laplacianshot.neighbors.recall import ExactSample
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import scaled_neighbors
+from laplacianshot.neighbors.types import Neighbors
 
 
 def true_recall(X, found, k):

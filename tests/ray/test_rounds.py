@@ -12,7 +12,7 @@ from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import moments
 from laplacianshot.engine.rounds import DenseRounds, Queries, TopRounds
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.neighbors.exact import nearest_neighbors
+from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import neighbors
 from laplacianshot.ray.graph import load_graph

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from laplacianshot.neighbors.exact import Neighbors, PointIndex, nearest_neighbors
+from laplacianshot.neighbors.knn import nearest_neighbors, point_index
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
 Symmetry: TypeAlias = Literal["directed", "mutual", "symmetric"]
@@ -49,7 +50,7 @@ def knn_affinity(
     csr_array of shape (n, n), zero diagonal, of X's dtype
     """
     if weights == "binary":
-        indices = PointIndex(X).neighbor_sets(n_neighbors)
+        indices = point_index(X).neighbor_sets(n_neighbors)
         return _symmetric(_graph(indices, np.ones(indices.size, dtype=X.dtype)), symmetry)
     return neighbor_affinity(nearest_neighbors(X, n_neighbors), symmetry=symmetry, weights=weights, dtype=X.dtype)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.inference.prototypes import squared_distances
-from laplacianshot.neighbors.exact import PointIndex
+from laplacianshot.neighbors.knn import PointIndex, point_index
 from laplacianshot.runtime.softmax import softmax
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats
@@ -52,7 +52,7 @@ class InductiveRule:
 
     @cached_property
     def _index(self) -> PointIndex:
-        return PointIndex(self.points)
+        return point_index(self.points)
 
     def __call__(self, X: Floats) -> Floats:
         """Assignments (m, C) of transformed rows (m, D)."""

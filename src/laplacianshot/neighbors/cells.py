@@ -15,10 +15,10 @@ from itertools import pairwise
 import numpy as np
 
 from laplacianshot.neighbors._cell_kernels import offer_cell, sort_heaps
-from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.kmeans import CentroidSearch, nearest_centroids
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.streamed import ELSEWHERE
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.progress import RowCounter
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.neighbors._graph_kernels import count_incoming, take_sources, turn_with_squares
-from laplacianshot.neighbors.exact import Neighbors
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.threads import Workers, row_blocks
 
 _BLOCK_ROWS = 8192

@@ -19,6 +19,7 @@ from laplacianshot.neighbors._exact_kernels import choose_nearest, offer_columns
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel.directions import project, taken
 from laplacianshot.neighbors.accel.trial import LEAST_ROWS, Trial
+from laplacianshot.neighbors.types import SPARE, Neighbors, no_neighbors
 from laplacianshot.runtime.threads import Workers, disjoint_pairs, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -29,8 +30,6 @@ _LEAST_ROWS = 128
 _RANKED_ROWS = 512
 # Points that rows from elsewhere are compared with at a time.
 _BLOCK_COLUMNS = 4096
-# Candidates kept beyond k while distances are only known to float32 rounding.
-SPARE = 6
 # What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
 # products.
 _WORTH_PROJECTING = 0.7
@@ -41,23 +40,7 @@ _PREPARING, _PREPARING_ONCE = 0.1, 1.2e6
 _FARTHEST = 1e15
 
 
-@dataclass(frozen=True)
-class Neighbors:
-    """The k nearest points of each query, nearest first.
-
-    Attributes
-    ----------
-    indices : array of shape (n, k)
-        Rows of the searched points.
-    distances : array of shape (n, k)
-        Their squared Euclidean distances.
-    """
-
-    indices: Ints
-    distances: Floats
-
-
-class PointIndex:
+class ExactIndex:
     """Points made ready to be searched, once for any number of searches.
 
     They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbor; both keep the
@@ -93,7 +76,7 @@ class PointIndex:
         """The nearest other points of each point, (n, min(n_neighbors, n - 1))."""
         k = min(n_neighbors, len(self.points) - 1)
         if k <= 0:
-            return _no_neighbors(len(self.points))
+            return no_neighbors(len(self.points))
         with self._workers() as workers:
             return self._candidates(workers, k).ranked(workers, self.points, self.points, k)
 
@@ -104,7 +87,7 @@ class PointIndex:
         """
         k = min(n_neighbors, len(self.points) - 1)
         if k <= 0:
-            return _no_neighbors(len(self.points)).indices
+            return no_neighbors(len(self.points)).indices
         # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves,
         # and those that made the candidate's half. The point's own half is part of all of its keys.
         rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
@@ -142,7 +125,7 @@ class PointIndex:
         """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
         n, k = len(self.points), min(n_neighbors, len(self.points))
         if k <= 0:
-            return _no_neighbors(len(X))
+            return no_neighbors(len(X))
         heaps = _Heaps.empty(len(X), min(k + SPARE, n), n)
         points = _Points(self._rows, self._halves)
         with Workers(len(X) * n) as workers:
@@ -173,16 +156,6 @@ def _half_squares(rows: Floats) -> Floats:
         workers.run(fill, workers.share(len(rows)))
     halves /= 2
     return halves
-
-
-def nearest_neighbors(X: Floats, n_neighbors: int) -> Neighbors:
-    """The nearest other rows of each row of ``X`` (n, D), finite and C-contiguous: (n, min(n_neighbors, n - 1))."""
-    return PointIndex(X).neighbors(n_neighbors)
-
-
-def cross_neighbors(X: Floats, points: Floats, n_neighbors: int) -> Neighbors:
-    """The nearest rows of ``points`` (n, D) to each row of ``X`` (m, D), equal ones too: (m, min(n_neighbors, n))."""
-    return PointIndex(points).neighbors_of(X, n_neighbors)
 
 
 @dataclass(frozen=True)
@@ -305,7 +278,3 @@ def _search(workers: Workers, rows: _Points, columns: _Points, heaps: _Heaps) ->
 
     workers.run(multiply, workers.share(len(columns.halves)))
     workers.run(offer, workers.share(len(rows.halves)))
-
-
-def _no_neighbors(n: int) -> Neighbors:
-    return Neighbors(np.empty((n, 0), dtype=np.int32), np.empty((n, 0), dtype=np.float64))

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.kmeans import train_centroids
 from laplacianshot.neighbors.recall import ExactSample
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.threads import available_threads, row_blocks
 from laplacianshot.runtime.types import Ints

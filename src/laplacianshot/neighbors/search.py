@@ -14,12 +14,13 @@ from laplacianshot.inference.recipes import LARGE_ROWS, TARGET_RECALL
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.cells import MOST_KEPT, QUERY_ROWS, CellIndex
 from laplacianshot.neighbors.completion import complete
-from laplacianshot.neighbors.exact import SPARE, Neighbors, nearest_neighbors
 from laplacianshot.neighbors.faiss_search import has_faiss, search_faiss
 from laplacianshot.neighbors.kmeans import SAMPLE_ROWS, train_centroids
+from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.neighbors.recall import ExactSample, choose_probes
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.streamed import nearest_rows
+from laplacianshot.neighbors.types import SPARE, Neighbors
 from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.progress import Progress, Shares
 from laplacianshot.runtime.threads import available_threads, row_blocks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.neighbors._cell_kernels import offer_cell, sort_heaps
-from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from laplacianshot.neighbors._cell_kernels import sort_heaps
 from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex
-from laplacianshot.neighbors.exact import Neighbors, PointIndex
 from laplacianshot.neighbors.kmeans import CentroidSearch, train_centroids
+from laplacianshot.neighbors.knn import point_index
 from laplacianshot.neighbors.search import _n_cells
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.ray.job import Job
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
@@ -74,7 +75,7 @@ def is_searched(job: Job, number: int) -> bool:
 
 def exact_neighbors(job: Job, number: int, queries: Floats, rows: Ints, k: int) -> Neighbors:
     """The k nearest rows of one shard to each of ``queries`` (m, D), which are ``rows`` of the whole set."""
-    found = _padded(PointIndex(job.rows(number)[:]).neighbors_of(queries, k + 1), k + 1)
+    found = _padded(point_index(job.rows(number)[:]).neighbors_of(queries, k + 1), k + 1)
     ids = np.where(found.indices < 0, -1, found.indices + job.shards[number].first)
     distances = np.where(ids == rows[:, None], np.inf, found.distances)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
@@ -145,7 +146,7 @@ def _exact(job: Job, number: int, k: int) -> Neighbors:
     queries = job.rows(number)[:]
     found: Neighbors | None = None
     for other in _from(number, len(job.shards)):
-        points = PointIndex(queries if other == number else job.rows(other)[:])
+        points = point_index(queries if other == number else job.rows(other)[:])
         more = _padded(points.neighbors(k) if other == number else points.neighbors_of(queries, k), k)
         ids = np.where(more.indices < 0, -1, more.indices.astype(np.int64) + job.shards[other].first)
         more = Neighbors(ids, more.distances)

@@ -11,8 +11,8 @@ import numpy as np
 
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.recipes import LARGE_ROWS
-from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.search import SAMPLE, GraphReport
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.ray.cluster import Cluster
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import (

@@ -18,8 +18,8 @@ from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.suggestions import cover_kernel
-from laplacianshot.neighbors.exact import Neighbors
 from laplacianshot.neighbors.search import scaled_neighbors
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
 # Neighbors sought, at most: of more than 20,000 items with very few classes the recipe would take more.

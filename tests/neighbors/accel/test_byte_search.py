@@ -14,7 +14,7 @@ from laplacianshot.neighbors.accel import _vector_kernels as _vectors
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel import trial as search_trial
 from laplacianshot.neighbors.accel._byte_kernels import FACTS, PANEL, STRIP, meet_panels
-from laplacianshot.neighbors.exact import PointIndex
+from laplacianshot.neighbors.exact import ExactIndex
 from laplacianshot.runtime.threads import Workers
 
 LARGE = 10**9
@@ -30,7 +30,7 @@ def rows_of(n, dim, seed=0, dtype=np.float32):
 
 def searched(X, m):
     """Keys and ids of the m nearest by bytes, and the rows that they were found from."""
-    index = PointIndex(X)
+    index = ExactIndex(X)
     heaps = neighbors._Heaps.empty(len(X), m, len(X))
     with Workers(LARGE) as workers:
         byte_search.search_by_bytes(workers, index._rows, index._halves, heaps.keys, heaps.ids)
@@ -205,8 +205,8 @@ def test_neighbors_are_found_by_bytes_where_that_is_cheaper(tried, dtype):
     X = (rng.standard_normal((2500, 6)) @ rng.standard_normal((6, 64))).astype(dtype)
     X = X.astype(np.float32) if dtype == np.float16 else X
     expected = brute_force(X, 7)
-    np.testing.assert_array_equal(PointIndex(X).neighbors(7).indices, expected)
-    np.testing.assert_array_equal(np.sort(PointIndex(X).neighbor_sets(7), axis=1), np.sort(expected, axis=1))
+    np.testing.assert_array_equal(ExactIndex(X).neighbors(7).indices, expected)
+    np.testing.assert_array_equal(np.sort(ExactIndex(X).neighbor_sets(7), axis=1), np.sort(expected, axis=1))
     assert tried == [2500, 2500]
 
 
@@ -214,7 +214,7 @@ def test_neighbors_are_found_by_bytes_where_that_is_cheaper(tried, dtype):
 def test_rows_that_bytes_hardly_tell_apart_are_multiplied_in_full(tried):
     """Distances in pure noise are nearly equal: nearly all pairs would be in question."""
     X = np.random.default_rng(0).standard_normal((900, 1000)).astype(np.float32)
-    np.testing.assert_array_equal(PointIndex(X).neighbors(5).indices, brute_force(X, 5))
+    np.testing.assert_array_equal(ExactIndex(X).neighbors(5).indices, brute_force(X, 5))
     assert tried == []
 
 
@@ -222,7 +222,7 @@ def test_without_the_instruction_rows_are_multiplied_in_full(tried, monkeypatch)
     monkeypatch.setattr(byte_search, "processor_has", lambda *features: False)
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((2500, 6)) @ rng.standard_normal((6, 64))).astype(np.float32)
-    np.testing.assert_array_equal(PointIndex(X).neighbors(7).indices, brute_force(X, 7))
+    np.testing.assert_array_equal(ExactIndex(X).neighbors(7).indices, brute_force(X, 7))
     assert tried == []
 
 

@@ -9,7 +9,7 @@ from laplacianshot.neighbors import exact as neighbors
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel import directions as projection
 from laplacianshot.neighbors.accel import trial as search_trial
-from laplacianshot.neighbors.exact import PointIndex
+from laplacianshot.neighbors.exact import ExactIndex
 from laplacianshot.runtime.threads import Workers
 
 LARGE = 10**9
@@ -47,7 +47,7 @@ def small(monkeypatch):
 
 
 def projected(X, k=5):
-    index = PointIndex(X)
+    index = ExactIndex(X)
     with Workers(LARGE) as workers:
         trial = search_trial.Trial.of_rows(workers, index._rows, index._halves, k)
         return index, projection.project(workers, index._rows, index._halves, trial, 0.7)
@@ -103,8 +103,8 @@ def test_the_search_equals_brute_force(small, monkeypatch, n_groups, noise, thre
     distances = all_distances(X)
     for k in (1, 7):
         expected = np.argsort(distances, axis=1)[:, :k]
-        np.testing.assert_array_equal(PointIndex(X).neighbors(k).indices, expected)
-        np.testing.assert_array_equal(np.sort(PointIndex(X).neighbor_sets(k), axis=1), np.sort(expected, axis=1))
+        np.testing.assert_array_equal(ExactIndex(X).neighbors(k).indices, expected)
+        np.testing.assert_array_equal(np.sort(ExactIndex(X).neighbor_sets(k), axis=1), np.sort(expected, axis=1))
     assert all(found is not None for found in small)
 
 
@@ -132,20 +132,20 @@ def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset
         X = groups(n, 64, n_groups, noise, seed=seed, inner=10)
         X[:copies] = X[n - 1]
         X += np.float32(offset)
-        check(PointIndex(X).neighbors(k).indices, X, k)
+        check(ExactIndex(X).neighbors(k).indices, X, k)
 
 
 @pytest.mark.parametrize(("n", "tried"), [(300, []), (900, [None])])
 def test_rows_without_directions_of_their_own_are_multiplied_in_full(small, n, tried):
     """Few rows are not worth it, and in noise no direction tells more than another."""
     X = np.random.default_rng(0).standard_normal((n, 96)).astype(np.float32)
-    check(PointIndex(X).neighbors(6).indices, X, 6)
+    check(ExactIndex(X).neighbors(6).indices, X, 6)
     assert small == tried
 
 
 def test_equal_rows_have_no_directions(small):
     X = np.ones((900, 96), dtype=np.float32)
-    found = PointIndex(X).neighbors(4).indices
+    found = ExactIndex(X).neighbors(4).indices
     assert all(len(set(row)) == 4 and q not in row for q, row in enumerate(found.tolist()))
     assert small == [None]
 

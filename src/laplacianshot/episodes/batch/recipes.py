@@ -16,7 +16,7 @@ from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import LEAST_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
-from laplacianshot.neighbors.exact import Neighbors
+from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
 # Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.

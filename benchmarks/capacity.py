@@ -30,7 +30,7 @@ from laplacianshot.engine import plan
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.ray import connected, open_shards, ray_fit
 from laplacianshot.ray.graph import load_graph
-from laplacianshot.ray.options import RayOptions
+from laplacianshot.ray.job import RayOptions
 from laplacianshot.runtime.types import Floats
 
 # Rows, features, classes, neighbors, shards.
@@ -88,8 +88,7 @@ def measure_one(folder: Path, size: Size, part: str) -> dict[str, Any]:
         folder=str(folder / f"{part}-{n}-{width}-{n_classes}-{k}-{shards}"),
         options=options,
     )
-    events = json.loads(Path(fit.job.folder.path("timeline.json")).read_text())["traceEvents"]
-    busy = {name: sum(e["args"]["busy"] for e in events if e["name"] in calls) for name, calls in STAGES.items()}
+    busy = {name: sum(fit.usage[call].busy for call in calls if call in fit.usage) for name, calls in STAGES.items()}
     busy["One round"] /= len(fit.sent) - 1
     halo = sum(load_graph(fit.job, number).n_halo for number in range(len(fit.job.shards)))
     return {
@@ -100,7 +99,7 @@ def measure_one(folder: Path, size: Size, part: str) -> dict[str, Any]:
         "recall": fit.graph.recall,
         "halo": halo,
         "sent": [int(count) for count in fit.sent],
-        "peak": max(e["args"]["peak"] for e in events if e["name"] == "step"),
+        "peak": fit.usage["step"].peak,
         "right": float((fit.codes() == truth).mean()),
     }
 

@@ -11,8 +11,7 @@ from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.joint import Prior, Sums, descend
 from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.graph import build_graph, join_edges, split_edges
-from laplacianshot.ray.job import Job
-from laplacianshot.ray.options import RayOptions
+from laplacianshot.ray.job import Job, RayOptions
 from laplacianshot.ray.search import find_neighbors
 from laplacianshot.ray.shard_rounds import Order, Report, ShardRounds, Start
 from laplacianshot.ray.shards import open_shards
@@ -41,7 +40,7 @@ def job(digits, tmp_path):
 class Here:
     """What :class:`~laplacianshot.ray.cluster.Cluster` does, in this process."""
 
-    def map(self, stage, function, calls, *, progress=None):
+    def map(self, function, calls, *, progress=None):
         return [function(*call) for call in calls]
 
     def share(self, value):

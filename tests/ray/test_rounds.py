@@ -16,8 +16,8 @@ from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import neighbors
 from laplacianshot.ray.graph import load_graph
+from laplacianshot.ray.job import RayOptions
 from laplacianshot.ray.neighbors import neighbor_lists
-from laplacianshot.ray.options import RayOptions
 from laplacianshot.ray.order import ordered_job
 from laplacianshot.ray.result import RayFit, shard_codes
 from laplacianshot.ray.shards import Shard

@@ -17,7 +17,7 @@ from laplacianshot.episodes.run import Chunk, TaskRows, over_threads
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
-from laplacianshot.runtime.engines import LOCAL, check_engine, find_job
+from laplacianshot.runtime.engines import open_engine
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats, Ints
@@ -126,7 +126,7 @@ def evaluate(
     >>> both.best.method
     'laplacianshot'
     """
-    check_engine(engine, address)
+    elsewhere = open_engine(engine, address=address)
     drawn = draw_tasks(
         feature_set,
         protocol,
@@ -152,7 +152,7 @@ def evaluate(
         "task" if center is None else "base mean",
     )
     run = _Run(feature_set, drawn, methods, slow_tasks)
-    run.execute(progress, partial, threads, None if engine == LOCAL else find_job(engine, "evaluate")(address))
+    run.execute(progress, partial, threads, None if elsewhere is None else elsewhere.spread)
     results = tuple(run.evaluation(number, setting) for number in range(len(methods)))
     return results[0] if single else Evaluations(results)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,8 @@ from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
-from laplacianshot.ray.labeling import OnRay, one_line
+from laplacianshot.runtime.engines import open_engine
+from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -130,8 +132,11 @@ def label_source(
         graph=graph,
         memory=memory,
     )
-    on_ray = OnRay.of(engine, address, run_folder, shards)
-    if on_ray is not None and memory is not None:
+    with one_line():
+        elsewhere = open_engine(engine, address=address, run_folder=run_folder, shards=shards)
+        if elsewhere is not None:
+            elsewhere.check()
+    if elsewhere is not None and memory is not None:
         raise LabelingError("memory (--memory) is of one machine; a cluster is cut into shards (--shards) instead.")
     clock = _Clock(watch)
     with clock.stage("Reading"):
@@ -156,11 +161,11 @@ def label_source(
                 "first with suggest (--suggest N)."
             )
     with clock.stage("Vectors") as count:
-        vectors = _vectors(opened, encoder, threads, cache, count, on_ray)
+        vectors = _vectors(opened, encoder, threads, cache, count, elsewhere)
     with clock.stage("Labels"):
         task = _Task.of(opened, given, vectors)
         folder, fault = _stage_folder(len(task.codes), graph, cache)
-        with nullcontext() if on_ray is None else one_line():
+        with nullcontext() if elsewhere is None else one_line():
             found = label_vectors(
                 task.vectors,
                 task.codes,
@@ -168,7 +173,7 @@ def label_source(
                 options,
                 watch=watch,
                 checkpoint=folder,
-                engine=None if on_ray is None else on_ray.engine(opened),
+                engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(opened)),
             )
     settings = {
         "source": str(opened.path),
@@ -179,11 +184,25 @@ def label_source(
         "reject": reject,
         "relabel": relabel,
         "version": __version__,
-        **({} if on_ray is None else {"engine": "ray"}),
+        **({} if elsewhere is None else {"engine": engine}),
         **_graph_settings(found),
     }
     result = _result(task, found, tuple(clock.stages), settings)
     return replace(result, notes=(*result.notes, fault)) if fault else result
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """What an engine cannot do, or cannot do with this input, as an error of this room."""
+    try:
+        yield
+    except (LaplacianShotError, ValueError) as error:
+        raise LabelingError(str(error)) from error
+
+
+def _files(source: Source) -> list[str] | None:
+    """Files that hold the rows as they are, which an engine may read itself."""
+    return [str(source.path)] if source.kind == "vectors" and source.path.suffix.lower() == ".npy" else None
 
 
 def _graph_settings(found: VectorLabels) -> dict[str, Any]:
@@ -248,7 +267,7 @@ def _vectors(
     threads: int | None,
     cache: bool | str | PathLike[str],
     progress: Callable[[int, int], object] | None,
-    on_ray: OnRay | None,
+    elsewhere: Any,
 ) -> _Vectors:
     if source.kind == "vectors":
         if encoder is not None:
@@ -269,10 +288,11 @@ def _vectors(
         notes += [fault] if fault else []
     elif cache is not False:
         folder = Path(cache)
-    if on_ray is None:
+    if elsewhere is None:
         encoded = encode_items(source, opened, folder, progress=progress)
     else:
-        encoded = on_ray.encode(source, encoder, progress)
+        with one_line():
+            encoded = elsewhere.encode(source, encoder, progress)
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")

@@ -3,7 +3,6 @@
 Nothing here is imported with :mod:`laplacianshot`, and Ray itself (extra ``ray``) only when it is used.
 """
 
-from laplacianshot.runtime.engines import register_engine
 from laplacianshot.runtime.lazy import lazy_names
 
 __all__ = [
@@ -18,14 +17,12 @@ __all__ = [
     "ray_fit",
 ]
 
-register_engine("ray", {"evaluate": "laplacianshot.ray.evaluation:over_workers"})
-
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ClusterError": "laplacianshot.ray.cluster",
         "RayEngine": "laplacianshot.ray.engine",
-        "RayOptions": "laplacianshot.ray.options",
+        "RayOptions": "laplacianshot.ray.job",
         "RayFit": "laplacianshot.ray.result",
         "RunFolder": "laplacianshot.ray.folder",
         "Shard": "laplacianshot.ray.shards",

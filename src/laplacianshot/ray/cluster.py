@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from laplacianshot.ray.timeline import Begin, Span
 from laplacianshot.runtime.budget import written_bytes
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import require
@@ -43,6 +43,27 @@ class Needs:
     objects: float
 
 
+@dataclass
+class Usage:
+    """What the calls of one function took on the workers.
+
+    Attributes
+    ----------
+    calls : int
+    busy : float
+        Seconds of processor time.
+    peak : int
+        Largest memory of a worker, in bytes.
+    workers : set of int
+        Process numbers of the workers.
+    """
+
+    calls: int = 0
+    busy: float = 0.0
+    peak: int = 0
+    workers: set[int] = field(default_factory=set)
+
+
 @dataclass(eq=False)
 class Cluster:
     """A connection to Ray, and what its workers did so far.
@@ -50,11 +71,12 @@ class Cluster:
     Attributes
     ----------
     ray : module
-    spans : list of Span
+    usage : dict of str to Usage
+        By the name of the function.
     """
 
     ray: Any
-    spans: list[Span] = field(default_factory=list)
+    usage: dict[str, Usage] = field(default_factory=dict)
 
     def cpus(self) -> int:
         """CPUs of the nodes that are alive."""
@@ -81,28 +103,25 @@ class Cluster:
 
     def map(
         self,
-        stage: str,
         function: Callable[..., Any],
         calls: Sequence[tuple[Any, ...]],
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[Any]:
         """``function(*call)`` for every call on the workers, results in order; lost ones are started again."""
-        return self.results(self._started(stage, function, calls), progress=progress)
+        return self.results(function.__name__, self._started(function, calls), progress=progress)
 
-    def stream(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    def stream(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """The same, results in order as they come."""
-        for ref in self._started(stage, function, calls):
+        for ref in self._started(function, calls):
             self.wait_for([ref])
-            value, span = self.get(ref)
-            self.spans.append(span)
-            yield value
+            yield self._value(function.__name__, ref)
 
-    def _started(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        remote = self.ray.remote(_timed).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
-        return [remote.remote(function, stage, *call) for call in calls]
+    def _started(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        remote = self.ray.remote(measured).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
+        return [remote.remote(function, *call) for call in calls]
 
-    def scatter(self, stage: str, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
+    def scatter(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
         """The same for a function that gives ``parts`` values, left in the object store: references by call and part.
 
         Parts that are lost with a node are made again.
@@ -111,8 +130,10 @@ class Cluster:
         made = [remote.remote(function, *call) for call in calls]
         return [[refs] for refs in made] if parts == 1 else made
 
-    def results(self, refs: Sequence[Any], *, progress: Callable[[int, int], object] | None = None) -> list[Any]:
-        """What tasks give with their spans, when all are done."""
+    def results(
+        self, name: str, refs: Sequence[Any], *, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
+        """What :func:`measured` calls of the function of this name return, when all are done."""
         place = {ref: number for number, ref in enumerate(refs)}
         values: list[Any] = [None] * len(refs)
         waiting = list(refs)
@@ -121,11 +142,20 @@ class Cluster:
         while waiting:
             done, waiting = self._wait(waiting)
             for ref in done:
-                values[place[ref]], span = self.get(ref)
-                self.spans.append(span)
+                values[place[ref]] = self._value(name, ref)
             if progress is not None and done:
                 progress(len(refs) - len(waiting), len(refs))
         return values
+
+    def _value(self, name: str, ref: Any) -> Any:
+        """What a :func:`measured` call returned; what it took is added to ``usage``."""
+        value, worker, busy, peak = self.get(ref)
+        usage = self.usage.setdefault(name, Usage())
+        usage.calls += 1
+        usage.busy += busy
+        usage.peak = max(usage.peak, peak)
+        usage.workers.add(worker)
+        return value
 
     def wait_for(self, refs: Sequence[Any]) -> None:
         """Until all are done, or have failed."""
@@ -226,16 +256,12 @@ def _check_reachable(address: str) -> None:
         raise ClusterError(f"no Ray cluster at {address} ({error}); give host:port of its head node.") from None
 
 
-def node_of(ray: Any) -> str:
-    """The node that this worker runs on."""
-    return str(ray.get_runtime_context().get_node_id())
-
-
-def _timed(function: Callable[..., Any], stage: str, *arguments: Any) -> tuple[Any, Span]:
-    """Runs on a worker."""
-    begin = Begin.now()
+def measured(function: Callable[..., Any], *arguments: Any) -> tuple[Any, int, float, int]:
+    """Call a function on a worker: its value, the process, seconds of processor time and the process's peak memory."""
+    start = time.process_time()
     value = function(*arguments)
-    return value, Span.since(begin, function.__name__, stage, node_of(require("ray", "ray")))
+    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return value, os.getpid(), time.process_time() - start, peak
 
 
 def _parts(function: Callable[..., Any], *arguments: Any) -> Any:

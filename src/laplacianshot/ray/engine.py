@@ -1,68 +1,96 @@
-"""An estimator fitted on Ray: the same attributes, found by the cluster and put together here."""
+"""The Ray engine: fits, encodes and evaluates on a cluster what would else be done on this machine."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from laplacianshot.embedding.encoding import Encoded
 from laplacianshot.engine.choices import Choices
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import GraphChoice, LargePlan
 from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.solve import Fitted
+from laplacianshot.episodes.evaluation import TaskWork
+from laplacianshot.episodes.run import Chunk, TaskRows
+from laplacianshot.labeling.sources.source import Source
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.ray.cluster import connected
+from laplacianshot.ray.encoding import ray_encode
 from laplacianshot.ray.fit import ray_fit
 from laplacianshot.ray.folder import RunFolder
-from laplacianshot.ray.options import RayOptions
+from laplacianshot.ray.job import RayOptions
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.progress import Watch
-from laplacianshot.runtime.threads import row_blocks
+from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.user_cache import user_cache
 
 _BLOCK_ROWS = 16384
+# Calls per CPU in an evaluation: enough to end together, few enough to send the work rarely.
+_CALLS_PER_CPU = 4
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Fits :class:`~laplacianshot.LaplacianShot` on a cluster; given to :func:`~laplacianshot.engine.fit.fit_large`.
+    """Work on a Ray cluster, by the name ``"ray"`` (:func:`laplacianshot.runtime.engines.open_engine`).
 
     Attributes
     ----------
-    folder : str
-        Path or URL that every node can write to.
     address : str, optional
-        Of the cluster; see :func:`~laplacianshot.ray.connected`.
+        Address of the cluster; see :func:`~laplacianshot.ray.connected`.
+    run_folder : str, optional
+        Path or URL that every node can write to (default: a folder in the user's cache, for a cluster that runs on this
+        machine alone).
     shards : int, optional
-    source : paths, optional
-        Files that hold the rows and that every node can read. Without: the rows are written to the folder first.
+        Number of parts that rows are cut into (default: one per CPU).
     """
 
-    folder: str
     address: str | None = None
+    run_folder: str | None = None
     shards: int | None = None
-    source: Sequence[str] | None = None
 
-    def __call__(
+    def check(self) -> None:
+        """Raise InputError if a cluster elsewhere has no folder that its nodes can write to."""
+        if self.run_folder is None and self.address is not None:
+            raise InputError(
+                "engine 'ray' with an address needs run_folder (--run-folder): a path or URL that every node can write "
+                "to."
+            )
+
+    @property
+    def _place(self) -> str:
+        self.check()
+        return str(user_cache()[0] / "ray") if self.run_folder is None else self.run_folder
+
+    def fit(
         self,
         choices: Choices,
         features: Floats,
         codes: Ints,
         n_classes: int,
         *,
+        source: Sequence[str] | None = None,
         watch: Watch | None = None,
         checkpoint: Path | None = None,
     ) -> tuple[Floats | None, Fitted]:
-        """The center and the solution; see :meth:`~laplacianshot.engine.choices.Choices.fit`."""
+        """Fit on the cluster: the center and the solution; see :meth:`~laplacianshot.engine.choices.Choices.fit`.
+
+        ``source`` names files that hold the rows and that every node can read; by default the rows are written to the
+        folder first.
+        """
         options = _options(choices)
         found = ray_fit(
-            self._written(features) if self.source is None else self.source,
+            self._written(features) if source is None else source,
             codes,
-            folder=self.folder,
+            folder=self._place,
             options=options,
             shards=self.shards,
             address=self.address,
@@ -86,25 +114,66 @@ class RayEngine:
         )
         return center, fitted_of(task, rows, graph, result, found.graph)
 
+    def encode(
+        self, source: Source, encoder: str | None, progress: Callable[[int, int], object] | None = None
+    ) -> Encoded:
+        """Vectors of pictures or texts."""
+        assert source.kind != "vectors"
+        return ray_encode(
+            source,
+            encoder,
+            source.kind,
+            folder=self._place,
+            address=self.address,
+            shards=self.shards,
+            progress=progress,
+        )
+
+    @contextmanager
+    def _spread(self, work: TaskWork, chunks: list[Chunk]) -> Iterator[Iterator[Any]]:
+        with connected(self.address) as cluster:
+            shared = cluster.share(work)
+            key = str(shared)
+            size = -(-len(chunks) // (_CALLS_PER_CPU * max(1, cluster.cpus())))
+            calls = [(shared, key, chunks[start:stop]) for start, stop in row_blocks(len(chunks), size)]
+            yield (answer for part in cluster.stream(_answer_chunks, calls) for answer in part)
+
+    def spread(self, work: TaskWork, chunks: list[Chunk]) -> AbstractContextManager[Iterator[Any]]:
+        """Answer chunks of few-shot tasks on the workers: a context whose value yields the answers in order."""
+        return self._spread(work, chunks)
+
     def _written(self, features: Floats) -> list[str]:
-        """The rows in a file of the folder, by content."""
+        """The rows in a file of the folder, named by their content."""
         digest = hashlib.blake2b(f"{features.dtype}{features.shape}".encode(), digest_size=12)
         for start, stop in row_blocks(len(features), _BLOCK_ROWS):
             digest.update(np.ascontiguousarray(features[start:stop]).view(np.uint8).data)
-        folder, name = RunFolder.of(self.folder), f"rows-{digest.hexdigest()}.npy"
+        folder, name = RunFolder.of(self._place), f"rows-{digest.hexdigest()}.npy"
         if not folder.has(name):
             folder.put(name, lambda file: np.save(file, np.ascontiguousarray(features)))
         return [folder.path(name)]
 
 
+# Rows of the last evaluation, which the next call on this worker is probably for.
+_placed: dict[str, TaskRows] = {}
+
+
+def _answer_chunks(work: TaskWork, key: str, chunks: list[Chunk]) -> list[Any]:
+    """Run every method on the tasks of some chunks, on a worker."""
+    if key not in _placed:
+        _placed.clear()
+        _placed[key] = work.placed_rows()
+    with single_threaded_blas():
+        return [work.answers(_placed[key], chunk) for chunk in chunks]
+
+
 def _options(choices: Choices) -> RayOptions:
-    """The same choices for shards; ValueError for those that are only there on one machine."""
+    """The same choices for shards; InputError for those that only one machine supports."""
     if choices.recipe != "default":
-        raise ValueError(f"recipe={choices.recipe!r} is not there on Ray; only the default recipe is.")
+        raise InputError(f"recipe={choices.recipe!r} is not supported on Ray; use the default recipe.")
     if choices.graph_name not in ("auto", "exact", "cells"):
-        raise ValueError(f"graph={choices.graph_name!r} is not there on Ray; choose auto, exact or cells.")
+        raise InputError(f"graph={choices.graph_name!r} is not supported on Ray; use auto, exact or cells.")
     if choices.reduce is not None or isinstance(choices.base_mean, str):
-        raise ValueError("reduce, and base_mean by name, are not there on Ray; leave them out.")
+        raise InputError("reduce, and base_mean by name, are not supported on Ray; leave them out.")
     mean: Any = choices.base_mean
     return RayOptions(
         transform=choices.transform,

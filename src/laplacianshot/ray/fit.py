@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,7 @@ from laplacianshot.ray.checks import checked_labels, needs
 from laplacianshot.ray.cluster import Cluster, connected
 from laplacianshot.ray.folder import RUN, RunFolder
 from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
-from laplacianshot.ray.job import Job
-from laplacianshot.ray.options import RayOptions
+from laplacianshot.ray.job import Job, RayOptions
 from laplacianshot.ray.order import ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
 from laplacianshot.ray.rounds import RayRounds
@@ -30,7 +28,6 @@ from laplacianshot.ray.search import find_neighbors, formed, take_rows
 from laplacianshot.ray.shard_rounds import Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
 from laplacianshot.ray.survey import given_rows, query_moments, run_key, survey
-from laplacianshot.ray.timeline import trace_events
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
@@ -88,10 +85,7 @@ def ray_fit(
         given = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
         cut: Any = source if given else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
         run = _Run(cluster, options, cut, *checked_labels(codes, cut), RunFolder.of(folder), watch)
-        try:
-            return run.fit(None if output is None else RunFolder.of(output), classes)
-        finally:
-            run.put_timeline()
+        return run.fit(None if output is None else RunFolder.of(output), classes)
 
 
 class _Run:
@@ -138,16 +132,10 @@ class _Run:
         if output is not None:
             with self._stage("Labels") as progress:
                 calls = [(shared, number, output, classes) for number in self._numbers]
-                written = self._cluster.map("Labels", write_shard, calls, progress=progress)
+                written = self._cluster.map(write_shard, calls, progress=progress)
                 drop_other_labels(output, written)
                 output.below(RUN).put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
-        return replace(result, seconds=self._seconds)
-
-    def put_timeline(self) -> None:
-        """What the workers did, for chrome://tracing, into ``timeline.json``."""
-        if self._cluster.spans:
-            events = trace_events(self._cluster.spans)
-            self._job.folder.put("timeline.json", lambda file: file.write(json.dumps(events).encode()))
+        return replace(result, seconds=self._seconds, usage=self._cluster.usage)
 
     @property
     def _numbers(self) -> range:
@@ -162,7 +150,7 @@ class _Run:
     def _read(self, progress: Callable[[int, int], object] | None) -> None:
         """Check the rows, find the folder of this run, and the center."""
         job, options = self._job, self._options
-        found = self._cluster.map("Reading", survey, [(shard,) for shard in job.shards], progress=progress)
+        found = self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress)
         settings = options.settings() | {"shards": [len(shard) for shard in job.shards]}
         folder = job.folder.below(f"run-{run_key(found, job.support, job.labels, settings)}")
         pooled = np.sum([one.total for one in found], axis=0) / job.n
@@ -182,18 +170,18 @@ class _Run:
     def _given(self, rows: Ints) -> Floats:
         """Rows as they are given, by ascending numbers."""
         parts = [rows[part] - shard.first for shard, part in zip(self._job.shards, self._job.split(rows), strict=True)]
-        return take_rows(self._cluster, "Reading", given_rows, [(shard,) for shard in self._job.shards], parts)
+        return take_rows(self._cluster, given_rows, [(shard,) for shard in self._job.shards], parts)
 
     def _link(self, shared: Any, progress: Callable[[int, int], object] | None) -> None:
         """The graph of every shard, unless it is there."""
         job, cluster, count = self._job, self._cluster, len(self._job.shards)
         missing = [number for number in self._numbers if not is_joined(job, number)]
         if missing:
-            parts = cluster.scatter("Graph", split_edges, [(shared, number) for number in self._numbers], count)
+            parts = cluster.scatter(split_edges, [(shared, number) for number in self._numbers], count)
             calls = [(shared, number, *(refs[number] for refs in parts)) for number in missing]
-            cluster.map("Graph", join_edges, calls, progress=progress)
+            cluster.map(join_edges, calls, progress=progress)
         calls = [(shared, number) for number in self._numbers if not is_built(job, number)]
-        cluster.map("Graph", build_graph, calls, progress=progress)
+        cluster.map(build_graph, calls, progress=progress)
 
     def _update(
         self, given: Job, shared: Any, graph: GraphReport, progress: Callable[[int, int], object] | None
@@ -220,16 +208,16 @@ class _Run:
 
     def _solve(self, given: Job, shared: Any, progress: Callable[[int, int], object] | None) -> None:
         job, constants, cluster = self._job, self._constants, self._cluster
-        support = formed(cluster, "Updates", job, shared, job.support)
+        support = formed(cluster, job, shared, job.support)
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
         origin = -shift if job.transform == "cl2" else support.mean(axis=0)
         prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
         prototypes = prior.means.astype(np.float32)
-        parts = cluster.map("Updates", query_moments, [(shared, number) for number in self._numbers])
+        parts = cluster.map(query_moments, [(shared, number) for number in self._numbers])
         spread = mean_spread(np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts), self._n_query)
         # Of the rows as they were given, so that the temperature does not depend on their order.
         looked_at = given.query_rows(looked_queries(range(self._n_query), job.n_classes))
-        rows = formed(cluster, "Updates", given, cluster.share(given), looked_at)
+        rows = formed(cluster, given, cluster.share(given), looked_at)
         tau, entries = first_look(rows, prototypes, spread, constants, self._plan)
         rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.e, entries))
         try:

@@ -6,21 +6,23 @@ import re
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.run import one_line
 from laplacianshot.labeling.sources.columns import given_labels
 from laplacianshot.labeling.sources.tables import read_table
 from laplacianshot.labeling.sources.values import id_of
 from laplacianshot.labeling.sources.vectors import is_store, vector_files
-from laplacianshot.ray.labeling import one_line
+from laplacianshot.ray.fit import ray_fit
+from laplacianshot.ray.folder import RUN
+from laplacianshot.ray.job import RayOptions
+from laplacianshot.ray.result import RayFit
 from laplacianshot.runtime.progress import Watch
-
-if TYPE_CHECKING:
-    from laplacianshot.ray.result import RayFit
 
 # What one file of labels is called.
 _FILES = (".csv", ".jsonl", ".parquet")
@@ -65,11 +67,6 @@ def label_shards(
     LabelingError
         What was given cannot be labeled; the message says why and what to do.
     """
-    from laplacianshot.engine.plan import GraphChoice
-    from laplacianshot.ray.fit import ray_fit
-    from laplacianshot.ray.folder import RUN
-    from laplacianshot.ray.options import RayOptions
-
     out = fspath(output)
     if out.rstrip("/").lower().endswith(_FILES):
         raise LabelingError(

@@ -20,7 +20,6 @@ from laplacianshot.ray.search import formed
 from laplacianshot.ray.shards import Shard
 from laplacianshot.runtime.types import Floats, Ints
 
-STAGE = "Order"
 _CELLS_A_SHARD = 16
 _LEAST_CELLS = 64
 _ORDERED = "ordered.npz"
@@ -32,10 +31,10 @@ def ordered_job(cluster: Cluster, job: Job, seed: int, *, progress: Callable[[in
     if not job.folder.has(_ORDERED):
         shared = cluster.share(job)
         centroids = cluster.share(_centroids(cluster, job, shared, seed))
-        counts = cluster.map(STAGE, assign_cells, [(shared, number, centroids) for number in range(count)])
+        counts = cluster.map(assign_cells, [(shared, number, centroids) for number in range(count)])
         shard_of = _dealt(np.sum(counts, axis=0), count)
         calls = [(shared, number, shard_of) for number in range(count)]
-        sizes = cluster.map(STAGE, gather_rows, calls, progress=progress)
+        sizes = cluster.map(gather_rows, calls, progress=progress)
         job.folder.put_arrays(_ORDERED, {"sizes": np.array([size for size, _, _ in sizes])} | _support(job, sizes))
     kept = job.folder.arrays(_ORDERED)
     sizes, support, labels = kept["sizes"].tolist(), kept["support"], kept["labels"]
@@ -84,7 +83,7 @@ def _centroids(cluster: Cluster, job: Job, shared: Any, seed: int) -> Floats:
     n_cells = min(job.n, max(_LEAST_CELLS, _CELLS_A_SHARD * len(job.shards)))
     rng = np.random.default_rng([seed, 3])
     sample = np.sort(rng.choice(job.n, min(job.n, SAMPLE_ROWS * n_cells), replace=False))
-    return train_centroids(Rows.transformed(formed(cluster, STAGE, job, shared, sample)), n_cells, seed)
+    return train_centroids(Rows.transformed(formed(cluster, job, shared, sample)), n_cells, seed)
 
 
 def _dealt(counts: Ints, shards: int) -> Ints:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.ray.cluster import Usage
 from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import neighbor_lists
@@ -43,6 +44,8 @@ class RayFit:
         How often workers were lost in the updates.
     seconds : mapping of str to float
         By stage; what was there already took none.
+    usage : mapping of str to Usage
+        What each function took on the workers.
     """
 
     job: Job
@@ -58,6 +61,7 @@ class RayFit:
     sent: tuple[int, ...]
     recoveries: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "stopped"

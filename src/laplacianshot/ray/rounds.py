@@ -90,7 +90,7 @@ class RayRounds:
         """Let every shard write its current assignments, and end the actors."""
 
         def write() -> None:
-            self._cluster.results([self._host(number).finish.remote(number) for number in self._numbers])
+            self._cluster.results("finish", [self._host(number).finish.remote(number) for number in self._numbers])
 
         self._try(write)
         self.close()
@@ -132,7 +132,7 @@ class RayRounds:
             self._host(number).open.options(num_returns=1 + len(self._numbers)).remote(number, self._shared[1], saved)
             for number in self._numbers
         ]
-        self._first, self._parcels = self._gathered(refs)
+        self._first, self._parcels = self._gathered("open", refs)
         self._fresh = True
         for order in self._orders[saved or 0 :]:
             self._run(replace(order, save=False))
@@ -147,13 +147,13 @@ class RayRounds:
             .remote(number, shared, *(parcels[number] for parcels in self._parcels))
             for number in self._numbers
         ]
-        report, self._next = self._gathered(refs)
+        report, self._next = self._gathered("step", refs)
         self._fresh = False
         return report
 
-    def _gathered(self, refs: list[list[Any]]) -> tuple[Report, list[list[Any]]]:
+    def _gathered(self, name: str, refs: list[list[Any]]) -> tuple[Report, list[list[Any]]]:
         """The sum of all reports, and references to what each shard has for each."""
-        reports = self._cluster.results([answer[0] for answer in refs])
+        reports = self._cluster.results(name, [answer[0] for answer in refs])
         return Report.of_all(reports), [answer[1:] for answer in refs]
 
     def _place(self) -> None:

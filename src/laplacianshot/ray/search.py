@@ -31,7 +31,6 @@ from laplacianshot.ray.survey import formed_rows
 from laplacianshot.runtime.types import Floats, Ints
 
 _REPORT = "neighbors.json"
-STAGE = "Neighbors"
 
 
 def find_neighbors(
@@ -49,7 +48,7 @@ def find_neighbors(
     if job.folder.has(_REPORT):
         return GraphReport(**job.folder.json(_REPORT))
     if choice.method not in ("auto", "exact", "cells"):
-        raise ValueError(f"graph={choice.method!r} is not there on Ray; choose auto, exact or cells.")
+        raise ValueError(f"graph={choice.method!r} is not supported on Ray; use auto, exact or cells.")
     start = time.perf_counter()
     shared = cluster.share(job)
     exact = choice.method == "exact" or (choice.method == "auto" and (job.n <= LARGE_ROWS or choice.target_recall == 1))
@@ -57,7 +56,7 @@ def find_neighbors(
     sample = _sample(job.n, choice.seed, 1)
     numbers = range(len(job.shards))
     calls = [(shared, number, k, n_probes, sample) for number in numbers if not is_searched(job, number)]
-    cluster.map(STAGE, search_shard, calls, progress=progress)
+    cluster.map(search_shard, calls, progress=progress)
     recall, parameters = 1.0, {"shards": len(job.shards)}
     if n_probes is not None:
         _, true = _truth(cluster, job, shared, sample, k)
@@ -70,23 +69,23 @@ def find_neighbors(
     return report
 
 
-def take_rows(cluster: Cluster, stage: str, function: Any, first: list[tuple[Any, ...]], parts: list[Ints]) -> Floats:
+def take_rows(cluster: Cluster, function: Any, first: list[tuple[Any, ...]], parts: list[Ints]) -> Floats:
     """Rows of all shards that ``function(*first, positions)`` gives, one below the other."""
     calls = [(*arguments, positions) for arguments, positions in zip(first, parts, strict=True) if len(positions)]
-    return np.concatenate(cluster.map(stage, function, calls))
+    return np.concatenate(cluster.map(function, calls))
 
 
-def formed(cluster: Cluster, stage: str, job: Job, shared: Any, rows: Ints) -> Floats:
+def formed(cluster: Cluster, job: Job, shared: Any, rows: Ints) -> Floats:
     """Transformed rows, ascending numbers of the whole set."""
     parts = [rows[part] - shard.first for shard, part in zip(job.shards, job.split(rows), strict=True)]
-    return take_rows(cluster, stage, formed_rows, [(shared, number) for number in range(len(parts))], parts)
+    return take_rows(cluster, formed_rows, [(shared, number) for number in range(len(parts))], parts)
 
 
 def _probes(cluster: Cluster, job: Job, shared: Any, k: int, choice: GraphChoice) -> int:
     """Make the cells of every shard: how many of all of them are searched."""
     numbers = range(len(job.shards))
     missing = [number for number in numbers if not is_indexed(job, number)]
-    cluster.map(STAGE, index_shard, [(shared, number, choice.seed) for number in missing])
+    cluster.map(index_shard, [(shared, number, choice.seed) for number in missing])
     sample = _sample(job.n, choice.seed, 0)
     queries, true = _truth(cluster, job, shared, sample, k)
     of_query = np.repeat(np.arange(len(sample)), k)
@@ -98,16 +97,16 @@ def _probes(cluster: Cluster, job: Job, shared: Any, k: int, choice: GraphChoice
         for number, part in enumerate(job.split(rows))
         if part.stop > part.start
     ]
-    ranks = np.concatenate(cluster.map(STAGE, cell_ranks, calls))
+    ranks = np.concatenate(cluster.map(cell_ranks, calls))
     return choose_probes(ranks, of_query, len(sample), k, choice.target_recall)
 
 
 def _truth(cluster: Cluster, job: Job, shared: Any, sample: Ints, k: int) -> tuple[Floats, Neighbors]:
     """Sampled rows and their true neighbors."""
-    queries = formed(cluster, STAGE, job, shared, sample)
+    queries = formed(cluster, job, shared, sample)
     held = cluster.share(queries)
     calls = [(shared, number, held, sample, k) for number in range(len(job.shards))]
-    return queries, nearest_of_all(cluster.map(STAGE, exact_neighbors, calls), k)
+    return queries, nearest_of_all(cluster.map(exact_neighbors, calls), k)
 
 
 def _sample(n: int, seed: int, number: int) -> Ints:

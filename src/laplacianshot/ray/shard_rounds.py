@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,9 @@ import numpy as np
 from laplacianshot.engine.large import moments
 from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
 from laplacianshot.inference.joint import Sums
-from laplacianshot.ray.cluster import node_of
+from laplacianshot.ray.cluster import measured
 from laplacianshot.ray.graph import load_graph, wanted_rows
 from laplacianshot.ray.job import Job
-from laplacianshot.ray.timeline import Begin, Span
-from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats
 
@@ -138,36 +137,33 @@ class ShardRounds:
 
 
 class Host:
-    """An actor: the assignments of some shards."""
+    """An actor that holds the assignments of some shards."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._node = node_of(require("ray", "ray"))
         self._shards: dict[int, ShardRounds] = {}
 
     def ready(self) -> bool:
-        """Told once it is there."""
+        """Return True once the actor has started."""
         return True
 
     def open(self, number: int, start: Start, saved: int | None) -> list[Any]:
         """Take a shard; see :meth:`ShardRounds.opened`."""
-        begin = Begin.now()
         self._shards[number] = ShardRounds(self._job, number, start)
-        return self._timed(begin, "open", self._shards[number].opened(saved))
+        return self._measured(self._shards[number].opened, saved)
 
     def step(self, number: int, order: Order, *incoming: Any) -> list[Any]:
         """See :meth:`ShardRounds.step`."""
-        begin = Begin.now()
-        return self._timed(begin, "step", self._shards[number].step(order, incoming))
+        return self._measured(self._shards[number].step, order, incoming)
 
-    def finish(self, number: int) -> tuple[None, Span]:
+    def finish(self, number: int) -> tuple[Any, ...]:
         """See :meth:`ShardRounds.finish`."""
-        begin = Begin.now()
-        self._shards.pop(number).finish()
-        return None, Span.since(begin, "finish", "Updates", self._node)
+        return measured(self._shards.pop(number).finish)
 
-    def _timed(self, begin: Begin, name: str, answer: list[Any]) -> list[Any]:
-        return [(answer[0], Span.since(begin, name, "Updates", self._node)), *answer[1:]]
+    def _measured(self, function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        """An answer whose first part, the report, comes with what the call took."""
+        answer, *taken = measured(function, *arguments)
+        return [(answer[0], *taken), *answer[1:]]
 
 
 def assignments_name(number: int) -> str:

@@ -1,55 +1,58 @@
-"""Engines by name: what runs a job somewhere else than on this machine.
+"""Engines: other places than this machine where work can be done, by name.
 
-A room that brings an engine registers it when it is imported, so that the rooms whose jobs it runs need not know it.
+Rooms to the left of an engine do not import it. They take an engine object, or the name of one and its options, and
+use the methods that they need: ``fit`` (:class:`~laplacianshot.estimator.LaplacianShot`), ``encode``
+(:func:`~laplacianshot.label_source`) or ``spread`` (:func:`~laplacianshot.evaluate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from laplacianshot.runtime.errors import InputError
+
 LOCAL = "local"
+_HOMES = {"ray": ("laplacianshot.ray.engine", "RayEngine")}
 
-# Rooms of this package that register an engine of their own name.
-_ROOMS = ("ray",)
-_registered: dict[str, Mapping[str, str]] = {}
+# What a user may ask for.
+ENGINES = (LOCAL, *_HOMES)
 
 
-def register_engine(name: str, jobs: Mapping[str, str]) -> None:
-    """Offer an engine.
+def open_engine(engine: Any, **options: Any) -> Any:
+    """An engine from its name and options.
 
     Parameters
     ----------
-    name : str
-    jobs : mapping of str to str
-        For each job that the engine can run, ``module:function``; the module is imported when the job is first asked
-        for.
+    engine : str or engine
+        A name of :data:`ENGINES`, or an engine, which is returned as it is.
+    **options
+        Passed to the engine's class by name; those that are None are left to it.
+
+    Returns
+    -------
+    engine, or None for this machine
+
+    Raises
+    ------
+    InputError
+        The engine is unknown, or options are given that it does not take.
+
+    Examples
+    --------
+    >>> open_engine("local", address=None) is None
+    True
+    >>> open_engine("local", address="10.0.0.1:6379")
+    Traceback (most recent call last):
+    ...
+    laplacianshot.runtime.errors.InputError: address belongs to engine 'ray' (--engine ray); leave it out.
     """
-    _registered[name] = jobs
-
-
-def engine_names() -> tuple[str, ...]:
-    """All names that can be chosen: this machine first."""
-    return (LOCAL, *dict.fromkeys((*_ROOMS, *_registered)))
-
-
-def check_engine(engine: str, address: str | None = None) -> None:
-    """Raise ValueError for an unknown engine, and for the address of a cluster where none is used."""
-    if engine not in engine_names():
-        names = " or ".join(repr(name) for name in engine_names())
-        raise ValueError(f"engine must be {names}, got {engine!r}.")
-    if engine == LOCAL and address is not None:
-        raise ValueError("address belongs to engine='ray'; leave it None.")
-
-
-def find_job(engine: str, job: str) -> Any:
-    """The function with which an engine runs a job."""
-    check_engine(engine)
-    if engine not in _registered and engine in _ROOMS:
-        import_module(f"laplacianshot.{engine}")
-    place = _registered.get(engine, {}).get(job)
-    if place is None:
-        raise ValueError(f"engine {engine!r} cannot {job}.")
-    module, _, function = place.partition(":")
-    return getattr(import_module(module), function)
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(engine, str) and engine in _HOMES:
+        module, name = _HOMES[engine]
+        return getattr(import_module(module), name)(**given)
+    if isinstance(engine, str) and engine != LOCAL:
+        raise InputError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}.")
+    if given:
+        raise InputError(f"{next(iter(given))} belongs to engine 'ray' (--engine ray); leave it out.")
+    return None if engine == LOCAL else engine

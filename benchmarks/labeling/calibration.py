@@ -27,7 +27,7 @@ from labeling.confidence_tasks import HELD_OUT, NAMES, PIXELS, Setting, draw_tas
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.reports.style import BLUE, FAINT, INK, QUIET, bare
 from laplacianshot.runtime.files import put_file
 from laplacianshot.runtime.types import Floats

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.disputes import Opinions, doubt_of_labels, find_disputes
 from laplacianshot.runtime.types import Floats, Ints
 

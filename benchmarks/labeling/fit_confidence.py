@@ -25,9 +25,8 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling._checks import Checks
-from laplacianshot.labeling._evidence import COLUMNS
-from laplacianshot.labeling.confidence import SHIFT_SPREAD, gather, most_probable_shift
+from laplacianshot.labeling.calibration import SHIFT_SPREAD, gather, most_probable_shift
+from laplacianshot.labeling.evidence import COLUMNS, Checks
 from laplacianshot.runtime.types import Floats
 
 # Rows of a task that the fit looks at, and draws of a setting by its number of classes (0: all).

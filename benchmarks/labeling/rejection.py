@@ -2,9 +2,9 @@
 
 A task has classes with 1, 2 or 5 labels each, and a fifth of its unlabeled items are of classes without a label:
 *few* foreign classes with all their items (a class that was forgotten), or *many* with a few items each (odd ones out).
-``how_strange`` sees what ``laplacianshot label`` sees. It stands beside 1 - the largest probability, as the fit gives
-it and calibrated, and scores from the literature on open sets, on the same fits. Rows are those that the score was not
-designed on.
+``novelty_scores`` sees what ``laplacianshot label`` sees. It stands beside 1 - the largest probability, as the fit
+gives it and calibrated, and scores from the literature on open sets, on the same fits. Rows are those that the score
+was not designed on.
 
     python benchmarks/labeling/rejection.py --data ../shared/data --output docs/results/rejection
 """
@@ -30,8 +30,8 @@ from laplacianshot import LaplacianShot
 from laplacianshot.episodes.statistics import mean_interval, paired_difference
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.transforms import transform_features
-from laplacianshot.labeling.confidence import calibrate
-from laplacianshot.labeling.rejection import how_strange, rejected
+from laplacianshot.labeling.calibration import calibrate
+from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.reports.style import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
 
@@ -72,7 +72,7 @@ def scores(X: Any, codes: Any) -> dict[str, Any]:
     tau = model._rule.tau
     means = class_means(rows[labeled], codes[labeled], len(model.classes_))
     return {
-        OURS: how_strange(probabilities, codes, model.affinity_),
+        OURS: novelty_scores(probabilities, codes, model.affinity_),
         BASELINE: 1 - model.label_distributions_.max(axis=1),
         "1 - largest calibrated probability": 1 - probabilities.max(axis=1),
         "energy": tau * nearest - np.log(np.exp(-tau * (fitted - nearest[:, None])).sum(axis=1)),
@@ -124,7 +124,7 @@ def rounded(found: Found) -> Found:
 
 
 def time_large(n: int, n_classes: int) -> float:
-    """Seconds of ``how_strange`` on n Gaussian rows, best of five."""
+    """Seconds of ``novelty_scores`` on n Gaussian rows, best of five."""
     rng = np.random.default_rng(0)
     truth = np.arange(n) % n_classes
     X = (rng.standard_normal((n_classes, 64))[truth] + rng.standard_normal((n, 64))).astype(np.float32)
@@ -133,7 +133,7 @@ def time_large(n: int, n_classes: int) -> float:
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
-        how_strange(model.label_distributions_, codes, model.affinity_)
+        novelty_scores(model.label_distributions_, codes, model.affinity_)
         seconds.append(time.perf_counter() - start)
     return min(seconds)
 

@@ -29,7 +29,7 @@ from rich.progress import track
 from laplacianshot import LaplacianShot
 from laplacianshot.episodes.statistics import mean_interval, paired_difference
 from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.suggestions import suggest, suggest_first
 from laplacianshot.reports.style import BLUE, INK, ORANGE, QUIET, VERMILION, bare
 

@@ -65,6 +65,6 @@ def result_of(ids: Sequence[str], labels: Sequence[str], **changes: Any) -> Labe
         "confidence": confidence,
         "suggestions": np.zeros(n, dtype=np.int64),
         "disputes": np.full(n, -1),
-        "strangeness": np.zeros(n),
+        "novelty": np.zeros(n),
     }
     return LabelResult(**(columns | changes))

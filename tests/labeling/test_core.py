@@ -71,7 +71,7 @@ def test_a_rejected_row_is_stranger_than_every_row_that_stays():
     X, codes, _ = clusters(spread=3)
     found = label_vectors(X, codes, 3, LabelOptions(reject=0.2))
     stays = (codes < 0) & (found.codes >= 0)
-    assert found.strangeness[found.rejected].min() >= found.strangeness[stays].max()
+    assert found.novelty[found.rejected].min() >= found.novelty[stays].max()
 
 
 def test_without_labels_items_are_suggested_and_nothing_is_labeled():
@@ -142,7 +142,7 @@ class TestLarge:
         assert sparse.probabilities.shape == (len(X), 40)
         assert np.mean(sparse.codes == dense.codes) > 0.99
         np.testing.assert_allclose(sparse.confidence, dense.confidence, atol=0.03)
-        np.testing.assert_allclose(sparse.strangeness, dense.strangeness, atol=0.1)
+        np.testing.assert_allclose(sparse.novelty, dense.novelty, atol=0.1)
         np.testing.assert_array_equal(sparse.disputes, dense.disputes)
         assert np.mean(np.abs(sparse.probabilities - dense.probabilities)) < 0.002
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.disputes import doubt_of_labels, find_disputes
 from tests.labeling.digits import digits_task
 

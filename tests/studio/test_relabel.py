@@ -31,7 +31,7 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
     np.testing.assert_array_equal(found.suggestions, wanted.suggestions)
     np.testing.assert_array_equal(found.disputes, wanted.disputes)
     np.testing.assert_allclose(found.confidence, wanted.confidence, atol=1e-4)
-    np.testing.assert_allclose(found.strangeness, wanted.strangeness, rtol=1e-3)
+    np.testing.assert_allclose(found.strangeness, wanted.novelty, rtol=1e-3)
 
 
 def test_the_graph_for_more_classes_is_cut_from_that_for_two(task):

@@ -1,12 +1,14 @@
 """Vectors and a few labels in, every label out: the pure part of the job, without files.
 
-The default recipe labels the rows, :mod:`~laplacianshot.labeling.confidence` says how sure each label is,
-:mod:`~laplacianshot.labeling.rejection` which rows fit no class and :mod:`~laplacianshot.labeling.suggestions` which
+The default recipe labels the rows, :mod:`~laplacianshot.labeling.calibration` says how sure each label is,
+:mod:`~laplacianshot.labeling.novelty` which rows fit no class and :mod:`~laplacianshot.labeling.suggestions` which
 ones a person should label next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,19 +18,19 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.choices import Engine
 from laplacianshot.engine.fit import fit_large, scaled_affinity
+from laplacianshot.engine.plan import ENTRIES
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.center import given_center
-from laplacianshot.inference.recipes import LARGE_ROWS, DefaultConstants
+from laplacianshot.inference.recipes import LARGE_ASSIGNMENTS, LARGE_ROWS, DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.labeling._class_rows import entries_at
-from laplacianshot.labeling.confidence import calibrate
+from laplacianshot.labeling.calibration import calibrate
+from laplacianshot.labeling.class_rows import entries_at
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.memory import within_memory
-from laplacianshot.labeling.rejection import how_strange, rejected
-from laplacianshot.labeling.suggestions import neighbors_to_cover, suggest, suggest_first
+from laplacianshot.labeling.novelty import novelty_scores, rejected
+from laplacianshot.labeling.suggestions import MOST_PAIRS, neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.budget import parse_bytes
+from laplacianshot.runtime.budget import BudgetError, MemoryPlan, parse_bytes
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -80,7 +82,7 @@ class VectorLabels:
     """What was found for n rows and C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
 
     ``model`` is the fitted estimator, None where there were no labels to fit; ``shift`` what these data add to the
-    log-odds of a label (:class:`~laplacianshot.labeling.confidence.Calibration`).
+    log-odds of a label (:class:`~laplacianshot.labeling.calibration.Calibration`).
     """
 
     codes: Ints
@@ -89,7 +91,7 @@ class VectorLabels:
     confidence: Floats
     suggestions: Ints
     disputes: Ints
-    strangeness: Floats
+    novelty: Floats
     model: LaplacianShot | None
     shift: float = 0.0
 
@@ -146,7 +148,7 @@ def label_vectors(
     disputes = find_disputes(probabilities, codes)
     confidence = entries_at(probabilities, np.arange(len(X)), found).astype(np.float64)
     confidence[given & (disputes < 0)] = 1.0
-    strange = how_strange(probabilities, codes, model.affinity_)
+    strange = novelty_scores(probabilities, codes, model.affinity_)
     out = rejected(strange, codes, options.reject)
     if tell is not None and options.suggest:
         tell("Suggestions")
@@ -179,7 +181,7 @@ def _first_look(
         confidence=np.zeros(n),
         suggestions=ranks_of(wanted, n),
         disputes=nothing.copy(),
-        strangeness=np.zeros(n),
+        novelty=np.zeros(n),
         model=None,
     )
 
@@ -189,3 +191,36 @@ def ranks_of(order: Ints, n: int) -> Ints:
     ranks = np.zeros(n, dtype=np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
     return ranks
+
+
+# --- What labeling holds besides the fit, so that a memory budget is kept or refused before the work starts
+
+
+# Bytes of a row: its id, label, origin and evidence, and its line of the output.
+_OF_A_ROW = 700.0
+
+
+@contextmanager
+def within_memory(
+    memory: float | str | None, n: int, n_classes: int, n_neighbors: int, *, suggestions: bool
+) -> Iterator[int | None]:
+    """Bytes of a budget that the fit of n rows may take; BudgetError where that, or what follows, does not fit.
+
+    After the fit there are assignments and probabilities, of C classes or of the largest entries, and edges three
+    times: of the fit, in the order of the rows, and as they conduct. Suggestions look at pairs of edges.
+    """
+    if memory is None:
+        yield None
+        return
+    budget = parse_bytes(memory)
+    entries = 8.0 * n_classes if n * n_classes <= LARGE_ASSIGNMENTS else 2 * 12.0 * ENTRIES[-1]
+    rows = {"rows of the result": _OF_A_ROW * n}
+    after = {"probabilities": n * entries, "graph": 36.0 * n * n_neighbors, **rows}
+    if suggestions:
+        after["suggestions"] = 12.0 * min(MOST_PAIRS, n * (2 * n_neighbors) ** 2)
+    MemoryPlan(after).check(budget)
+    try:
+        yield max(1, budget - int(_OF_A_ROW * n))
+    except BudgetError as error:
+        # What the fit may take is not what was asked for.
+        raise BudgetError(budget, {**error.parts, **rows}) from None

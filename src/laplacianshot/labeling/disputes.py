@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.labeling._class_rows import ClassRows
+from laplacianshot.labeling.class_rows import ClassRows
 from laplacianshot.runtime.types import Floats, Ints
 
 # Labels that must be contradicted for a warning, and the share of those that can be checked. On the sets of
@@ -38,7 +38,7 @@ class Opinions:
 
     @classmethod
     def of(cls, probabilities: Any, codes: Ints) -> Opinions:
-        """From probabilities (n, C) of :func:`~laplacianshot.labeling.confidence.calibrate` and codes (n,)."""
+        """From probabilities (n, C) of :func:`~laplacianshot.labeling.calibration.calibrate` and codes (n,)."""
         given = np.flatnonzero(codes >= 0)
         counts = np.bincount(codes[given], minlength=probabilities.shape[1])
         rows = given[counts[codes[given]] > 1]
@@ -60,7 +60,7 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     Parameters
     ----------
     probabilities : array or csr_array of shape (n, C)
-        Of :func:`~laplacianshot.labeling.confidence.calibrate`.
+        Of :func:`~laplacianshot.labeling.calibration.calibrate`.
     codes : int array of shape (n,)
         Class number of each row, -1 for unlabeled ones.
     """

@@ -9,14 +9,20 @@ from os import PathLike
 from pathlib import Path
 
 from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
-from laplacianshot.labeling._label_studio import is_export, read_choices
-from laplacianshot.labeling._matching import SKIPPED, Entry, Ids
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.sources.columns import given_labels
-from laplacianshot.labeling.sources.decoding import read_text
-from laplacianshot.labeling.sources.source import Source
-from laplacianshot.labeling.sources.tables import ENDINGS, Table, read_table, table_of_records
-from laplacianshot.labeling.sources.values import id_of, label_of
+from laplacianshot.labeling.label_studio import is_export, read_choices
+from laplacianshot.labeling.matching import SKIPPED, Entry, Ids
+from laplacianshot.labeling.sources.base import Source
+from laplacianshot.labeling.sources.tables import (
+    ENDINGS,
+    Table,
+    given_labels,
+    id_of,
+    label_of,
+    read_table,
+    read_text,
+    table_of_records,
+)
 
 Given = tuple[str | None, ...]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.labeling._class_rows import dense
+from laplacianshot.labeling.class_rows import dense
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LabelResult:
         Rank among what to label next, from 1; 0 where nothing is suggested.
     disputes : int array of shape (n,)
         For a given label the neighbors dispute, the class number they prefer; -1 elsewhere.
-    strangeness : float array of shape (n,)
+    novelty : float array of shape (n,)
         How little an item fits any of the classes; larger is stranger. What ``--reject`` cuts.
     skipped : tuple of Skipped
     objective : float array
@@ -94,7 +94,7 @@ class LabelResult:
     confidence: Floats
     suggestions: Ints
     disputes: Ints
-    strangeness: Floats
+    novelty: Floats
     skipped: tuple[Skipped, ...] = ()
     objective: Floats = field(default_factory=lambda: np.zeros(0))
     converged: bool = True
@@ -135,7 +135,7 @@ class LabelResult:
             confidence=self.confidence[items],
             suggestions=self.suggestions[items],
             disputes=self.disputes[items],
-            strangeness=self.strangeness[items],
+            novelty=self.novelty[items],
             rows=items if self.rows is None else self.rows[items],
             vectors=None if self.vectors is None else self.vectors[items],
             affinity=None,

@@ -359,7 +359,7 @@ def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], setting
         confidence=found.confidence,
         suggestions=found.suggestions,
         disputes=found.disputes,
-        strangeness=found.strangeness,
+        novelty=found.novelty,
         skipped=task.skipped,
         notes=(*task.notes, doubt) if doubt else task.notes,
         objective=np.zeros(0) if model is None else model.objective_,

@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.run import one_line
-from laplacianshot.labeling.sources.columns import given_labels
-from laplacianshot.labeling.sources.tables import read_table
-from laplacianshot.labeling.sources.values import id_of
+from laplacianshot.labeling.sources.tables import given_labels, id_of, read_table
 from laplacianshot.labeling.sources.vectors import is_store, vector_files
 from laplacianshot.ray.fit import ray_fit
 from laplacianshot.ray.folder import RUN

@@ -89,7 +89,7 @@ def result_of(session: Session) -> LabelResult:
         confidence=np.nan_to_num(view.confidence[rows].astype(np.float64)),
         suggestions=view.suggestions[rows],
         disputes=lookup[view.disputes[rows]],
-        strangeness=np.nan_to_num(view.strangeness[rows]),
+        novelty=np.nan_to_num(view.strangeness[rows]),
         skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in sorted(vectors.failed.items()))),
         settings={"source": str(source.path), "kind": source.kind, "version": __version__},
         source=source,

@@ -19,11 +19,10 @@ from laplacianshot.inference.affinity import normalize
 from laplacianshot.inference.joint import Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import working_dtype
-from laplacianshot.labeling._evidence import Margins, TaskEvidence
-from laplacianshot.labeling._sharing import shared_out
-from laplacianshot.labeling.confidence import log_odds
+from laplacianshot.labeling.calibration import class_probabilities, log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
-from laplacianshot.labeling.rejection import rejected
+from laplacianshot.labeling.evidence import Margins, TaskEvidence
+from laplacianshot.labeling.novelty import rejected
 from laplacianshot.labeling.suggestions import suggest
 from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats, Ints
@@ -120,7 +119,7 @@ def relabel(cache: GraphCache, given: Ints, *, queue: int = QUEUE) -> Prediction
     assert found.model is not None
     wanted = suggest(None, found.probabilities, codes, queue, kernel=cache.cover_kernel(len(class_ids)))
     strange = np.zeros(len(cache), dtype=bool)
-    strange[rejected(found.strangeness, codes, STRANGE_SHARE)] = True
+    strange[rejected(found.novelty, codes, STRANGE_SHARE)] = True
     return Predictions(
         cache,
         class_ids,
@@ -128,7 +127,7 @@ def relabel(cache: GraphCache, given: Ints, *, queue: int = QUEUE) -> Prediction
         found.probabilities,
         found.confidence,
         found.disputes,
-        found.strangeness,
+        found.novelty,
         strange,
         ranks_of(wanted, len(cache)),
         Fit(found.model.label_distributions_, codes >= 0, found.model._rule.tau, found.shift),
@@ -164,7 +163,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
     margins = Margins.of_logits(logits, _first_logits(rows, prior.means, last.fit.tau)[queries])
     task = TaskEvidence.of(margins, assigned.mean(axis=0, dtype=np.float64), len(support))
     probabilities = last.probabilities.copy()
-    probabilities[queries] = shared_out(assigned, log_odds(task.columns(margins)) + last.fit.shift)
+    probabilities[queries] = class_probabilities(assigned, log_odds(task.columns(margins)) + last.fit.shift)
     found = codes.copy()
     found[queries] = margins.predicted
     disputes = np.where(labeled & (last.codes == codes), last.disputes, -1)

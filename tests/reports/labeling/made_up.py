@@ -52,7 +52,7 @@ def result(n: int = 60, classes: tuple[str, ...] = CLASSES, *, seed: int = 0, wi
         confidence=confidence,
         suggestions=suggestions,
         disputes=disputes,
-        strangeness=rng.random(n),
+        novelty=rng.random(n),
         skipped=(Skipped("broken <b>.png", "the file is empty"),),
         objective=np.array([9.0, 4.0, 3.5, 3.4]),
         stages=(Stage("Reading", 0.25), Stage("Labels", 1.5)),
@@ -73,7 +73,7 @@ def unlabeled(n: int = 30) -> LabelResult:
         probabilities=np.zeros((n, 0), dtype=np.float32),
         confidence=np.zeros(n),
         disputes=np.full(n, -1),
-        strangeness=np.zeros(n),
+        novelty=np.zeros(n),
         objective=np.zeros(0),
         affinity=None,
     )

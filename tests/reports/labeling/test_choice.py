@@ -17,7 +17,7 @@ def test_each_list_begins_with_what_is_most_worth_a_look():
     choice = choose(found)
     np.testing.assert_array_equal(found.suggestions[choice.suggested], [1, 2, 3, 4, 5])
     assert np.all(np.diff(found.confidence[choice.least_sure]) >= 0)
-    assert np.all(np.diff(found.strangeness[choice.rejected]) <= 0)
+    assert np.all(np.diff(found.novelty[choice.rejected]) <= 0)
     assert {found.origins[i] for i in choice.least_sure} == {PREDICTED}
     assert {found.origins[i] for i in choice.rejected} == {REJECTED}
     assert found.confidence[choice.least_sure[0]] == min(

@@ -11,7 +11,7 @@ from laplacianshot.labeling.outputs._apply_log import Session, Step
 from laplacianshot.labeling.outputs._placing import FreeNames, How, is_placed, numbered
 from laplacianshot.labeling.outputs.folder_names import folder_names
 from laplacianshot.labeling.result import LabelResult, Skipped
-from laplacianshot.labeling.sources.source import Source
+from laplacianshot.labeling.sources.base import Source
 
 
 def make_plan(

@@ -20,7 +20,7 @@ from laplacianshot.labeling.outputs._placing import (
     same_file,
 )
 from laplacianshot.labeling.result import LabelResult, Skipped
-from laplacianshot.labeling.sources.source import Source
+from laplacianshot.labeling.sources.base import Source
 from laplacianshot.runtime.progress import Progress
 
 # The log's name in the folder that pictures are sorted into.

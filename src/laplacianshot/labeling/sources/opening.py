@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.sources.columns import TableColumns, columns_of
+from laplacianshot.labeling.sources.base import Source
 from laplacianshot.labeling.sources.pictures import open_pictures
-from laplacianshot.labeling.sources.source import Source
 from laplacianshot.labeling.sources.tables import ENDINGS as TABLES
-from laplacianshot.labeling.sources.tables import Table, read_table
-from laplacianshot.labeling.sources.texts import texts_of
+from laplacianshot.labeling.sources.tables import Table, TableColumns, columns_of, read_table, texts_of
 from laplacianshot.labeling.sources.vectors import is_store, open_npy, open_npz, open_store, vectors_of_table
 from laplacianshot.runtime.extras import require
 

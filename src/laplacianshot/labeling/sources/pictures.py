@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 from laplacianshot.datasets._decoding import CorruptPicture, decode
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
-from laplacianshot.labeling.sources.source import Kind, Source, encodable, hash_of
-from laplacianshot.labeling.sources.values import label_of
+from laplacianshot.labeling.sources.base import Kind, Source, encodable, hash_of
+from laplacianshot.labeling.sources.tables import label_of
 from laplacianshot.labeling.sources.vectors import vector_files
 
 if TYPE_CHECKING:

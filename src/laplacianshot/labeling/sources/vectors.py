@@ -10,9 +10,8 @@ import numpy as np
 
 from laplacianshot.datasets._feature_input import _UNREADABLE, checked_features
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.sources.columns import TableColumns
-from laplacianshot.labeling.sources.source import Kind, Source, checked_ids, hash_of
-from laplacianshot.labeling.sources.values import id_of, label_of
+from laplacianshot.labeling.sources.base import Kind, Source, checked_ids, hash_of
+from laplacianshot.labeling.sources.tables import TableColumns, id_of, label_of
 from laplacianshot.runtime.types import Floats
 
 _ARRAYS = "an array 'features' of shape (n, D), and if you like 'labels' and 'ids' of shape (n,) and 'class_names'"

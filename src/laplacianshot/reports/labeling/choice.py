@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.labeling._class_rows import entries_at
+from laplacianshot.labeling.class_rows import entries_at
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -90,7 +90,7 @@ def choose(result: LabelResult) -> Choice:
     return Choice(
         suggested=result.suggested[:LIST],
         disputed=disputed[np.argsort(-doubt, kind="stable")][:LIST],
-        rejected=rejected[np.argsort(-result.strangeness[rejected], kind="stable")][:LIST],
+        rejected=rejected[np.argsort(-result.novelty[rejected], kind="stable")][:LIST],
         least_sure=order[::-1][:LIST],
         surest=_surest(result.codes, order),
         classes=classes,

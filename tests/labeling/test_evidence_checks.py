@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from laplacianshot.labeling import _checks
-from laplacianshot.labeling._checks import Fitted, draw_checks
-from laplacianshot.labeling._evidence import COLUMNS
+from laplacianshot.labeling import evidence
+from laplacianshot.labeling.evidence import COLUMNS, Fitted, draw_checks
 
 
 def make_fitted(shots, n_classes=4, per_class=30, spread=0.05, dim=8, seed=0):
@@ -34,7 +33,7 @@ def position(rows, row):
 def test_a_held_out_row_is_asked_once_and_never_teaches_its_own_task():
     fitted = make_fitted(3)
     asked = []
-    for support, labels, queries, answers in tasks_of(_checks._held_out_tasks, fitted):
+    for support, labels, queries, answers in tasks_of(evidence._held_out_tasks, fitted):
         held = [position(fitted.support, row) for row in queries[: len(answers)]]
         taught = [position(fitted.support, row) for row in support]
         assert not set(held) & set(taught)
@@ -48,7 +47,7 @@ def test_a_held_out_row_is_asked_once_and_never_teaches_its_own_task():
 
 def test_simulated_tasks_take_as_many_labels_as_were_given():
     fitted = make_fitted([1, 1, 1, 2])
-    for support, labels, queries, answers in tasks_of(_checks._simulated_tasks, fitted):
+    for support, labels, queries, answers in tasks_of(evidence._simulated_tasks, fitted):
         taught = [position(fitted.query, row) for row in support]
         asked = [position(fitted.query, row) for row in queries]
         assert not set(taught) & set(asked)
@@ -76,9 +75,9 @@ def test_clear_classes_are_right_and_noise_is_not(shots):
 
 def test_small_tasks_stay_small():
     fitted = make_fitted(30, n_classes=150, per_class=40, dim=160)
-    for draw in (_checks._held_out_tasks, _checks._simulated_tasks):
+    for draw in (evidence._held_out_tasks, evidence._simulated_tasks):
         for support, _, queries, _ in tasks_of(draw, fitted):
-            assert len(support) + len(queries) <= 1.1 * _checks._MOST_ROWS
+            assert len(support) + len(queries) <= 1.1 * evidence._MOST_ROWS
 
 
 def test_the_same_seed_gives_the_same_checks():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.sources.source import Source
-from laplacianshot.labeling.sources.values import composed
+from laplacianshot.labeling.sources.base import Source
+from laplacianshot.labeling.sources.tables import composed
 
 # The position of an item that is in the source but was skipped.
 SKIPPED = -1

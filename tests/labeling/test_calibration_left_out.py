@@ -6,8 +6,8 @@ from sklearn.datasets import load_digits
 
 from laplacianshot import LaplacianShot
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.labeling import left_out
-from laplacianshot.labeling.left_out import left_out_logits
+from laplacianshot.labeling import calibration
+from laplacianshot.labeling.calibration import left_out_logits
 
 
 def make_task(seed=0, n=60, n_classes=3, shots=3, dim=5):
@@ -60,7 +60,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     X, codes, _ = make_task(n=90, shots=9)
     model = LaplacianShot().fit(X, codes)
     whole = left_out_logits(model, codes)
-    monkeypatch.setattr(left_out, "_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(calibration, "_BLOCK_ENTRIES", 20)
     np.testing.assert_allclose(left_out_logits(model, codes), whole, rtol=1e-12)
 
 

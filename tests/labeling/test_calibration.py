@@ -6,15 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling._checks import Checks
-from laplacianshot.labeling._evidence import COLUMNS
-from laplacianshot.labeling.confidence import (
+from laplacianshot.labeling.calibration import (
     WEIGHTS,
     calibrate,
     log_odds,
     most_probable_shift,
     shift_of,
 )
+from laplacianshot.labeling.evidence import COLUMNS, Checks
 from tests.labeling.digits import digits_task
 
 

@@ -1,0 +1,368 @@
+"""Probabilities that mean what they say, from one fit and without a label more than the given ones.
+
+The assignments of a fit rank its rows well and are too sure of themselves, how much so depends on the data. Three steps
+make a probability of them:
+
+1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling.evidence`), whose weights were
+   fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
+2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling.evidence`) are labeled
+   in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
+   simulated, classes being tighter in the fit's own eyes than in truth, ``b' = u0 + u b`` takes its place;
+3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
+
+The labels themselves stay those of the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.estimator import LaplacianShot
+from laplacianshot.inference.joint import Prior
+from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.labeling.class_rows import ClassRows, dense, later_rows
+from laplacianshot.labeling.evidence import COLUMNS, Checks, Fitted, Margins, TaskEvidence, draw_checks
+from laplacianshot.runtime.types import Floats, Ints
+
+# Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
+INTERCEPT = -2.0121
+WEIGHTS: dict[str, tuple[float, float, float]] = {
+    "s(assigned)": (1.1543, -1.207, 3.419),
+    "s(first)": (0.0917, -2.468, 2.863),
+    "s(assigned)^2": (0.0349, 0.000, 11.691),
+    "s(first)^2": (0.1671, 0.000, 8.194),
+    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
+    "share": (0.2102, -4.029, 1.382),
+    "labels": (-0.2132, 0.000, 2.303),
+    "classes": (-0.1085, 1.609, 4.605),
+    "rows": (0.3326, 1.694, 6.395),
+    "agreement": (1.0172, -0.309, 6.907),
+    "mean assigned": (-0.2402, 2.487, 12.575),
+    "balance": (0.6106, 0.000, 0.998),
+}
+# s of the shift; u0 and u where the answers are simulated.
+SHIFT_SPREAD = 0.5
+SIMULATED_SHIFT = (-0.477, 0.845)
+# A label still speaks for its own row after it is left out, through rows further away: what that adds to z, times the
+# given rows of its class.
+ECHO = 2.5
+
+_STEPS = 50
+
+
+@dataclass(frozen=True, repr=False)
+class Calibration:
+    """Calibrated probabilities.
+
+    Attributes
+    ----------
+    probabilities : float32 array or csr_array of shape (n, C)
+        Probability of each class; for a given row what the graph says of it without its own label. The largest of an
+        unlabeled row is that of the label the fit gave it. Sparse where the assignments are.
+    shift : float
+        b, what these data add to the log-odds that the rule for all data gives.
+    n_checks : int
+        Answers that b rests on.
+    simulated : bool
+        Whether they were simulated, as too few classes have two labels.
+    expected_accuracy : float
+        Share of the unlabeled rows whose label is expected to be right: their mean confidence; NaN without any.
+    """
+
+    probabilities: Any
+    shift: float
+    n_checks: int
+    simulated: bool
+    expected_accuracy: float
+
+    def __repr__(self) -> str:
+        n, c = self.probabilities.shape
+        return f"Calibration({n} rows x {c} classes, expected accuracy {self.expected_accuracy:.3f})"
+
+
+def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibration:
+    """Calibrated probabilities of every row that ``model`` was fitted on.
+
+    Parameters
+    ----------
+    model : LaplacianShot
+        The default recipe, fitted on rows with these codes.
+    codes : int array of shape (n,)
+        Class number of each row, -1 for unlabeled ones; ``0..C-1`` as in ``model.classes_``.
+    seed : int
+        Of the small tasks.
+
+    Returns
+    -------
+    Calibration
+    """
+    if model.recipe != "default":
+        raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
+    given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+    evidence = gather(model, codes, seed=seed)
+    shift = shift_of(evidence.checks)
+    labels = codes[given]
+    echo = np.where(evidence.given_logits.argmax(axis=1) == labels, ECHO / np.bincount(labels)[labels], 0.0)
+    left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
+    of_given = class_probabilities(np.exp(left_out), log_odds(evidence.given) + shift - echo)
+    z = log_odds(evidence.query) + shift
+    assignments = ClassRows(model.label_distributions_, queries)
+    if sp.issparse(model.label_distributions_):
+        sure, probabilities = sparse_probabilities(assignments, z, given, of_given)
+    else:
+        sure, probabilities = dense_probabilities(assignments, z, given, of_given)
+    expected = float(sure.mean()) if len(sure) else float("nan")
+    return Calibration(probabilities, shift, len(evidence.checks), evidence.checks.simulated, expected)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a fit shows of its rows.
+
+    Attributes
+    ----------
+    query : array of shape (N, len(COLUMNS))
+        Of the unlabeled rows, in the order of their positions.
+    given : array of shape (n_s, len(COLUMNS))
+        Of the given rows, without their own labels.
+    given_logits : array of shape (n_s, C)
+    checks : Checks
+    """
+
+    query: Floats
+    given: Floats
+    given_logits: Floats
+    checks: Checks
+
+
+def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
+    """The evidence that :func:`calibrate` weighs."""
+    given = codes >= 0
+    labels, n_classes, rule = codes[given], len(model.classes_), model._rule
+    support, query = rule.points[: len(labels)], later_rows(rule.points, len(labels))
+    # As the estimator chooses it.
+    origin = np.zeros_like(support[0]) if model._fitted_transform == "cl2" else support.mean(axis=0)
+    first = Prior.of_support(support, labels, origin, n_classes, constants_of(model, codes)).means
+    first = first.astype(support.dtype)
+    logits = left_out_logits(model, codes)
+    of_given = Margins.of_logits(logits, left_out_first_logits(model, codes, first))
+    if len(query) == 0:
+        shares = np.bincount(labels, minlength=n_classes) / len(labels)
+        task = TaskEvidence.of(of_given, shares, len(labels))
+        none = task.columns(of_given)[:0]
+        return Evidence(none, task.columns(of_given), logits, Checks(none, np.zeros(0), simulated=False))
+    assignments = ClassRows(model.label_distributions_, np.flatnonzero(~given))
+    of_query = Margins.of_queries(query, assignments, first, rule.tau)
+    task = TaskEvidence.of(of_query, assignments.mean(), len(labels))
+    fitted = Fitted(support, labels, query, of_query.predicted, origin, n_classes)
+    checks = draw_checks(fitted, np.random.default_rng(seed))
+    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
+
+
+def log_odds(columns: Floats) -> Floats:
+    """``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence beyond its range counts as the end of it."""
+    weights, low, high = np.array([WEIGHTS[name] for name in COLUMNS]).T
+    z: Floats = INTERCEPT + np.clip(columns, low, high) @ weights
+    return z
+
+
+def shift_of(checks: Checks) -> float:
+    """The shift b that the answers of small tasks ask for, 0 without any."""
+    if len(checks) == 0:
+        return 0.0
+    shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
+    if not checks.simulated:
+        return shift
+    base, slope = SIMULATED_SHIFT
+    return base + slope * shift
+
+
+def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
+    """The b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
+    b = 0.0
+    for _ in range(_STEPS):
+        p = sigmoid(z + b)
+        step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
+        b += min(max(step, -1.0), 1.0)
+        if abs(step) < 1e-9:
+            break
+    return b
+
+
+# --- Probabilities of all classes from how sure the label is: the other classes share the rest
+
+
+# Power of the assignments of the other classes.
+REST_POWER = 2 / 3
+
+_MOST_CONFIDENCE = 1 - 1e-6
+_TINY = np.finfo(np.float32).tiny
+# Entries of a given row that are kept where probabilities are sparse.
+_MOST_ENTRIES = 32
+
+
+def class_probabilities(assignments: Floats, z: Floats) -> Floats:
+    """Probabilities (m, C): that of the label, of log-odds z (m,), and the rest by the power of other assignments."""
+    rows = np.arange(len(assignments))
+    label = assignments.argmax(axis=1)
+    others = np.maximum(assignments, _TINY) ** np.float32(REST_POWER)
+    others[rows, label] = 0
+    others /= others.sum(axis=1, keepdims=True)
+    sure = _ahead(z, others.max(axis=1, initial=0))
+    others *= (1 - sure)[:, None]
+    others[rows, label] = sure
+    return others
+
+
+def dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> tuple[Floats, Floats]:
+    """How sure each label of the queries is (N,), and the probabilities of all rows (n, C).
+
+    From assignments (N, C), log-odds (N,) and the probabilities ``of_given`` (n_s, C) of the rows ``given`` (n_s,).
+    """
+    sure = np.empty(len(assignments))
+    probabilities = np.empty((len(assignments) + len(given), of_given.shape[1]), dtype=np.float32)
+    probabilities[given] = of_given
+    for start, stop in assignments.blocks():
+        block = class_probabilities(assignments[start:stop], z[start:stop])
+        probabilities[assignments.rows[start:stop]] = block
+        sure[start:stop] = block.max(axis=1)
+    return sure, probabilities
+
+
+def sparse_probabilities(
+    assignments: ClassRows, z: Floats, given: Ints, of_given: Floats
+) -> tuple[Floats, sp.csr_array]:
+    """The same for sparse assignments. Classes that are not kept have none; of given rows the largest are kept."""
+    Y = sp.csr_array(assignments.matrix[assignments.rows])
+    each = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    firsts = Y.indptr[:-1]
+    # Every row has an entry. Of equal ones the first is the label.
+    tops = np.flatnonzero(Y.data == np.maximum.reduceat(Y.data, firsts)[each])
+    tops = tops[np.unique(each[tops], return_index=True)[1]]
+    others = np.maximum(Y.data, _TINY) ** np.float32(REST_POWER)
+    others[tops] = 0
+    sums = np.add.reduceat(others, firsts)
+    others /= np.where(sums > 0, sums, 1)[each]
+    sure = _ahead(z, np.maximum.reduceat(others, firsts))
+    others *= (1 - sure).astype(np.float32)[each]
+    others[tops] = sure
+    Y.data = others
+    least: Floats | float = 0.0
+    if of_given.shape[1] > _MOST_ENTRIES:
+        least = -np.partition(-of_given, _MOST_ENTRIES, axis=1)[:, _MOST_ENTRIES, None]
+    kept = sp.csr_array(np.where(of_given > least, of_given, 0).astype(np.float32))
+    order = np.argsort(np.concatenate([assignments.rows, given]))
+    return sure, sp.csr_array(sp.vstack([Y, kept], format="csr")[order])
+
+
+def _ahead(z: Floats, least: Floats) -> Floats:
+    """How sure a label of log-odds z is; it stays ahead of the next class, by a hair where it would not."""
+    sure: Floats = np.clip(sigmoid(z), (least + 1e-6) / (1 + least), _MOST_CONFIDENCE)
+    return sure
+
+
+def sigmoid(z: Floats) -> Floats:
+    """``1 / (1 + exp(-z))``."""
+    p: Floats = 1 / (1 + np.exp(-z))
+    return p
+
+
+# --- What the graph says of a given row without the row's own label, from one fit
+
+
+# Entries of the dense arrays that one block of given rows needs.
+_BLOCK_ENTRIES = 4_000_000
+
+
+def constants_of(model: LaplacianShot, codes: Ints) -> DefaultConstants:
+    """The constants that the default recipe took for rows with these codes."""
+    n_support = int(np.sum(codes >= 0))
+    constants = DefaultConstants.for_task(
+        n_support, len(codes) - n_support, len(model.classes_), balanced=model.balanced
+    )
+    return constants.with_choices(lam=model.lam, n_neighbors=model.n_neighbors)
+
+
+def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
+    """Logits of the given rows, each as if it had no label: (n_s, C), in the order of their positions.
+
+    A query's assignment is ``softmax(-tau a_q + lam (e W_qs Y_s + W_qq Y)_q + b)``. The same is said of a given row s
+    of class c after two corrections that need no second fit:
+
+    - its prototype forgets it: with ``M_c = beta n_c + kappa + sum_q y_qc`` the mean without s lies
+      ``M_c / (M_c - beta)`` times as far from it as the mean with it;
+    - its neighbors forget it: each has ``lam e W_qs`` taken from its logit of class c before it votes.
+
+    What the label did to rows further away stays, so a row that stands alone with its class is still somewhat believed.
+
+    Parameters
+    ----------
+    model : LaplacianShot
+        The default recipe, fitted on these codes.
+    codes : int array of shape (n,)
+        Class number of each row, -1 for unlabeled ones.
+    """
+    given = np.flatnonzero(codes >= 0)
+    labels = codes[given]
+    rule, constants = model._rule, constants_of(model, codes)
+    Y = model.label_distributions_
+    lam, edge = constants.lam, constants.e
+    queries = ClassRows(Y, np.flatnonzero(codes < 0))
+    masses = len(queries) * queries.mean()
+    logits: Floats = -rule.tau * _distances_without(
+        rule.points[: len(given)], labels, rule.prototypes, constants, masses
+    )
+    logits += rule.bias
+
+    # Votes: neighbors' assignments, those of given rows times e.
+    weights = np.where(codes >= 0, edge, 1.0)
+    graph = sp.csr_array(model.affinity_[given])
+    rows = np.repeat(np.arange(len(given)), np.diff(graph.indptr))
+    for start, stop in _blocks(graph.indptr, len(model.classes_)):
+        part = slice(graph.indptr[start], graph.indptr[stop])
+        near, weight, row = graph.indices[part], graph.data[part].astype(np.float64), rows[part]
+        votes = dense(Y[near]).astype(np.float64)
+        # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbor.
+        fade = np.exp(-lam * edge * weight * (codes[near] < 0))
+        each = np.arange(len(near)), labels[row]
+        kept = 1 - votes[each] * (1 - fade)
+        votes[each] *= fade
+        votes *= (weight * weights[near] / np.maximum(kept, np.finfo(np.float64).tiny))[:, None]
+        sums = sp.csr_array((np.ones(len(near)), (row - start, np.arange(len(near)))), shape=(stop - start, len(near)))
+        logits[start:stop] += lam * (sums @ votes)
+    return logits
+
+
+def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> Floats:
+    """``-tau a0`` of the given rows to the first prototypes (C, D), their own without them: (n_s, C)."""
+    given = codes >= 0
+    rows = model._rule.points[: int(given.sum())]
+    logits: Floats = -model._rule.tau * _distances_without(rows, codes[given], first, constants_of(model, codes), 0.0)
+    return logits
+
+
+def _distances_without(
+    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
+) -> Floats:
+    """Squared distances (n_s, C) of given rows to the prototypes, to their own as it would be without them."""
+    beta = constants.beta
+    distances = squared_distances(rows, prototypes).astype(np.float64)
+    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
+    distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
+    return distances
+
+
+def _blocks(indptr: Ints, n_classes: int) -> list[tuple[int, int]]:
+    """Ranges of rows whose edges make at most ``_BLOCK_ENTRIES`` votes, or a single row."""
+    most = max(1, _BLOCK_ENTRIES // n_classes)
+    blocks, start = [], 0
+    while start < len(indptr) - 1:
+        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1)
+        blocks.append((start, stop))
+        start = stop
+    return blocks

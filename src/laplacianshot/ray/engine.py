@@ -20,7 +20,7 @@ from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.solve import Fitted
 from laplacianshot.episodes.evaluation import TaskWork
 from laplacianshot.episodes.run import Chunk, TaskRows
-from laplacianshot.labeling.sources.source import Source
+from laplacianshot.labeling.sources.base import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
 from laplacianshot.ray.encoding import ray_encode

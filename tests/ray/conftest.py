@@ -9,12 +9,12 @@ import pytest
 
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.joint import Prior, Sums, descend
-from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.graph import build_graph, join_edges, split_edges
 from laplacianshot.ray.job import Job, RayOptions
 from laplacianshot.ray.search import find_neighbors
 from laplacianshot.ray.shard_rounds import Order, Report, ShardRounds, Start
 from laplacianshot.ray.shards import open_shards
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 
 # Before ray is imported by any file here: addresses of this machine alone, and nobody is told.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -32,7 +32,7 @@ def job(digits, tmp_path):
         support = np.flatnonzero(y[:rows] >= 0)
         cut = open_shards(tmp_path / "rows.npy", shards)
         center = pixels[:rows].mean(axis=0)
-        return Job(RunFolder.of(str(tmp_path / "run")), cut, support, y[support], 10, "cl2", center)
+        return Job(KeyedFolder.create(str(tmp_path / "run")), cut, support, y[support], 10, "cl2", center)
 
     return make
 

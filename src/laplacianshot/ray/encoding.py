@@ -16,8 +16,8 @@ from laplacianshot.embedding.encoders import open_encoder
 from laplacianshot.embedding.encoders.contract import Kind
 from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.ray.cluster import connected
-from laplacianshot.ray.folder import RunFolder
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 
 # Items of one file of vectors, at most, and files for each CPU, at least.
 _SHARD_ITEMS = 20_000
@@ -48,7 +48,7 @@ class _Part:
 class EncodeShards:
     """An actor of Ray Data: opens the encoder once, then encodes one shard after the other into files."""
 
-    def __init__(self, items: Any, encoder: str | None, kind: Kind, folder: RunFolder) -> None:
+    def __init__(self, items: Any, encoder: str | None, kind: Kind, folder: KeyedFolder) -> None:
         self._items: Items = require("ray", "ray").get(items[0])
         self._encoder = open_encoder(encoder, kind, threads=1)
         self._folder = folder
@@ -105,7 +105,7 @@ def ray_encode(
         cpus = max(1, cluster.cpus())
         count = min(n, shards or max(_SHARDS_A_CPU * cpus, -(-n // _SHARD_ITEMS)))
         bounds = [n * part // count for part in range(count + 1)]
-        place = RunFolder.of(folder).below(f"vectors-{_key(items, key, bounds)}")
+        place = KeyedFolder.create(folder).below(f"vectors-{_key(items, key, bounds)}")
         calls = [
             {"number": number, "start": bounds[number], "stop": bounds[number + 1]}
             for number in range(count)

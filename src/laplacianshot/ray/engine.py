@@ -25,9 +25,9 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
 from laplacianshot.ray.encoding import ray_encode
 from laplacianshot.ray.fit import ray_fit
-from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.job import RayOptions
 from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
@@ -147,7 +147,7 @@ class RayEngine:
         digest = hashlib.blake2b(f"{features.dtype}{features.shape}".encode(), digest_size=12)
         for start, stop in row_blocks(len(features), _BLOCK_ROWS):
             digest.update(np.ascontiguousarray(features[start:stop]).view(np.uint8).data)
-        folder, name = RunFolder.of(self._place), f"rows-{digest.hexdigest()}.npy"
+        folder, name = KeyedFolder.create(self._place), f"rows-{digest.hexdigest()}.npy"
         if not folder.has(name):
             folder.put(name, lambda file: np.save(file, np.ascontiguousarray(features)))
         return [folder.path(name)]

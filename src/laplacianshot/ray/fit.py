@@ -16,18 +16,17 @@ from laplacianshot.engine.plan import large_plan, looked_queries
 from laplacianshot.inference.center import center_between, first_seen, given_center
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.search import GraphReport
-from laplacianshot.ray.checks import checked_labels, needs
 from laplacianshot.ray.cluster import Cluster, connected
-from laplacianshot.ray.folder import RUN, RunFolder
 from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
-from laplacianshot.ray.job import Job, RayOptions
+from laplacianshot.ray.job import RUN_FOLDER, Job, RayOptions
 from laplacianshot.ray.order import ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
 from laplacianshot.ray.rounds import RayRounds
 from laplacianshot.ray.search import find_neighbors, formed, take_rows
 from laplacianshot.ray.shard_rounds import Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
-from laplacianshot.ray.survey import given_rows, query_moments, run_key, survey
+from laplacianshot.ray.survey import checked_labels, given_rows, needs, query_moments, run_key, survey
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
@@ -84,8 +83,8 @@ def ray_fit(
     with connected(address) as cluster:
         given = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
         cut: Any = source if given else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
-        run = _Run(cluster, options, cut, *checked_labels(codes, cut), RunFolder.of(folder), watch)
-        return run.fit(None if output is None else RunFolder.of(output), classes)
+        run = _Run(cluster, options, cut, *checked_labels(codes, cut), KeyedFolder.create(folder), watch)
+        return run.fit(None if output is None else KeyedFolder.create(output), classes)
 
 
 class _Run:
@@ -98,7 +97,7 @@ class _Run:
         shards: tuple[Shard, ...],
         support: Ints,
         labels: Ints,
-        folder: RunFolder,
+        folder: KeyedFolder,
         watch: Watch | None,
     ) -> None:
         self._cluster, self._options = cluster, options
@@ -112,7 +111,7 @@ class _Run:
         )
         self._seconds: dict[str, float] = {}
 
-    def fit(self, output: RunFolder | None, classes: Labels | None) -> RayFit:
+    def fit(self, output: KeyedFolder | None, classes: Labels | None) -> RayFit:
         """All stages, one after the other."""
         self._cluster.check(needs(self._job, self._constants.n_neighbors, self._plan))
         with self._stage("Reading") as progress:
@@ -134,7 +133,7 @@ class _Run:
                 calls = [(shared, number, output, classes) for number in self._numbers]
                 written = self._cluster.map(write_shard, calls, progress=progress)
                 drop_other_labels(output, written)
-                output.below(RUN).put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
+                output.below(RUN_FOLDER).put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
         return replace(result, seconds=self._seconds, usage=self._cluster.usage)
 
     @property

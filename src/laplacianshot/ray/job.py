@@ -13,10 +13,12 @@ from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.recipes import LARGE_ROWS, TOLERANCE, DefaultConstants
 from laplacianshot.inference.transforms import Transform
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.shards import Shard
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.types import Floats, Ints
 
+# Folder of a run inside a folder of labels: readers of Parquet skip names that begin with an underscore.
+RUN_FOLDER = "_run"
 # Transformed shards that a worker keeps at hand: its own and the one it looks into.
 _KEPT = 2
 _rows: dict[tuple[str, Shard], Rows] = {}
@@ -75,7 +77,7 @@ class Job:
 
     Attributes
     ----------
-    folder : RunFolder
+    folder : KeyedFolder
         Where finished stages are.
     shards : tuple of Shard
     support : int array of shape (n_s,)
@@ -91,7 +93,7 @@ class Job:
         Whether rows were put where their neighbors are (:mod:`laplacianshot.ray.order`).
     """
 
-    folder: RunFolder
+    folder: KeyedFolder
     shards: tuple[Shard, ...]
     support: Ints
     labels: Ints

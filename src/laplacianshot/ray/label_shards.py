@@ -17,8 +17,7 @@ from laplacianshot.labeling.run import one_line
 from laplacianshot.labeling.sources.tables import given_labels, id_of, read_table
 from laplacianshot.labeling.sources.vectors import is_store, vector_files
 from laplacianshot.ray.fit import ray_fit
-from laplacianshot.ray.folder import RUN
-from laplacianshot.ray.job import RayOptions
+from laplacianshot.ray.job import RUN_FOLDER, RayOptions
 from laplacianshot.ray.result import RayFit
 from laplacianshot.runtime.progress import Watch
 
@@ -81,7 +80,7 @@ def label_shards(
         return ray_fit(
             fspath(source),
             (rows, codes),
-            folder=f"{out.rstrip('/')}/{RUN}" if run_folder is None else run_folder,
+            folder=f"{out.rstrip('/')}/{RUN_FOLDER}" if run_folder is None else run_folder,
             options=RayOptions(balanced=balanced, base_mean=base_mean, choice=GraphChoice(method)),
             shards=shards,
             address=address,

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 
 from laplacianshot.neighbors.search import GraphReport
 from laplacianshot.ray.cluster import Usage
-from laplacianshot.ray.folder import RunFolder
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import neighbor_lists
 from laplacianshot.ray.shard_rounds import assignments_name
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 
@@ -114,7 +114,7 @@ def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
     return codes, sure
 
 
-def write_shard(job: Job, number: int, folder: RunFolder, classes: Labels | None) -> str:
+def write_shard(job: Job, number: int, folder: KeyedFolder, classes: Labels | None) -> str:
     """Labels of a shard into a Parquet file with the columns row, label, share and origin: its name."""
     pyarrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
     codes, sure = shard_codes(job, number)
@@ -132,7 +132,7 @@ def write_shard(job: Job, number: int, folder: RunFolder, classes: Labels | None
     return name
 
 
-def drop_other_labels(folder: RunFolder, written: Collection[str]) -> None:
+def drop_other_labels(folder: KeyedFolder, written: Collection[str]) -> None:
     """Take away what an earlier run with more shards left, so that the folder holds every row once."""
     for name in folder.names():
         if re.fullmatch(r"labels-\d{5,}\.parquet", name) and name not in written:

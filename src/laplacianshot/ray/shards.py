@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from laplacianshot.ray.folder import file_system, is_local
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.types import Floats
 
@@ -20,8 +20,8 @@ Source: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 ENDINGS = (".npy", ".parquet")
 # What a column of vectors is called where several columns hold lists.
 _VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
-# Rows that are worth a shard of their own where nobody asked for one.
-_LEAST_ROWS = 1000
+# Minimum number of rows per shard when the number of shards is chosen here.
+MIN_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Shard:
     def _stored(self) -> Floats:
         if self.path.endswith(".parquet"):
             return _parquet_rows(self.path, self.start, self.stop)
-        fs, path = file_system(self.path)
-        if is_local(fs):
+        fs, path = _file_system(self.path)
+        if _is_local(fs):
             mapped: Floats = np.load(path, mmap_mode="r", allow_pickle=False)[self.start : self.stop]
             return mapped
         with fs.open(path, "rb") as file:
@@ -87,17 +87,17 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
     files = [(path, *_shape(path)) for path in _files(source)]
     files = [(path, rows, width) for path, rows, width in files if rows]
     if not files:
-        raise ValueError(f"{_named(source)} holds no rows.")
+        raise InputError(f"{_named(source)} holds no rows.")
     path, _, width = files[0]
     for other, _, its_width in files:
         if its_width != width:
-            raise ValueError(f"{other} has vectors of {its_width} numbers and {path} of {width}; they must be equal.")
+            raise InputError(f"{other} has vectors of {its_width} numbers and {path} of {width}; they must be equal.")
     n = sum(rows for _, rows, _ in files)
-    wanted = max(1, min(cpus, n // _LEAST_ROWS)) if count is None else count
+    wanted = max(1, min(cpus, n // MIN_ROWS)) if count is None else count
     if wanted < 1:
-        raise ValueError(f"shards is {wanted}; give a number from 1 on.")
+        raise InputError(f"shards is {wanted}; give a number from 1 on.")
     if wanted > n:
-        raise ValueError(f"shards is {wanted} and {_named(source)} has {n} rows; give at most as many shards as rows.")
+        raise InputError(f"shards is {wanted} and {_named(source)} has {n} rows; give at most as many shards as rows.")
     shards, first = [], 0
     for path, rows, _ in files:
         # As many as its part of the rows asks for.
@@ -108,6 +108,18 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
     return tuple(shards)
 
 
+def _file_system(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a path or URL, and the path in it."""
+    fs, path = require("fsspec.core", "ray").url_to_fs(url)
+    return fs, path
+
+
+def _is_local(fs: Any) -> bool:
+    """Whether paths of a file system are paths of this machine."""
+    kinds = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return "file" in kinds or "local" in kinds
+
+
 def _named(source: Source) -> str:
     return str(source) if isinstance(source, str | PathLike) else f"{len(source)} files"
 
@@ -116,7 +128,7 @@ def _files(source: Source) -> list[str]:
     if not isinstance(source, str | PathLike):
         return [path for one in source for path in _files(one)]
     url = fspath(source)
-    fs, path = file_system(url)
+    fs, path = _file_system(url)
     if "*" in url:
         found = sorted(fs.glob(path))
     elif fs.isdir(path):
@@ -124,16 +136,16 @@ def _files(source: Source) -> list[str]:
     else:
         found = [path] if fs.exists(path) else []
     if not found:
-        raise ValueError(f"{url}: there are no files {' or '.join(ENDINGS)} there.")
+        raise InputError(f"{url}: no {' or '.join(ENDINGS)} files found.")
     odd = [name for name in found if not name.endswith(ENDINGS)]
     if odd:
-        raise ValueError(f"{odd[0]}: shards are files ending in {' or '.join(ENDINGS)}.")
-    return [str(name) if is_local(fs) else str(fs.unstrip_protocol(name)) for name in found]
+        raise InputError(f"{odd[0]}: shards are files ending in {' or '.join(ENDINGS)}.")
+    return [str(name) if _is_local(fs) else str(fs.unstrip_protocol(name)) for name in found]
 
 
 def _shape(path: str) -> tuple[int, int]:
     """Rows and columns of a file, from its header."""
-    fs, inner = file_system(path)
+    fs, inner = _file_system(path)
     if path.endswith(".parquet"):
         with fs.open(inner, "rb") as file:
             parquet = _parquet(path, file)
@@ -152,11 +164,11 @@ def _npy_header(path: str, file: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(file)
     except ValueError as error:
-        raise ValueError(f"{path} is no .npy file, or is damaged ({error}); write it with np.save.") from None
+        raise InputError(f"{path} is no .npy file, or is damaged ({error}); write it with np.save.") from None
     if len(shape) != 2 or dtype.kind not in "fiu":
-        raise ValueError(f"{path} has shape {shape} and dtype {dtype}; a shard holds numbers (n, D).")
+        raise InputError(f"{path} has shape {shape} and dtype {dtype}; a shard holds numbers (n, D).")
     if by_columns:
-        raise ValueError(f"{path} is stored column by column; write it with np.save(path, np.ascontiguousarray(X)).")
+        raise InputError(f"{path} is stored column by column; write it with np.save(path, np.ascontiguousarray(X)).")
     return (int(shape[0]), int(shape[1])), dtype
 
 
@@ -166,7 +178,7 @@ def _parquet(path: str, file: Any) -> Any:
         return parquet.ParquetFile(file)
     except (pyarrow.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} is no Parquet file, or is damaged ({reason}).") from None
+        raise InputError(f"{path} is no Parquet file, or is damaged ({reason}).") from None
 
 
 def _vector_column(path: str, schema: Any) -> str:
@@ -179,12 +191,12 @@ def _vector_column(path: str, schema: Any) -> str:
     named = [name for name in lists if name.lower() in _VECTOR_NAMES]
     if len(named) == 1 or len(lists) == 1:
         return str((named or lists)[0])
-    raise ValueError(f"{path}: {len(lists)} columns hold lists of numbers; call the one to use 'features'.")
+    raise InputError(f"{path}: {len(lists)} columns hold lists of numbers; call the one to use 'features'.")
 
 
 def _parquet_rows(path: str, start: int, stop: int) -> Floats:
-    fs, inner = file_system(path)
-    source: Any = inner if is_local(fs) else io.BytesIO(fs.cat_file(inner))
+    fs, inner = _file_system(path)
+    source: Any = inner if _is_local(fs) else io.BytesIO(fs.cat_file(inner))
     parquet = _parquet(path, source)
     column = _vector_column(path, parquet.schema_arrow)
     # Only the row groups that the range touches.
@@ -196,6 +208,6 @@ def _parquet_rows(path: str, start: int, stop: int) -> Floats:
     values = table.column(0).slice(start - before, stop - start).combine_chunks()
     flat = values.flatten()
     if values.null_count or flat.null_count or len(flat) % max(1, len(values)):
-        raise ValueError(f"{path}: column {column!r} has gaps, or vectors of different lengths.")
+        raise InputError(f"{path}: column {column!r} has gaps, or vectors of different lengths.")
     rows: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(values), -1)
     return rows

@@ -4,7 +4,7 @@ For each set and setting: mean accuracy of the nearest prototype and of the defa
 paired difference with its 95% interval, and the number of tasks on which an objective rose (R of *paper*, F of
 *default*), in float64. Tasks run one estimator at a time.
 
-    python benchmarks/check_points.py --data ../shared/data --tasks 1000
+    python benchmarks/check_points.py --data data --tasks 1000
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def tasks(fs: FeatureSet, shots: int, n: int, seed: int, dirichlet: float | None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder (docs/results/data.md)")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=20, help="draws of the labels for one large task")
     parser.add_argument("--seed", type=int, default=0)

@@ -2,9 +2,9 @@
 
 The runs come first, one after the other; then this takes their commands, times and tables from their reports.
 
-    laplacianshot reproduce omniglot --data ../shared/data -o runs/omniglot
-    laplacianshot reproduce cub-conv4 --data ../shared/data -o runs/cub-conv4
-    laplacianshot reproduce cub-conv4-to-cifarfs --data ../shared/data -o runs/cub-conv4
+    laplacianshot reproduce omniglot --data data -o runs/omniglot
+    laplacianshot reproduce cub-conv4 --data data -o runs/cub-conv4
+    laplacianshot reproduce cub-conv4-to-cifarfs --data data -o runs/cub-conv4
     python benchmarks/conv4.py --runs runs --output docs/results/conv4.md
 """
 
@@ -53,14 +53,14 @@ def main() -> None:
     lines = [HEAD]
     lines += run_part(
         "CUB, 84 pixels",
-        "laplacianshot reproduce cub-conv4 --data ../shared/data -o runs/cub-conv4",
+        "laplacianshot reproduce cub-conv4 --data data -o runs/cub-conv4",
         args.runs / "cub-conv4" / "report",
         True,
         "Trained on the 100 base classes of CUB, tested on the 50 novel ones.",
     )
     lines += run_part(
         "Omniglot, 28 pixels",
-        "laplacianshot reproduce omniglot --data ../shared/data -o runs/omniglot",
+        "laplacianshot reproduce omniglot --data data -o runs/omniglot",
         args.runs / "omniglot" / "report",
         False,
         "Trained on the background alphabets, tested on the 659 characters of the evaluation alphabets. A character "
@@ -69,7 +69,7 @@ def main() -> None:
     )
     lines += run_part(
         "Across domains: from CUB to CIFAR-FS",
-        "laplacianshot reproduce cub-conv4-to-cifarfs --data ../shared/data -o runs/cub-conv4",
+        "laplacianshot reproduce cub-conv4-to-cifarfs --data data -o runs/cub-conv4",
         args.runs / "cub-conv4" / "report-cifarfs",
         False,
         "The network, the base mean and the constants of CUB on tasks of the CIFAR-FS test classes, pictures of "

@@ -7,7 +7,7 @@ Lambda and k of *paper* and *reference* are tuned on validation classes, for eac
 
 Each finished cell is kept in OUTPUT.json: a run that was stopped goes on where it was.
 
-    python benchmarks/few_shot.py --data ../shared/data --output docs/results/few-shot
+    python benchmarks/few_shot.py --data data --output docs/results/few-shot
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def main() -> None:
                 f"({shown(ours['to_nearest'], sign=True)}), {found['seconds']:.0f} s",
                 flush=True,
             )
-    command = f"python benchmarks/few_shot.py --data ../shared/data --output {options.output.as_posix()}"
+    command = f"python benchmarks/few_shot.py --data data --output {options.output.as_posix()}"
     write_page(results, Path(f"{options.output}.md"), command, options.tasks, options.slow_tasks)
 
 

@@ -5,7 +5,7 @@ beside the bare product of all pairs; *chosen* is the way that the trial on a sa
 10,000 x 1280 rows with C prototypes, and of the assignments with the rows, where the rows lie and by matrix products,
 on all cores.
 
-    python benchmarks/kernels.py --data ../shared/data
+    python benchmarks/kernels.py --data data
 """
 
 from __future__ import annotations

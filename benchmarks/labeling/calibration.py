@@ -5,7 +5,7 @@ largest ``label_distributions_`` (before) and of the calibrated confidence (afte
 The *floor* is what a perfect confidence would get by chance, rows being few: the mean ECE of answers that are drawn
 from the calibrated confidence itself. With ``--page`` the tables replace those of the page.
 
-    python benchmarks/labeling/calibration.py --data ../shared/data --page docs/results/confidence.md \
+    python benchmarks/labeling/calibration.py --data data --page docs/results/confidence.md \
         --picture docs/assets/calibration.png
 """
 
@@ -195,7 +195,7 @@ def draw_reliability(ax: Axes, tallies: Sequence[Tally]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder (docs/results/data.md)")
     parser.add_argument("--sets", nargs="+", default=[*HELD_OUT, *PIXELS])
     parser.add_argument("--draws", type=int, default=5, help="draws of a whole set; twice as many of fewer classes")
     parser.add_argument("--jobs", type=int, default=2, help="processes")

@@ -4,7 +4,7 @@ First table: tasks of ten classes of the held-out sets, every row of which takes
 are changed to another class drawn at random. Second table: the given labels as they are, a third or all of them
 shuffled among their rows; the share that the graph contradicts, and in how many draws the command warns.
 
-    python benchmarks/labeling/disputes.py --data ../shared/data
+    python benchmarks/labeling/disputes.py --data data
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def shuffled_lines(sets: list[str], ways: list[int], draws: int, data: Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder (docs/results/data.md)")
     parser.add_argument("--sets", nargs="+", default=HELD_OUT)
     parser.add_argument("--ways", nargs="+", type=int, default=[WAY, 0], help="classes of the second table; 0: all")
     parser.add_argument("--draws", type=int, default=10)

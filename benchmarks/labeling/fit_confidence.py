@@ -6,7 +6,7 @@ class would have needed. Each is judged on what it was not fitted on: every set,
 every encoder but one) is left out in turn, weights and line are fitted on the others, and the mean gap between
 confidence and accuracy is printed, without the shift and with it.
 
-    python benchmarks/labeling/fit_confidence.py --data ../shared/data
+    python benchmarks/labeling/fit_confidence.py --data data
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def report(samples: Sequence[Sample], name: str, group: Callable[[Sample], str])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with cub/, banking77/ ... as shared")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder (docs/results/data.md)")
     parser.add_argument("--sets", nargs="+", default=DESIGN, choices=DESIGN)
     options = parser.parse_args()
     samples = collect(options.data, options.sets)

@@ -5,7 +5,7 @@ labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 la
 times at random; the baselines get the vectors that it made. Accuracy over the items without a given label.
 LabelSpreading with the rbf kernel holds all pairs of items and takes longest by far: it sees the first five draws only.
 
-    python benchmarks/labeling/from_raw.py --data ../shared/data --output docs/results/label.md
+    python benchmarks/labeling/from_raw.py --data data --output docs/results/label.md
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def main() -> None:
             lines += table(title, results)
             progress.console.print("\n".join(lines), markup=False)
     if args.output is not None:
-        head = "python benchmarks/labeling/from_raw.py --data ../shared/data --output docs/results/label.md"
+        head = "python benchmarks/labeling/from_raw.py --data data --output docs/results/label.md"
         text = "\n".join(["# From raw input to labels", "", f"Made by `{head}`, {args.draws} draws.", "", *lines])
         args.output.write_text(text, encoding="utf-8")
 

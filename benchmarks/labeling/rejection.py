@@ -6,7 +6,7 @@ A task has classes with 1, 2 or 5 labels each, and a fifth of its unlabeled item
 gives it and calibrated, and scores from the literature on open sets, on the same fits. Rows are those that the score
 was not designed on.
 
-    python benchmarks/labeling/rejection.py --data ../shared/data --output docs/results/rejection
+    python benchmarks/labeling/rejection.py --data data --output docs/results/rejection
 """
 
 from __future__ import annotations

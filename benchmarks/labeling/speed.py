@@ -4,7 +4,7 @@ Two tasks of 10,000 vectors of 1280 dimensions with five labels a class: picture
 classes that overlap, so that the updates go on for long) and Gaussian classes that do not. Beside each, in the same
 rounds, the bare product of all pairs, ``X X^T`` in float32: what any exact neighbor search forms, once or half of it.
 
-    python benchmarks/labeling/speed.py --data ../shared/data
+    python benchmarks/labeling/speed.py --data data
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Accuracy is the share of all items whose label is right, the labeled ones includ
 yet are wrong. Each draw takes other classes and items, and every strategy sees the same draws. Rows are those that the
 choice was not designed on.
 
-    python benchmarks/labeling/suggestions.py --data ../shared/data --output docs/results/suggestions
+    python benchmarks/labeling/suggestions.py --data data --output docs/results/suggestions
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which center to use when no base mean is given: nearest prototype and the default recipe on paired tasks.
 
-    python benchmarks/recipe_study/center.py --data ../shared/data --tasks 200 --many-tasks 12 --no-large
+    python benchmarks/recipe_study/center.py --data data --tasks 200 --many-tasks 12 --no-large
 
 A candidate is named "center,o": o = 0, or s for the mean of the transformed support rows. ``fadeN,0`` is what the
 package does. The recipe here is the one as first written (delta = 0.02), without change B.

@@ -1,6 +1,6 @@
 """The package's own center against the mean of all rows when there are few queries, with the package itself.
 
-    python benchmarks/recipe_study/few_queries.py --data ../shared/data
+    python benchmarks/recipe_study/few_queries.py --data data
 
 5-way tasks without a base mean: nearest prototype about the mean of all rows, ``LaplacianShot(base_mean="pooled")`` and
 ``LaplacianShot()``, accuracies averaged over sets. The paired difference of the last two has the 95% interval of its

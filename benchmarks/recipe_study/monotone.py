@@ -1,6 +1,6 @@
 """Largest relative rise of F on real tasks in float64: the recipe as first written, with change B, and balanced=True.
 
-python benchmarks/recipe_study/monotone.py --data ../shared/data
+python benchmarks/recipe_study/monotone.py --data data
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paired trials of changes to the default recipe, each against the recipe as first written on the same tasks.
 
-    python benchmarks/recipe_study/weak_spots.py --data ../shared/data --variants B "delta 0" --settings 5w1s1q 5w1s3q
+    python benchmarks/recipe_study/weak_spots.py --data data --variants B "delta 0" --settings 5w1s1q 5w1s3q
 
 Exploration sets: CUB val and CIFAR-FS val about their base mean, BANKING77 even intents, Omniglot background and digits
 about the pooled mean. ``--held-out`` takes the other halves, and digits again. Settings: ``5w1s b`` is 5-way 1-shot

@@ -51,5 +51,5 @@ def test_predictions_of_ours_do_not_count(tmp_path):
 
 
 def test_a_file_of_labels_must_be_there(tmp_path):
-    with pytest.raises(LabelingError, match="there is no such file of labels"):
+    with pytest.raises(LabelingError, match="file of labels not found"):
         label_shards(tmp_path, tmp_path / "labels.csv", tmp_path / "out")

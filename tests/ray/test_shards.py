@@ -73,7 +73,7 @@ class TestParquet:
 
 class TestRefused:
     def test_nothing_there(self, tmp_path):
-        with pytest.raises(ValueError, match=r"there are no files .npy or .parquet there"):
+        with pytest.raises(ValueError, match=r"no .npy or .parquet files found"):
             open_shards(tmp_path)
 
     def test_more_shards_than_rows(self, rows, tmp_path):

@@ -1,4 +1,4 @@
-"""Ray's side: a connection, tasks that survive the loss of a node, and a word before the work when it cannot fit."""
+"""The connection to Ray: tasks that survive the loss of a node, and an early error when the cluster is too small."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from laplacianshot.runtime.budget import written_bytes
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import require
 
-# How often a task is started again when its worker or node is lost.
+# How often a task is restarted when its worker or node is lost.
 RETRIES = 8
-# Seconds between two looks at what is done, and without any CPU before the run is given up.
+# Seconds between two checks of what is done, and without any CPU before the run is given up.
 _TICK = 2.0
 _PATIENCE = 90.0
 
 
 class ClusterError(LaplacianShotError, RuntimeError):
-    """The cluster cannot be reached, is too small, or was lost; one line that says what to do."""
+    """The cluster cannot be reached, is too small, or was lost."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run takes at least, over all nodes.
+    """The minimum that a run needs, over all nodes.
 
     Attributes
     ----------
     memory : float
-        Bytes of the workers.
+        Bytes of memory for the workers.
     objects : float
-        Bytes of the object store.
+        Bytes in the object store.
     """
 
     memory: float
@@ -83,22 +83,22 @@ class Cluster:
         return int(sum(node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]))
 
     def check(self, needs: Needs) -> None:
-        """ClusterError where the cluster is too small for what a run takes at least."""
-        there = self.ray.cluster_resources()
+        """Raise ClusterError if the cluster is too small for a run."""
+        available = self.ray.cluster_resources()
         if self.cpus() < 1:
             raise ClusterError("the cluster has no CPU for workers; start nodes with --num-cpus 1 or more.")
         sizes = (("memory", needs.memory, "memory"), ("object_store_memory", needs.objects, "object store"))
-        for key, wanted, name in sizes:
-            held = float(there.get(key, 0.0))
-            if wanted > held:
+        for key, needed, name in sizes:
+            held = float(available.get(key, 0.0))
+            if needed > held:
                 raise ClusterError(
-                    f"the cluster is too small: this needs {written_bytes(wanted)} of {name} at least and there are "
+                    f"the cluster is too small: this needs {written_bytes(needed)} of {name} at least and there are "
                     f"{written_bytes(held)} on {sum(node['Alive'] for node in self.ray.nodes())} nodes; add nodes, or "
                     f"give them more."
                 )
 
     def share(self, value: Any) -> Any:
-        """Put a value where every task can read it; the reference stands for it among arguments."""
+        """Put a value into the object store; pass the returned reference as an argument."""
         return self.ray.put(value)
 
     def map(
@@ -108,11 +108,11 @@ class Cluster:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[Any]:
-        """``function(*call)`` for every call on the workers, results in order; lost ones are started again."""
+        """``function(*call)`` for every call on the workers, results in order; lost calls are restarted."""
         return self.results(function.__name__, self._started(function, calls), progress=progress)
 
     def stream(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """The same, results in order as they come."""
+        """Like :meth:`map`, yielding results in order as they arrive."""
         for ref in self._started(function, calls):
             self.wait_for([ref])
             yield self._value(function.__name__, ref)
@@ -122,9 +122,9 @@ class Cluster:
         return [remote.remote(function, *call) for call in calls]
 
     def scatter(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
-        """The same for a function that gives ``parts`` values, left in the object store: references by call and part.
+        """Like :meth:`map`, for a function of ``parts`` values left in the object store: references by call and part.
 
-        Parts that are lost with a node are made again.
+        Parts that are lost with a node are computed again.
         """
         remote = self.ray.remote(_parts).options(num_cpus=1, max_retries=RETRIES, num_returns=parts)
         made = [remote.remote(function, *call) for call in calls]
@@ -158,13 +158,13 @@ class Cluster:
         return value
 
     def wait_for(self, refs: Sequence[Any]) -> None:
-        """Until all are done, or have failed."""
+        """Wait until all are done or have failed."""
         waiting = list(refs)
         while waiting:
             _, waiting = self._wait(waiting)
 
     def get(self, refs: Any) -> Any:
-        """Values that are there; what a function raised is raised here, what was lost is a ClusterError."""
+        """Values of finished calls. An exception of the function is raised here; a lost worker raises Lost."""
         try:
             return self.ray.get(refs)
         except self.ray.exceptions.RayError as error:
@@ -174,7 +174,7 @@ class Cluster:
             raise Lost(f"a worker was lost: {str(error).splitlines()[0]}") from error
 
     def _wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Some that are done, and the others."""
+        """Return finished references and the others."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             done, waiting = self.ray.wait(refs, num_returns=1, timeout=_TICK)
@@ -195,20 +195,20 @@ class Lost(ClusterError):
 
 @contextmanager
 def connected(address: str | None = None, *, cpus: int | None = None) -> Iterator[Cluster]:
-    """A cluster, left as it was found.
+    """Connect to a cluster, and disconnect at the end.
 
     Parameters
     ----------
     address : str, optional
-        ``host:port`` of a running cluster, or ``auto``. None: the one this process is connected to already, or a local
-        one that listens on this machine only and ends with the block.
+        ``host:port`` of a running cluster, or ``auto`` (default: the cluster that this process is connected to already,
+        or a local one that listens on this machine only and ends with the block).
     cpus : int, optional
-        Of that local one; all by default.
+        CPUs of that local cluster (default: all).
 
     Raises
     ------
     ClusterError
-        There is no cluster at the address, or it is no address.
+        No cluster answers at the address, or the address has the wrong form.
     """
     if address is not None:
         _check_form(address)
@@ -241,14 +241,14 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
 
 
 def _check_form(address: str) -> None:
-    """ClusterError for what is neither ``host:port`` nor ``auto``."""
+    """Raise ClusterError unless the address is ``host:port`` or ``auto``."""
     port = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
     if address != "auto" and (port is None or not 0 < int(port[1]) < 2**16):
         raise ClusterError(f"address is {address!r}; give HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
 
 
 def _check_reachable(address: str) -> None:
-    """ClusterError at once where nobody listens: Ray itself would try for minutes."""
+    """Raise ClusterError at once if nothing listens at the address: Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

@@ -19,14 +19,14 @@ from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 
-# Items of one file of vectors, at most, and files for each CPU, at least.
-_SHARD_ITEMS = 20_000
-_SHARDS_A_CPU = 2
+# Maximum number of items per file of vectors, and minimum number of files per CPU.
+MAX_SHARD_ITEMS = 20_000
+SHARDS_PER_CPU = 2
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Items ``start..stop`` of others, as items."""
+    """A range ``start..stop`` of items."""
 
     items: Items
     start: int
@@ -46,7 +46,7 @@ class _Part:
 
 
 class EncodeShards:
-    """An actor of Ray Data: opens the encoder once, then encodes one shard after the other into files."""
+    """Ray Data actor: open the encoder once, then encode one shard after the other into files."""
 
     def __init__(self, items: Any, encoder: str | None, kind: Kind, folder: KeyedFolder) -> None:
         self._items: Items = require("ray", "ray").get(items[0])
@@ -54,7 +54,7 @@ class EncodeShards:
         self._folder = folder
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Encode the shards of a batch: how many items they have."""
+        """Encode the shards of a batch; return their numbers of items."""
         done = []
         for number, start, stop in zip(batch["number"], batch["start"], batch["stop"], strict=True):
             if not self._folder.has(_name(number)):
@@ -77,14 +77,14 @@ def ray_encode(
     shards: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Encoded:
-    """What :func:`~laplacianshot.embedding.encoding.encode_items` gives, made by the workers of a cluster.
+    """Encode items like :func:`~laplacianshot.embedding.encoding.encode_items`, on the workers of a cluster.
 
     Parameters
     ----------
     items : Items
-        Whose files every node can read; small enough to be sent to each.
+        Every node must be able to read their files; the list itself is sent to each node.
     encoder : str, optional
-        Its name; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
+        Name of the encoder; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
     kind : "pictures" or "texts"
     folder : str
         Path or URL that every node can write to. Shards that were encoded before are taken from there.
@@ -98,12 +98,12 @@ def ray_encode(
     """
     ray = require("ray", "ray")
     data = require("ray.data", "ray")
-    # Here, where its faults are told in one line.
+    # Open it here first, so that a fault of the encoder is reported by the driver.
     key = open_encoder(encoder, kind, threads=1).key
     n = len(items)
     with connected(address) as cluster:
         cpus = max(1, cluster.cpus())
-        count = min(n, shards or max(_SHARDS_A_CPU * cpus, -(-n // _SHARD_ITEMS)))
+        count = min(n, shards or max(SHARDS_PER_CPU * cpus, -(-n // MAX_SHARD_ITEMS)))
         bounds = [n * part // count for part in range(count + 1)]
         place = KeyedFolder.create(folder).below(f"vectors-{_key(items, key, bounds)}")
         calls = [

@@ -1,4 +1,4 @@
-"""What every worker knows of a run, and the rows that it forms from a shard."""
+"""A run on Ray: its options, what every worker knows of it, and the rows of its shards."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Folder of a run inside a folder of labels: readers of Parquet skip names that begin with an underscore.
 RUN_FOLDER = "_run"
-# Transformed shards that a worker keeps at hand: its own and the one it looks into.
-_KEPT = 2
+# Transformed shards that a worker keeps in memory: its own and the one it searches.
+MAX_KEPT_SHARDS = 2
 _rows: dict[tuple[str, Shard], Rows] = {}
 
 
@@ -36,10 +36,10 @@ class RayOptions:
     lam, n_neighbors, max_iter : optional
     tol : float
     choice : GraphChoice
-        How neighbors are sought: ``auto``, ``exact`` or ``cells``.
+        Neighbor search: ``auto``, ``exact`` or ``cells``.
     order : bool, optional
-        Put rows into shards where their neighbors are, at first; None: more than 50,000 rows. Labels do not depend on
-        it, but for ties between neighbors and for what an approximate search misses.
+        Move rows into the shards of their neighbors first (default: for more than 50,000 rows). Labels do not depend on
+        it, except for ties between neighbors and for what an approximate search misses.
     """
 
     transform: Transform = "cl2"
@@ -53,7 +53,7 @@ class RayOptions:
     order: bool | None = None
 
     def settings(self) -> dict[str, Any]:
-        """What a result depends on, as plain values."""
+        """Everything that a result depends on, as plain values."""
         plain = {
             name: getattr(self, name) for name in ("transform", "balanced", "lam", "n_neighbors", "max_iter", "tol")
         }
@@ -61,11 +61,11 @@ class RayOptions:
         return {**plain, "base_mean": mean, "graph": asdict(self.choice), "order": self.order}
 
     def is_ordered(self, n: int, shards: int) -> bool:
-        """Whether so many rows in so many shards are put in order."""
+        """Whether ``n`` rows in this number of shards are put in order."""
         return shards > 1 and (n > LARGE_ROWS if self.order is None else self.order)
 
     def constants(self, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
-        """Those of the default recipe for a task of this size."""
+        """Constants of the default recipe for a task of this size."""
         constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=self.balanced)
         chosen = constants.with_choices(lam=self.lam, n_neighbors=self.n_neighbors, max_rounds=self.max_iter)
         return replace(chosen, n_neighbors=min(chosen.n_neighbors, n_support + n_query - 1))
@@ -78,7 +78,7 @@ class Job:
     Attributes
     ----------
     folder : KeyedFolder
-        Where finished stages are.
+        Holds finished stages.
     shards : tuple of Shard
     support : int array of shape (n_s,)
         Rows that have a label, ascending.
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def n(self) -> int:
-        """Rows in all."""
+        """Number of rows."""
         return self.shards[-1].first + len(self.shards[-1])
 
     @property
@@ -117,7 +117,7 @@ class Job:
         """Transformed rows of a shard, near zero."""
         key = (self.folder.url, self.shards[number])
         if key not in _rows:
-            while len(_rows) >= _KEPT:
+            while len(_rows) >= MAX_KEPT_SHARDS:
                 del _rows[next(iter(_rows))]
             formed = Rows.transformed(self.shards[number].read(), self.transform, self.center)
             if self.shift is not None:
@@ -126,7 +126,7 @@ class Job:
         return _rows[key]
 
     def originals(self, number: int) -> Ints:
-        """What number each row of a shard had before the rows were put in order."""
+        """Row numbers of a shard before the rows were put in order."""
         shard = self.shards[number]
         if not self.ordered:
             return np.arange(shard.first, shard.first + len(shard))
@@ -155,8 +155,8 @@ class Job:
         """Rows of the whole set that are the queries of these numbers among all queries."""
         # The q-th query comes after as many labeled rows as have at most q queries before them.
         before = self.support - np.arange(len(self.support))
-        wanted = np.array(numbers)
-        rows: Ints = wanted + np.searchsorted(before, wanted, side="right")
+        queries = np.array(numbers)
+        rows: Ints = queries + np.searchsorted(before, queries, side="right")
         return rows
 
     def is_support(self, rows: Ints) -> Any:

@@ -1,4 +1,4 @@
-"""Vectors in shards on a shared path, beyond what one machine holds: labels of rows in, shards of labels out."""
+"""Label vectors in shards on a shared path: labels of rows in, shards of labels out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from laplacianshot.ray.job import RUN_FOLDER, RayOptions
 from laplacianshot.ray.result import RayFit
 from laplacianshot.runtime.progress import Watch
 
-# What one file of labels is called.
+# Endings of a single output file.
 _FILES = (".csv", ".jsonl", ".parquet")
 
 
@@ -48,12 +48,12 @@ def label_shards(
         A table with the columns ``id`` and ``label``, where ids are row numbers over all shards from 0, predictions of
         ours not counted; or labels by row.
     output : path or URL
-        A folder for the labels: a ``.parquet`` for each shard with the columns row, label, share (how much the class
-        claims the row, not calibrated) and origin.
+        A folder for the labels: one ``.parquet`` per shard with the columns row, label, share (the assignment to the
+        class, not calibrated) and origin.
     balanced, base_mean, graph, address, shards, watch
         See :func:`~laplacianshot.label_source`.
     run_folder : str, optional
-        Where finished stages are kept; by default a folder ``_run`` in the output, which readers of Parquet skip.
+        Folder of finished stages (default: ``_run`` in the output, which readers of Parquet skip).
 
     Returns
     -------
@@ -62,7 +62,7 @@ def label_shards(
     Raises
     ------
     LabelingError
-        What was given cannot be labeled; the message says why and what to do.
+        The input cannot be labeled; the message says why and what to do.
     """
     out = fspath(output)
     if out.rstrip("/").lower().endswith(_FILES):
@@ -106,7 +106,7 @@ def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[s
         return np.array(list(labels), dtype=np.int64), list(labels.values())
     path = Path(labels)
     if not path.is_file():
-        raise LabelingError(f"{path}: there is no such file of labels.")
+        raise LabelingError(f"{path}: file of labels not found.")
     table = read_table(path)
     ids = [id_of(value) for value in table.values(table.column("id", "column"))]
     found = given_labels(table, table.column("label", "column"))

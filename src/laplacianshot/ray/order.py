@@ -1,7 +1,7 @@
-"""Rows put where their neighbors are: shards of rows that lie near one another, so that few assignments travel.
+"""Move rows into the shards of their neighbors, so that few assignments travel between shards.
 
-Where rows lie in no order nearly every shard has a neighbor of nearly every row. Here a few coarse cells a shard are
-found from a sample, each shard takes cells that follow one another, and reads its rows from wherever they are.
+In rows without order nearly every shard has a neighbor of nearly every row. Here a few coarse cells per shard are
+found from a sample; each shard takes consecutive cells and reads its rows from wherever they are.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from laplacianshot.ray.search import formed
 from laplacianshot.ray.shards import Shard
 from laplacianshot.runtime.types import Floats, Ints
 
-_CELLS_A_SHARD = 16
-_LEAST_CELLS = 64
+CELLS_PER_SHARD = 16
+MIN_CELLS = 64
 _ORDERED = "ordered.npz"
 
 
 def ordered_job(cluster: Cluster, job: Job, seed: int, *, progress: Callable[[int, int], object] | None = None) -> Job:
-    """The same set in as many shards, in files of its folder, near rows together; made unless it is there."""
+    """The same set in as many shards, in files of its folder, near rows together; unless it exists already."""
     count, width = len(job.shards), job.shards[0].width
     if not job.folder.has(_ORDERED):
         shared = cluster.share(job)
@@ -80,7 +80,7 @@ def gather_rows(job: Job, number: int, shard_of: Ints) -> tuple[int, Ints, Ints]
 
 def _centroids(cluster: Cluster, job: Job, shared: Any, seed: int) -> Floats:
     """Coarse cells (G, D), near ones with near numbers, from a sample of the rows."""
-    n_cells = min(job.n, max(_LEAST_CELLS, _CELLS_A_SHARD * len(job.shards)))
+    n_cells = min(job.n, max(MIN_CELLS, CELLS_PER_SHARD * len(job.shards)))
     rng = np.random.default_rng([seed, 3])
     sample = np.sort(rng.choice(job.n, min(job.n, SAMPLE_ROWS * n_cells), replace=False))
     return train_centroids(Rows.transformed(formed(cluster, job, shared, sample)), n_cells, seed)

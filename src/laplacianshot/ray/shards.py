@@ -75,8 +75,8 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
     source : path, URL or list of them
         A ``.npy`` or ``.parquet`` file, a folder of them (in the order of their names), or a pattern with ``*``.
     count : int, optional
-        How many shards, at least as many as there are files: larger files are cut into ranges of rows. By default one
-        for each CPU, unless shards would have fewer than 1,000 rows.
+        Number of shards, at least one per file; larger files are cut into ranges of rows (default: one per
+        CPU, but not fewer than 1,000 rows per shard).
     cpus : int
 
     Raises
@@ -93,15 +93,15 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
         if its_width != width:
             raise InputError(f"{other} has vectors of {its_width} numbers and {path} of {width}; they must be equal.")
     n = sum(rows for _, rows, _ in files)
-    wanted = max(1, min(cpus, n // MIN_ROWS)) if count is None else count
-    if wanted < 1:
-        raise InputError(f"shards is {wanted}; give a number from 1 on.")
-    if wanted > n:
-        raise InputError(f"shards is {wanted} and {_named(source)} has {n} rows; give at most as many shards as rows.")
+    n_shards = max(1, min(cpus, n // MIN_ROWS)) if count is None else count
+    if n_shards < 1:
+        raise InputError(f"shards is {n_shards}; give a number from 1 on.")
+    if n_shards > n:
+        raise InputError(f"shards is {n_shards} and {_named(source)} has {n} rows; give at most one shard per row.")
     shards, first = [], 0
     for path, rows, _ in files:
-        # As many as its part of the rows asks for.
-        parts = max(1, min(rows, round(wanted * rows / n)))
+        # In proportion to its rows.
+        parts = max(1, min(rows, round(n_shards * rows / n)))
         bounds = [rows * part // parts for part in range(parts + 1)]
         shards += [Shard(path, a, b, first + a, width) for a, b in pairwise(bounds)]
         first += rows

@@ -1,0 +1,51 @@
+"""The API page has every public name, and pages and project files agree with the package."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import laplacianshot
+from tests.docs.test_code_blocks import PAGES, blocks, page_id
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTED = re.findall(r"^::: ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_api_page_has_every_public_name():
+    assert {f"laplacianshot.{name}" for name in laplacianshot.__all__} - {"laplacianshot.__version__"} <= set(
+        DOCUMENTED
+    )
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_name_of_the_api_page_exists_and_has_a_docstring(name):
+    module, _, attribute = name.rpartition(".")
+    found = getattr(importlib.import_module(module), attribute)
+    if callable(found):
+        assert found.__doc__
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").glob("*.py"))], ids=page_id)
+def test_pages_and_examples_use_public_names_only(page):
+    if page.suffix == ".py":
+        codes = [page.read_text(encoding="utf-8")]
+    else:
+        codes = [block.code for block in blocks(page) if block.kind == "python"]
+    for code in codes:
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("laplacianshot"):
+                for alias in node.names:
+                    assert f"{node.module}.{alias.name}" in DOCUMENTED, f"{page.name} imports {alias.name}"
+
+
+def test_version_changelog_and_citation_agree():
+    version = laplacianshot.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\n" in citation
+    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == version

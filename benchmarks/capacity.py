@@ -236,7 +236,7 @@ def predict(path: Path) -> None:
     first, last = (float(np.median([bytes_a_row(run)[i] for run in parts["fit"] + parts["check"]])) for i in range(2))
     print(f"rows sent / N = {law_text(model.halo_law, 'k', 'S', '(N/S)')}")
     print(f"cells searched = {law_text(model.probe_law, 'k', 'C', '(N/S)')}")
-    print(f"bytes a row on its way: {first:.0f} at first, {last:.0f} at the end")
+    print(f"bytes per row on its way: {first:.0f} at first, {last:.0f} at the end")
     recalls = [run["recall"] for run in runs]
     print(f"recall {min(recalls):.3f} to {max(recalls):.3f}")
     base, slope = memory_model(parts["fit"])

@@ -97,7 +97,7 @@ def main() -> None:
             truth = np.concatenate([support, query])
             y = np.concatenate([support, np.full(len(query), -1)])
             tally.add(fs.x[rows].astype(np.float64), y, truth, None, paper=fs is digits)
-        print(tally.line(fs.name, "all rows, 5 a class", expected), flush=True)
+        print(tally.line(fs.name, "all rows, 5 per class", expected), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ HEAD = """# Conv4 from pictures to tables
 The small network of the few-shot literature, trained here on two processor cores by the commands below. Other work of
 ours was running beside it, so times are upper limits. Every method of `evaluate` saw the same tasks: 10,000 of each
 kind, 1,000 for TIM, alpha-TIM and LabelSpreading. Lambda and k of *paper* and *reference* were tuned on validation and
-base classes. w: classes, s: labels a class. Composed from the reports of the runs by
+base classes. w: classes, s: labels per class. Composed from the reports of the runs by
 `python benchmarks/conv4.py --runs runs --output docs/results/conv4.md`.
 """
 
@@ -64,7 +64,7 @@ def main() -> None:
         args.runs / "omniglot" / "report",
         False,
         "Trained on the background alphabets, tested on the 659 characters of the evaluation alphabets. A character "
-        "has 20 drawings: with 5 labels and 15 queries a class none are left, so that the Dirichlet column with 5 "
+        "has 20 drawings: with 5 labels and 15 queries per class none are left, so that the Dirichlet column with 5 "
         "labels is balanced in truth, and the one with 1 label nearly so.",
     )
     lines += run_part(

@@ -202,7 +202,7 @@ def draw(main: list[dict[str, Any]], curves: dict[str, list[dict[str, Any]]], pa
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
-    titles = {"tasks": "tasks", "dim": "features of a row", "way": "classes of a task", "query": "queries a class"}
+    titles = {"tasks": "tasks", "dim": "features of a row", "way": "classes of a task", "query": "queries per class"}
     for axes, (name, rows) in zip(panels, curves.items(), strict=True):
         x = [row[name] for row in rows]
         scale = [1.0 if name == "tasks" else 1e6 / row["tasks"] for row in rows]
@@ -216,12 +216,12 @@ def draw(main: list[dict[str, Any]], curves: dict[str, list[dict[str, Any]]], pa
         axes.set(xscale="log", yscale="log", xlabel=titles[name])
         axes.set_xticks(x, [f"{value:,}" for value in x], fontsize=8)
         axes.minorticks_off()
-        axes.set_ylabel("seconds" if name == "tasks" else "microseconds a task")
+        axes.set_ylabel("seconds" if name == "tasks" else "microseconds per task")
         axes.grid(alpha=0.25, which="major")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False, fontsize=8)
     threads = main[0]["threads"]
-    figure.suptitle(f"5-way 5-shot, 15 queries a class, {DIM} features unless varied; {threads} threads", fontsize=10)
+    figure.suptitle(f"5-way 5-shot, 15 queries per class, {DIM} features unless varied; {threads} threads", fontsize=10)
     figure.savefig(path, dpi=130)
 
 
@@ -240,7 +240,7 @@ def main() -> None:
         )
         main_rows.append(row)
         print(
-            f"\n5-way {shot}-shot, 15 queries a class, {options.tasks} tasks, {DIM} features, {row['threads']} threads"
+            f"\n5-way {shot}-shot, 15 queries/class, {options.tasks} tasks, {DIM} features, {row['threads']} threads"
         )
         for name in ("sampling", "products", "reference", "default", "one lambda", "eight lambdas", "loop"):
             print(f"  {name:<15}{row[name]:9.3f} s{row[name] / row['products']:9.2f} x products")

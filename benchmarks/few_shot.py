@@ -1,7 +1,7 @@
 """Every method on the same tasks of four real feature sets: the tables of docs/results/few-shot.md.
 
 CUB (novel classes), CIFAR-FS (test classes) and BANKING77 (classes split at random) with features of pretrained
-networks, and Omniglot (evaluation alphabets) as raw pixels; 5 and 20 classes a task, 1 and 5 labels a class, queries
+networks, and Omniglot (evaluation alphabets) as raw pixels; 5 and 20 classes a task, 1 and 5 labels per class, queries
 balanced and Dirichlet(2); 10,000 tasks a cell, 1,000 for methods marked slow. CL2 about the mean of the base classes.
 Lambda and k of *paper* and *reference* are tuned on validation classes, for each set and number of labels.
 
@@ -60,7 +60,7 @@ CELLS = tuple((protocol, way, shot) for protocol in ("balanced", "dirichlet") fo
 
 
 def load(name: str, data: Path) -> tuple[FeatureSet, str, int]:
-    """A set with splits base and val, the split that tasks come from, and queries a class."""
+    """A set with splits base and val, the split that tasks come from, and queries per class."""
     if name == "CUB":
         return FeatureSet.load(data / "cub" / "cub_efficientnet_lite0.npz"), "novel", 15
     if name == "CIFAR-FS":
@@ -165,7 +165,7 @@ def write_page(results: dict[str, Any], path: Path, command: str, tasks: int, sl
         f"Accuracy in %, mean and 95% interval over {tasks:,} tasks ({slow_tasks:,} for those marked †: slow ones).",
         "All methods of a column saw the same tasks, those marked † the first of them. All but PT-MAP and SimpleShot",
         "UN and L2N worked on the same CL2 rows, about the mean of the base classes. w: classes a task, s: labels a",
-        "class; 15 queries a class (Omniglot 10), or as many in all with class shares from Dirichlet(2). *paper* and",
+        "class; 15 queries per class (Omniglot 10), or as many in all with class shares from Dirichlet(2). *paper* and",
         "*reference* have lambda and k tuned on validation and base classes; the default recipe has nothing to tune.",
         "What each method is: [methods](../guide/methods.md).",
         "",
@@ -233,7 +233,7 @@ def verdict(cells: dict[str, Any]) -> list[str]:
         "## Where another method wins",
         "",
         "Every method with a higher mean than the default recipe, and its paired lead in points; `=`: zero is within",
-        "the interval. *Knows* marks methods that are told, or take for granted, that classes are equally frequent.",
+        "the interval. *Knows* marks methods that know, or assume, that classes are equally frequent.",
         "",
         "| set | tasks | methods ahead of the default recipe |",
         "|---|---|---|",

@@ -17,7 +17,7 @@ SAMPLE = 2048
 
 
 def opened(vectors: str, classes: str) -> tuple[Any, Any, Any]:
-    """Memory-mapped vectors, five labels a class, and the truth."""
+    """Memory-mapped vectors, five labels per class, and the truth."""
     truth = np.load(classes)
     return np.load(vectors, mmap_mode="r"), few_labels(truth, int(truth.max()) + 1, SHOTS), truth
 

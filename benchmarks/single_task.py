@@ -35,7 +35,7 @@ BLOCK_ROWS, BLOCK_COLUMNS = 1024, 4096
 
 
 def make_task(n: int, kind: str, seed: int = 0) -> tuple[Any, Any, Any]:
-    """``n`` rows of C classes, float32, five labeled rows a class."""
+    """``n`` rows of C classes, float32, five labeled rows per class."""
     rng = np.random.default_rng(seed)
     truth = np.arange(n) % C
     if kind == "clear":
@@ -225,7 +225,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.grid(alpha=0.25, which="major")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8)
-    figure.suptitle(f"One task, D = {D}, C = {C}, {SHOTS} labels a class, exact graph", fontsize=11)
+    figure.suptitle(f"One task, D = {D}, C = {C}, {SHOTS} labels per class, exact graph", fontsize=11)
     figure.savefig(path, dpi=130)
 
 

@@ -1,4 +1,4 @@
-"""The tasks on which confidence is fitted and checked: whole feature sets, a few labels a class.
+"""The tasks on which confidence is fitted and checked: whole feature sets, a few labels per class.
 
 Every set is in halves of other classes: one for the design, one that the design never saw. Digits and Omniglot's
 evaluation alphabets are for the check alone; no set of digits and no raw pixels but Omniglot's were seen before.
@@ -33,7 +33,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A set, how many of its classes (0: all), labels a class, and whether class sizes fall to a twentieth."""
+    """A set, how many of its classes (0: all), labels per class, and whether class sizes fall to a twentieth."""
 
     name: str
     way: int

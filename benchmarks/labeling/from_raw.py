@@ -1,7 +1,7 @@
 """From raw pictures and sentences to labels: the default beside three baselines, on the same vectors and labels.
 
 Pictures of CUB are unpacked from the bundle of 84 pixels into a folder, sentences of BANKING77 into a table without
-labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels a class drawn ``--draws``
+labels. ``label_source`` gets them as a user would give them, with 1, 2 and 5 labels per class drawn ``--draws``
 times at random; the baselines get the vectors that it made. Accuracy over the items without a given label.
 LabelSpreading with the rbf kernel holds all pairs of items and takes longest by far: it sees the first five draws only.
 
@@ -91,7 +91,7 @@ def scores(source: Path, ids: list[str], truth: Any, shot: int, draws: int) -> I
 
 
 def table(title: str, results: dict[int, list[dict[str, float]]]) -> list[str]:
-    lines = [f"## {title}", "", "| labels a class | " + " | ".join(str(shot) for shot in results) + " |"]
+    lines = [f"## {title}", "", "| labels per class | " + " | ".join(str(shot) for shot in results) + " |"]
     lines.append("|---|" + "---:|" * len(results))
     for name in (OURS, *BASELINES):
         cells = []
@@ -109,7 +109,7 @@ def table(title: str, results: dict[int, list[dict[str, float]]]) -> list[str]:
 
 
 def main() -> None:
-    # scikit-learn takes one label a class for a sign of regression.
+    # scikit-learn takes one label per class for a sign of regression.
     warnings.filterwarnings("ignore", message="The number of unique classes")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with cub/ and banking77/")

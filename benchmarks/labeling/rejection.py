@@ -139,7 +139,7 @@ def time_large(n: int, n_classes: int) -> float:
 
 
 def draw_areas(areas: Found, path: Path) -> None:
-    """Area against labels a class: a panel a set, a row a kind of foreign items."""
+    """Area against labels per class: a panel a set, a row a kind of foreign items."""
     import matplotlib.pyplot as plt
 
     lines = {
@@ -166,7 +166,7 @@ def draw_areas(areas: Found, path: Path) -> None:
             bare(axes)
         row[0].set_ylabel("area under the ROC curve, %", color=INK)
     for axes in panels[-1]:
-        axes.set_xlabel("labels a class", color=INK)
+        axes.set_xlabel("labels per class", color=INK)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9.5)
     figure.savefig(path, dpi=130)

@@ -1,6 +1,6 @@
 """The labeling step alone: vectors and a few labels in, labels and their confidence out, warm, on all cores.
 
-Two tasks of 10,000 vectors of 1280 dimensions with five labels a class: pictures of CIFAR-FS (with ``--data``; twenty
+Two tasks of 10,000 vectors of 1280 dimensions with five labels per class: pictures of CIFAR-FS (with ``--data``; twenty
 classes that overlap, so that the updates go on for long) and Gaussian classes that do not. Beside each, in the same
 rounds, the bare product of all pairs, ``X X^T`` in float32: what any exact neighbor search forms, once or half of it.
 
@@ -42,7 +42,7 @@ def gaussian_classes() -> tuple[Floats, Ints]:
 
 
 def few_labels(truth: Ints) -> Ints:
-    """Class numbers of five rows a class, -1 elsewhere."""
+    """Class numbers of five rows per class, -1 elsewhere."""
     rng = np.random.default_rng(0)
     codes = np.full(len(truth), -1)
     for c in np.unique(truth):

@@ -1,7 +1,7 @@
 """What to label next: how many labels suggestions need for an accuracy, beside random choice.
 
 A person labels a batch, everything is labeled from it, the next batch is chosen, and so on; a batch has as many items
-as there are classes. From *nothing*, the first batch by ``suggest_first``, or at random; or from *one label a class*,
+as there are classes. From *nothing*, the first batch by ``suggest_first``, or at random; or from *one label per class*,
 drawn at random. *Stratified* draws one item of each class a batch, which nobody can who does not know the answers.
 Accuracy is the share of all items whose label is right, the labeled ones included; items of a class that has no label
 yet are wrong. Each draw takes other classes and items, and every strategy sees the same draws. Rows are those that the
@@ -35,7 +35,7 @@ from laplacianshot.reports.style import BLUE, INK, ORANGE, QUIET, VERMILION, bar
 
 CLASSES = 20
 BATCHES = 8
-STARTS = ("nothing", "one label a class")
+STARTS = ("nothing", "one label per class")
 OURS, RANDOM, STRATIFIED, UNSURE = "suggestions", "random", "stratified", "least sure"
 STRATEGIES = (OURS, UNSURE, RANDOM, STRATIFIED)
 # Labels a class whose accuracy under random choice the others are to reach.
@@ -64,7 +64,7 @@ def curve(strategy: str, start: str, X: Any, truth: Any, seed: int) -> list[floa
     """Accuracy after each batch, of CLASSES labels, 2 * CLASSES and so on."""
     rng = np.random.default_rng(seed)
     labeled = np.zeros(len(X), dtype=bool)
-    if start == "one label a class":
+    if start == "one label per class":
         labeled[next_batch(STRATIFIED, X, truth, None, np.full(len(X), -1), rng)] = True
     else:
         labeled[next_batch(strategy, X, truth, None, np.full(len(X), -1), rng)] = True
@@ -121,7 +121,7 @@ def accuracy_table(curves: Curves, start: str) -> str:
 
 
 def needed_table(curves: Curves, start: str) -> str:
-    """Markdown: labels that each mean curve needs for random choice's mean accuracy at TARGETS labels a class."""
+    """Markdown: labels that each mean curve needs for random choice's mean accuracy at TARGETS labels per class."""
     heads = [f"as {CLASSES * target} random" for target in TARGETS]
     lines = ["| | | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
     for name in SETS:

@@ -196,9 +196,9 @@ def main() -> None:
     ap.add_argument("--alpha", type=float, help="queries from Dirichlet(alpha): 0.2 leaves few classes present")
     ap.add_argument("--five", action="store_true", help="5-way only")
     ap.add_argument("--sets", nargs="*", default=[*EXPLORE, *HELD_OUT, "digits"])
-    ap.add_argument("--per-class", type=int, default=15, help="queries a class")
+    ap.add_argument("--per-class", type=int, default=15, help="queries per class")
     ap.add_argument("--only", nargs="*", default=[], help="candidates, e.g. pooled,0; the first must be pooled,0")
-    ap.add_argument("--labels", nargs="*", type=int, default=[1, 2, 5, 10], help="labels a class in the large tasks")
+    ap.add_argument("--labels", nargs="*", type=int, default=[1, 2, 5, 10], help="labels per class in the large tasks")
     ap.add_argument("--no-few", action="store_true")
     ap.add_argument("--no-large", action="store_true")
     args = ap.parse_args()
@@ -228,7 +228,7 @@ def main() -> None:
     for labels in args.labels:
         for tail in (False, True):
             report(
-                f"one large task, {labels} labels a class, {'long tail' if tail else 'as is'}, {args.seeds} seeds",
+                f"one large task, {labels} labels per class, {'long tail' if tail else 'as is'}, {args.seeds} seeds",
                 big(use, labels, tail, args.seeds, tuple(cands)),
             )
 

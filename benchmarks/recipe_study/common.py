@@ -95,7 +95,7 @@ def episodes(
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Seeded tasks: row indices (support class by class, then queries), support labels, query labels.
 
-    Balanced: ``per_class`` queries a class. Dirichlet: ``per_class * ways`` queries in all, proportions from
+    Balanced: ``per_class`` queries per class. Dirichlet: ``per_class * ways`` queries in all, proportions from
     Dirichlet(a), rounded by largest remainder; a class never gives more rows than it has (the others give the rest).
     """
     rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def large_task(
     """All of a set unlabeled but ``labels_a_class``: rows (support first), support labels, query labels.
 
     ``tail``: class sizes fall geometrically, in random order, from the full size to a twentieth, at least 3 queries.
-    ``most``: at most this many rows a class.
+    ``most``: at most this many rows per class.
     """
     rng = np.random.default_rng(seed)
     n_c = len(fs.by_class)

@@ -4,8 +4,8 @@
 
 Exploration sets: CUB val and CIFAR-FS val about their base mean, BANKING77 even intents, Omniglot background and digits
 about the pooled mean. ``--held-out`` takes the other halves, and digits again. Settings: ``5w1s b`` is 5-way 1-shot
-with balanced queries, ``d`` Dirichlet queries, 15 a class, ``5w1s3q`` with 3 a class; ``L5 b`` is one large task, 5
-labels a class, all rows up to ``--most``, ``t`` the same with a long tail. ``--variants`` and ``--settings`` take
+with balanced queries, ``d`` Dirichlet queries, 15 per class, ``5w1s3q`` with 3 per class; ``L5 b`` is one large task, 5
+labels per class, all rows up to ``--most``, ``t`` the same with a long tail. ``--variants`` and ``--settings`` take
 prefixes of names (recipe_study/variants.py).
 
 A cell is the mean over sets / the worst set of the paired difference in points. ``+`` and ``-`` mark a mean beyond its
@@ -155,7 +155,7 @@ def main() -> None:
     ap.add_argument("--tasks", type=int, default=200, help="5-way tasks a set; twice as many with 1 or 3 queries")
     ap.add_argument("--many-tasks", type=int, default=30, help="20-way and 10-way tasks a set")
     ap.add_argument("--seeds", type=int, default=3, help="draws of the labels for one large task")
-    ap.add_argument("--most", type=int, default=100, help="rows a class in large tasks")
+    ap.add_argument("--most", type=int, default=100, help="rows per class in large tasks")
     ap.add_argument("--classes", type=int, default=20, help="classes in large tasks")
     ap.add_argument("--seed", type=int, default=7)
     ap.add_argument("--alpha", type=float, default=2.0, help="Dirichlet parameter of the settings marked d")

@@ -239,9 +239,7 @@ def main() -> None:
             feature_set, base_mean, shot=shot, tasks=options.tasks, rounds=options.rounds, loop=True, grid=True
         )
         main_rows.append(row)
-        print(
-            f"\n5-way {shot}-shot, 15 queries/class, {options.tasks} tasks, {DIM} features, {row['threads']} threads"
-        )
+        print(f"\n5-way {shot}-shot, 15 queries/class, {options.tasks} tasks, {DIM} features, {row['threads']} threads")
         for name in ("sampling", "products", "reference", "default", "one lambda", "eight lambdas", "loop"):
             print(f"  {name:<15}{row[name]:9.3f} s{row[name] / row['products']:9.2f} x products")
         print(

@@ -4,8 +4,8 @@
 
 Rows are a class mean (a standard normal vector times a scale) plus standard normal noise, with equally many queries of
 each class and 5 labels per class. For each scale: accuracy in percent of the nearest prototype, the default, the
-default without graph and ``balanced=True``; the KL divergence from equal shares of the labels that the nearest prototype
-gives; and the share of the largest class that the default finds (1% is the truth for 100 classes).
+default without graph and ``balanced=True``; the KL divergence from equal shares of the labels of the nearest prototype;
+and the share of the largest class that the default finds (1% is the truth for 100 classes).
 
 The columns after that tell why. They are from the study's own solver, about the mean of all rows: the default
 (``study``), with a balance that never fades (``unfading``), and with prototypes that never move (``fixed``).

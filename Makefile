@@ -23,7 +23,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-oldest lint types pytest coverage chromium format docs docs-serve bench dev constraints clean distclean
+.PHONY: help demo test test-all test-oldest lint types pytest coverage chromium format docs docs-serve bench dev constraints lock clean distclean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -139,7 +139,19 @@ constraints: ## pin the newest versions of everything in constraints.txt (with t
 	.venv-pin/bin/python -m pip install --quiet --no-build-isolation --editable '.[dev]'; \
 	.venv-pin/bin/python -m pip freeze --all --exclude-editable > .venv-pin/frozen.txt; \
 	{ sed -n '/^#/p' constraints.txt; \
-	  sed -e 's/^\(torch==[^+]*\)+.*/\1/' -e '/^nvidia-/d; /^cuda-/d; /^triton==/d' .venv-pin/frozen.txt; \
+	  { sed -e 's/^\(torch==[^+]*\)+.*/\1/' -e '/^nvidia-/d; /^cuda-/d; /^triton==/d' .venv-pin/frozen.txt; \
+	    grep -E '^(timm|torchvision)==' constraints.txt; } | sort -fu; \
 	} > .venv-pin/constraints.txt; \
 	cp .venv-pin/constraints.txt constraints.txt; \
 	rm -rf .venv-pin
+
+lock: ## write the digests of the default install into requirements.lock (with uv)
+	@set -e; $(find_python); \
+	rm -rf .venv-lock; \
+	"$$python" -m venv .venv-lock; \
+	.venv-lock/bin/python -m pip install --quiet uv; \
+	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  -c constraints.txt --extra cli --extra label --extra studio pyproject.toml -o .venv-lock/requirements.lock; \
+	{ sed -n '/^#/p' requirements.lock; sed '/^#/d' .venv-lock/requirements.lock; } > .venv-lock/whole; \
+	cp .venv-lock/whole requirements.lock; \
+	rm -rf .venv-lock

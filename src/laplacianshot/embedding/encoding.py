@@ -15,7 +15,7 @@ import numpy as np
 
 from laplacianshot.datasets._decoding import CorruptPicture, decode
 from laplacianshot.embedding.contents import Content, Items, contents, fault_of, item_file
-from laplacianshot.embedding.encoders.contract import EncoderError
+from laplacianshot.embedding.encoders.registry import EncoderError
 from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
 
 if TYPE_CHECKING:

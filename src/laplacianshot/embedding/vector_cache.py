@@ -86,7 +86,7 @@ class RowFile:
         return found, rows
 
     def put(self, keys: Sequence[bytes], rows: NDArray[np.uint8]) -> None:
-        """Add rows (m, row_bytes) or replace them. From then on they survive the end of this process."""
+        """Add rows (m, row_bytes) or replace them. They are on the disk when this returns."""
         if self._path is None or not len(keys):
             return
         sums = _checksums(keys, rows).astype("<u8")
@@ -192,7 +192,7 @@ class VectorCache:
         return found, rows.view("<f4")
 
     def put(self, hashes: Sequence[bytes], vectors: Floats) -> None:
-        """Keep vectors (m, D); from then on they survive the end of this process."""
+        """Keep vectors (m, D); they are on the disk when this returns."""
         rows = np.ascontiguousarray(vectors, dtype="<f4")
         if rows.shape != (len(hashes), self._dim):
             raise ValueError(f"vectors must have shape ({len(hashes)}, {self._dim}), got {rows.shape}.")
@@ -261,6 +261,19 @@ def file_state(path: Path) -> FileState:
     return FileState(digest, time.time_ns() - changed >= _SETTLED_NS)
 
 
+def file_hash(path: Path, folder: Path) -> bytes:
+    """Return the SHA-256 of a file, shortened to 16 bytes; kept in ``folder`` while the file is unchanged."""
+    hashes, state = FileHashes(folder), file_state(path)
+    (found,) = hashes.get([state])
+    if found is None:
+        with path.open("rb") as file:
+            found = short_hash(hashlib.file_digest(file, "sha256").digest())
+        with suppress(OSError):
+            hashes.put([state], [found])
+    hashes.close()
+    return found
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -278,8 +291,8 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA page_size = 16384")
             # Readers do not wait for writers. The change of a new file does not wait for other processes by itself.
             connection.execute("PRAGMA journal_mode = WAL")
-            # Only a failure of the whole machine can cost the last transactions, and never the file.
-            connection.execute("PRAGMA synchronous = NORMAL")
+            # What was put is on the disk, also when the whole machine stops.
+            connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
             if "locked" not in str(error) or time.monotonic() > give_up:
                 connection.close()

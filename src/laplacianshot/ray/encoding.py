@@ -13,7 +13,7 @@ import numpy as np
 
 from laplacianshot.embedding.contents import Items
 from laplacianshot.embedding.encoders import open_encoder
-from laplacianshot.embedding.encoders.contract import Kind
+from laplacianshot.embedding.encoders.registry import Kind
 from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.extras import require

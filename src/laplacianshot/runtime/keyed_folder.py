@@ -46,6 +46,33 @@ def content_key(*made_from: Any) -> str:
     return digest.hexdigest()
 
 
+def arrays_hash(arrays: Mapping[str, Any], about: str = "") -> str:
+    """Return the SHA-256 of named arrays or tensors: of names, dtypes, shapes and bytes, in the order of the names.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Such as the ``state_dict`` of a network; torch tensors or numpy arrays.
+    about : str
+        What else decides the output, such as the name of the network.
+    """
+    total = hashlib.sha256(about.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"\0{name}\0{array.dtype}\0{tuple(array.shape)}\0".encode())
+        total.update(_bytes_of(array))
+    return total.hexdigest()
+
+
+def _bytes_of(tensor: Any) -> Any:
+    if isinstance(tensor, np.ndarray):
+        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+    import torch
+
+    # By way of bytes, as numpy has no bfloat16.
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
 @dataclass(frozen=True)
 class KeyedFolder:
     """A folder whose files are complete or absent, however a run ends.

@@ -10,8 +10,8 @@ from PIL import Image
 from torch.nn import functional as F  # noqa: N812
 
 from laplacianshot.embedding.encoders import open_encoder
-from laplacianshot.embedding.encoders.lite0 import network_bytes, read_weights, weights_file
-from laplacianshot.embedding.encoders.picture_input import PictureInput
+from laplacianshot.embedding.encoders.preparing import PictureInput
+from laplacianshot.embedding.encoders.pretrained import LITE0_WEIGHTS, lite0_bytes, read_torch_file
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def weights() -> dict[str, torch.Tensor]:
-    return torch.load(weights_file(), weights_only=True)
+    return torch.load(LITE0_WEIGHTS.file(), weights_only=True)
 
 
 def plain_forward(weights: dict[str, torch.Tensor], pixels: np.ndarray) -> torch.Tensor:
@@ -80,10 +80,18 @@ def test_a_vector_does_not_depend_on_what_it_is_encoded_with(encoder, pictures):
     assert encoder.encode(prepared[::-1])[::-1].tobytes() == together.tobytes()
 
 
+def test_the_weights_are_those_that_torch_reads(weights):
+    found = read_torch_file(LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256)
+    assert list(found) == list(weights)
+    for name, tensor in weights.items():
+        assert found[name].dtype == tensor.numpy().dtype
+        np.testing.assert_array_equal(found[name], tensor.numpy())
+
+
 def test_the_file_is_the_same_every_time():
-    content = network_bytes(read_weights(weights_file()))
-    assert content == network_bytes(read_weights(weights_file()))
-    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    first, second = (lite0_bytes(read_torch_file(LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256)) for _ in range(2))
+    assert first == second
+    onnx.checker.check_model(onnx.load_from_string(first), full_check=True)
 
 
 # --- preparation ------------------------------------------------------------------------------------------------------

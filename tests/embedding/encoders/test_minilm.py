@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812
 
 from laplacianshot.embedding.encoders import open_encoder
-from laplacianshot.embedding.encoders.minilm import model_folder
+from laplacianshot.embedding.encoders.pretrained import MINILM_WEIGHTS
 
 TEXTS = [
     "",
@@ -32,7 +32,7 @@ def encoder():
 
 def plain_forward(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """BERT with a mask and the masked mean, in float64: tokens (B, L) with padding to (B, 384)."""
-    w = {name: tensor.double() for name, tensor in load_file(model_folder() / "model.safetensors").items()}
+    w = {name: tensor.double() for name, tensor in load_file(MINILM_WEIGHTS.file()).items()}
 
     def normalized(x, name):
         return F.layer_norm(x, (384,), w[f"{name}.LayerNorm.weight"], w[f"{name}.LayerNorm.bias"], eps=1e-12)
@@ -70,7 +70,7 @@ def test_the_graph_is_the_network_with_padding_and_mask(encoder):
 
 
 def test_transformers_gives_the_same_vectors(encoder):
-    other = open_encoder(f"hf:{model_folder()}", "texts", threads=1)
+    other = open_encoder(f"hf:{MINILM_WEIGHTS.file().parent}", "texts", threads=1)
     vectors = encoder.encode([encoder.prepare(text) for text in TEXTS[:6]])
     np.testing.assert_allclose(other.encode([other.prepare(text) for text in TEXTS[:6]]), vectors, atol=2e-6)
     assert other.dim == encoder.dim

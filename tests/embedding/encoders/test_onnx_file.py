@@ -12,9 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from laplacianshot.embedding.encoders import EncoderError, open_encoder
-from laplacianshot.embedding.encoders.minilm import model_folder
-from laplacianshot.embedding.encoders.normalizing import Normalizing
-from laplacianshot.embedding.encoders.picture_input import PictureInput
+from laplacianshot.embedding.encoders.preparing import Normalizing, PictureInput
+from laplacianshot.embedding.encoders.pretrained import MINILM_WEIGHTS
 
 
 def save(path, kind, shape, nodes, *, outputs=("out",), inputs=None):
@@ -97,7 +96,7 @@ def test_texts_are_read_with_the_tokenizer_beside_the_file(tmp_path, cache):
     shutil.copy(wanted.session.path, tmp_path / "model.onnx")
     with pytest.raises(EncoderError, match=r"no tokenizer\.json beside it"):
         open_encoder(f"onnx:{tmp_path / 'model.onnx'}", "texts")
-    shutil.copy(model_folder() / "tokenizer.json", tmp_path)
+    shutil.copy(MINILM_WEIGHTS.file().parent / "tokenizer.json", tmp_path)
     encoder = open_encoder(f"onnx:{tmp_path / 'model.onnx'}", "texts", threads=1)
     texts = ["one", "two words", "and three of them", "one"]
     found = encoder.encode([encoder.prepare(text) for text in texts])
@@ -115,7 +114,7 @@ def test_masks_and_types_are_given_to_networks_that_want_them(tmp_path):
     nodes += [helper.make_node("ReduceMean", [f"{name}f"], [f"{name}m"], axes=[1], keepdims=1) for name in names]
     nodes += [helper.make_node("Concat", [f"{name}m" for name in names], ["out"], axis=1)]
     name = save(tmp_path / "a.onnx", None, None, nodes, inputs=inputs)
-    shutil.copy(model_folder() / "tokenizer.json", tmp_path)
+    shutil.copy(MINILM_WEIGHTS.file().parent / "tokenizer.json", tmp_path)
     encoder = open_encoder(name, "texts")
     found = encoder.encode([encoder.prepare(text) for text in ("one", "and two")])
     np.testing.assert_array_equal(found[:, 1:], [[1, 0], [1, 0]])

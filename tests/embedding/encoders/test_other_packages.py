@@ -61,11 +61,11 @@ def test_a_model_for_pictures_is_no_model_for_texts(tmp_path):
 
 
 def test_the_first_token_stands_for_the_text_where_the_model_says_so(tmp_path):
-    from laplacianshot.embedding.encoders.minilm import model_folder
+    from laplacianshot.embedding.encoders.pretrained import MINILM_WEIGHTS
 
     model = small("Bert", vocab_size=30522, max_position_embeddings=32)
     model.save_pretrained(tmp_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model_folder())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MINILM_WEIGHTS.file().parent)
     tokenizer.save_pretrained(tmp_path)
     texts = ["one", "two words", "one", "more words than the model has places for " * 9]
     with torch.inference_mode():

@@ -3,7 +3,6 @@
 Neither this package nor the list of encoders loads any package of an extra.
 """
 
-from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
-from laplacianshot.embedding.encoders.registry import DEFAULTS, ENCODERS, open_encoder
+from laplacianshot.embedding.encoders.registry import DEFAULTS, ENCODERS, Encoder, EncoderError, Kind, open_encoder
 
 __all__ = ["DEFAULTS", "ENCODERS", "Encoder", "EncoderError", "Kind", "open_encoder"]

@@ -1,4 +1,4 @@
-"""Every encoder by name."""
+"""Every encoder by name, and what all of them can do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,77 @@ import difflib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from laplacianshot.embedding.encoders.contract import Encoder, EncoderError, Kind
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.threads import available_threads
+
+if TYPE_CHECKING:
+    from laplacianshot.runtime.types import Floats
+
+Kind: TypeAlias = Literal["pictures", "texts"]
+
+
+class EncoderError(InputError):
+    """An encoder that does not exist, does not fit the items, or cannot be loaded; one line that says what to do."""
+
+
+class Encoder(Protocol):
+    """Pictures or texts to vectors: ``encode([prepare(item), ...])`` is (B, dim).
+
+    The vector of an item depends on the item alone, not on what it is encoded with. Both methods may be called from
+    several threads at once.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name that :func:`open_encoder` takes."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What it encodes."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length D of a vector."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """SHA-256 over weights, preparation and version of the code: equal keys, equal vectors."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Items that are best encoded together."""
+        ...
+
+    @property
+    def parallel(self) -> int:
+        """Calls of ``encode`` that are best under way at once, each on threads of its own."""
+        ...
+
+    @property
+    def enough(self) -> int | None:
+        """A shorter side in pixels beyond which files of pictures need not be decoded; None: as usual."""
+        ...
+
+    def prepare(self, item: Any) -> Any:
+        """A ``PIL.Image`` (pictures) or str (texts) as the array the network reads."""
+        ...
+
+    def encode(self, prepared: list[Any]) -> Floats:
+        """Vectors, float32 (B, D)."""
+        ...
+
+
+def check_kind(name: str, asked: Kind, able: Kind) -> None:
+    """Refuse an encoder for items of another kind."""
+    if asked != able:
+        raise EncoderError(f"encoder {name!r} is for {able}, and the items are {asked}; choose another one.")
+
 
 ENCODERS: Mapping[str, str] = MappingProxyType(
     {
@@ -23,14 +91,14 @@ ENCODERS: Mapping[str, str] = MappingProxyType(
 
 DEFAULTS: Mapping[Kind, str] = MappingProxyType({"pictures": "efficientnet-lite0", "texts": "minilm-l6"})
 
-# The module that opens each; what it needs is loaded with it.
+# The module and the function that open each; what they need is loaded with them.
 _HOMES = {
-    "efficientnet-lite0": "lite0",
-    "minilm-l6": "minilm",
-    "onnx": "onnx_file",
-    "checkpoint": "trained",
-    "timm": "from_timm",
-    "hf": "from_transformers",
+    "efficientnet-lite0": ("pretrained", "open_lite0"),
+    "minilm-l6": ("pretrained", "open_minilm"),
+    "onnx": ("onnx_networks", "open_onnx_file"),
+    "checkpoint": ("torch_networks", "open_checkpoint"),
+    "timm": ("torch_networks", "open_timm"),
+    "hf": ("torch_networks", "open_transformers"),
 }
 
 
@@ -70,5 +138,8 @@ def open_encoder(name: str | None, kind: Kind, *, threads: int | None = None) ->
     if colon and not what:
         known = next(known for known in ENCODERS if known.startswith(f"{family}:"))
         raise EncoderError(f"encoder {full!r} lacks what comes after the colon; write {known}.")
-    load: Callable[[str, Kind, int], Encoder] = import_module(f"laplacianshot.embedding.encoders.{_HOMES[family]}").load
+    module, function = _HOMES[family]
+    load: Callable[[str, Kind, int], Encoder] = getattr(
+        import_module(f"laplacianshot.embedding.encoders.{module}"), function
+    )
     return load(what, kind, threads or available_threads())

@@ -1,22 +1,28 @@
-"""Networks in torch, whichever package they come from."""
+"""Networks in torch: of timm, of transformers, and those that ``laplacianshot train`` has trained."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from laplacianshot.embedding.encoders.contract import EncoderError, Kind
-from laplacianshot.embedding.encoders.sessions import encoder_key
-from laplacianshot.embedding.store.key import arrays_hash
+from laplacianshot.embedding.encoders.onnx_networks import encoder_key
+from laplacianshot.embedding.encoders.preparing import Normalizing, PictureInput, readable, runs_of_equal_length
+from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.keyed_folder import arrays_hash
 from laplacianshot.runtime.torch_threads import torch_threads
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from laplacianshot.runtime.types import Floats
 
 
@@ -60,7 +66,8 @@ class TorchEncoder:
 
     def encode(self, prepared: Sequence[Any]) -> Floats:
         """Vectors (B, D)."""
-        torch = require("torch", "label")
+        import torch
+
         with torch_threads(self.threads), torch.inference_mode():
             vectors = self.forward(list(prepared))
         return np.asarray(vectors.float().cpu().numpy())
@@ -90,3 +97,147 @@ def loading(name: str, why: str) -> Iterator[None]:
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
+
+
+def open_timm(what: str, kind: Kind, threads: int) -> Encoder:
+    """The pooled features of a network of timm, with its own size, crop, filter and normalization."""
+    name = f"timm:{what}"
+    check_kind(name, kind, "pictures")
+    timm, torch = require("timm", "timm"), require("torch", "timm")
+    with loading(name, "timm.list_pretrained() lists the names; weights are downloaded once"):
+        network = timm.create_model(what, pretrained=True, num_classes=0).eval()
+        told = timm.data.resolve_model_data_config(network)
+    crop = int(told["input_size"][-1])
+    view = PictureInput(max(crop, int(crop / told["crop_pct"])), crop, told["interpolation"])
+    normalizing = Normalizing(tuple(told["mean"]), tuple(told["std"]))
+
+    def prepare(picture: Image) -> Any:
+        return view(picture)
+
+    def forward(pixels: list[Any]) -> Any:
+        return network(torch.from_numpy(normalizing(pixels)))
+
+    digest = module_hash(network, repr(view), repr(normalizing))
+    return TorchEncoder(name, "pictures", network.num_features, digest, threads, prepare, forward, enough=view.enough)
+
+
+_WHY = "give the name of a model on the hub, which is downloaded once, or a folder of one"
+_POOLING = "1_Pooling/config.json"
+
+
+def open_transformers(what: str, kind: Kind, threads: int) -> Encoder:
+    """A model for pictures or texts; its vectors have length 1.
+
+    Pictures: the projected features of models such as CLIP, else the pooled output, else the mean over positions.
+    Texts: the projected features, else the first token where the model was trained so, else the mean over tokens.
+    """
+    return _transformers_pictures(what, threads) if kind == "pictures" else _transformers_texts(what, threads)
+
+
+def _transformers_pictures(what: str, threads: int) -> Encoder:
+    name = f"hf:{what}"
+    transformers, torch = require("transformers", "hf"), require("torch", "hf")
+    with loading(name, _WHY):
+        processor = transformers.AutoImageProcessor.from_pretrained(what)
+        model = transformers.AutoModel.from_pretrained(what).eval()
+
+    def prepare(picture: Image) -> Any:
+        return processor(images=picture.convert("RGB"), return_tensors="np")["pixel_values"][0]
+
+    def forward(pixels: list[Any]) -> Any:
+        batch = torch.from_numpy(np.stack(pixels))
+        if hasattr(model, "get_image_features"):
+            return _unit(torch, _tensor(torch, model.get_image_features(pixel_values=batch)))
+        output = model(pixel_values=batch)
+        pooled = getattr(output, "pooler_output", None)
+        if pooled is None:
+            state = output.last_hidden_state
+            pooled = state.mean(dim=(2, 3)) if state.ndim == 4 else state.mean(dim=1)
+        return _unit(torch, pooled.flatten(1))
+
+    blank = require("PIL.Image", "label").new("RGB", (64, 64))
+    with loading(name, _WHY), torch.inference_mode():
+        dim = forward([prepare(blank)]).shape[1]
+    digest = module_hash(model, processor.to_json_string())
+    return TorchEncoder(name, "pictures", dim, digest, threads, prepare, forward)
+
+
+def _transformers_texts(what: str, threads: int) -> Encoder:
+    name = f"hf:{what}"
+    transformers, torch = require("transformers", "hf"), require("torch", "hf")
+    with loading(name, _WHY):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(what)
+        model = transformers.AutoModel.from_pretrained(what).eval()
+        by_first = _pools_first_token(transformers, what)
+    longest = min(512, tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512))
+
+    def prepare(text: str) -> Any:
+        return np.array(tokenizer(readable(text), truncation=True, max_length=longest)["input_ids"], dtype=np.int64)
+
+    def run(tokens: Any) -> Any:
+        batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+        if hasattr(model, "get_text_features"):
+            return _tensor(torch, model.get_text_features(**batch))
+        state = model(**batch).last_hidden_state
+        return state[:, 0] if by_first else state.mean(dim=1)
+
+    def forward(texts: list[Any]) -> Any:
+        # Texts of equal length together: none is padded.
+        order, parts = [], []
+        for places in runs_of_equal_length(texts):
+            order.append(places)
+            parts.append(run(torch.from_numpy(np.stack([texts[place] for place in places]))))
+        back = torch.from_numpy(np.argsort(np.concatenate(order)))
+        return _unit(torch, torch.cat(parts)[back])
+
+    with loading(name, _WHY), torch.inference_mode():
+        dim = forward([prepare("an example")]).shape[1]
+    digest = module_hash(model, str(longest), str(by_first), json.dumps(sorted(tokenizer.get_vocab().items())))
+    return TorchEncoder(name, "texts", dim, digest, threads, prepare, forward, batch_size=64)
+
+
+def _pools_first_token(transformers: Any, what: str) -> bool:
+    """Whether a sentence model says that its first token stands for the whole."""
+    path = transformers.utils.cached_file(what, _POOLING, _raise_exceptions_for_missing_entries=False)
+    told = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    return bool(told.get("pooling_mode_cls_token")) and not told.get("pooling_mode_mean_tokens")
+
+
+def _tensor(torch: Any, features: Any) -> Any:
+    """Newer versions give an output with more in it."""
+    return features if isinstance(features, torch.Tensor) else features.pooler_output
+
+
+def _unit(torch: Any, vectors: Any) -> Any:
+    return torch.nn.functional.normalize(vectors.float(), dim=1)
+
+
+def open_checkpoint(what: str, kind: Kind, threads: int) -> Encoder:
+    """The features of a trained network, for pictures seen as in its validation."""
+    name = f"checkpoint:{what}"
+    check_kind(name, kind, "pictures")
+    torch = require("torch", "train")
+    # Training stands after embedding; it is called by name for this one encoder, which only its users need.
+    training = import_module("laplacianshot.training.checkpoint")
+    views = import_module("laplacianshot.training.plan")
+    geometry = import_module("laplacianshot.embedding.pictures.geometry")
+    path = Path(what).expanduser()
+    try:
+        checkpoint = training.Checkpoint.read(path / training.BEST if path.is_dir() else path)
+    except ValueError as error:
+        raise EncoderError(f"encoder {name!r}: {error}") from error
+    network, view = checkpoint.network(), views.eval_view(checkpoint.config)
+    normalizing = Normalizing(view.mean, view.std)
+    mode = "RGB" if view.channels == 3 else "L"
+
+    def prepare(picture: Image) -> Any:
+        plain = picture if picture.mode == mode else picture.convert(mode)
+        cut = geometry.resized_center(plain, view.resize, view.crop)
+        return np.asarray(cut).reshape(view.crop, view.crop, view.channels)
+
+    def forward(pixels: list[Any]) -> Any:
+        return network.embed(torch.from_numpy(normalizing(pixels)))
+
+    digest = module_hash(network, network.name, repr(view))
+    # As many pixels are decoded as in training.
+    return TorchEncoder(name, "pictures", network.feature_dim, digest, threads, prepare, forward, batch_size=32)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 # Raised by one whenever the same weights, view and data would give other vectors than before.
 CODE_VERSION = 1
@@ -63,33 +61,6 @@ class StoreKey:
                 text = f"{text} ({self.view}, not {other.view})"
             parts.append(text)
         return " and ".join(parts)
-
-
-def arrays_hash(arrays: Mapping[str, Any], about: str = "") -> str:
-    """SHA-256 over named arrays or tensors: names, dtypes, shapes and bytes, whatever their order.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        Such as the ``state_dict`` of a network; torch tensors or numpy arrays.
-    about : str
-        What else decides the output, such as the name of the network.
-    """
-    total = hashlib.sha256(about.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        total.update(f"\0{name}\0{array.dtype}\0{tuple(array.shape)}\0".encode())
-        total.update(_bytes_of(array))
-    return total.hexdigest()
-
-
-def _bytes_of(tensor: Any) -> Any:
-    if isinstance(tensor, np.ndarray):
-        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
-    import torch
-
-    # By way of bytes, as numpy has no bfloat16.
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def view_text(view: Any) -> str:

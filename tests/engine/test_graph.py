@@ -14,16 +14,13 @@ def test_the_graph_is_the_normalized_symmetric_part_of_the_lists(seed):
     neighbors = nearest_neighbors(X, 9)
     order = rng.permutation(700)
     place = np.argsort(order)
-    is_query = rng.random(700) < 0.9
-    graph = node_graph(order, place[neighbors.indices[order]].astype(np.int32), is_query)
+    graph = node_graph(order, place[neighbors.indices[order]].astype(np.int32))
 
     expected = normalize(neighbor_affinity(neighbors))
     np.testing.assert_allclose(graph.affinity.toarray(), expected.toarray(), atol=1e-7)
     np.testing.assert_allclose(graph.degrees, neighbor_affinity(neighbors).sum(axis=1)[graph.nodes])
-    assert is_query[graph.nodes[: graph.n_query]].all()
-    assert not is_query[graph.nodes[graph.n_query :]].any()
-    # Queries keep the order they came in, so that near ones stay near.
-    assert np.all(np.diff(place[graph.nodes[: graph.n_query]]) > 0)
+    # Nodes keep the order they came in, so that near ones stay near.
+    np.testing.assert_array_equal(graph.nodes, order)
     rows = np.split(graph.indices, graph.indptr[1:-1])
     assert all(np.all(np.diff(row) > 0) for row in rows)
 
@@ -34,7 +31,7 @@ def test_lists_that_are_not_full_leave_edges_out():
     for i, row in enumerate(lists):
         A[i, row[row >= 0]] = 1
     expected = normalize(symmetrize(sp.csr_array(A)))
-    graph = node_graph(np.arange(4), lists.copy(), np.array([True, True, True, False]))
+    graph = node_graph(np.arange(4), lists.copy())
     np.testing.assert_allclose(graph.affinity.toarray(), expected.toarray(), atol=1e-7)
 
 
@@ -44,6 +41,6 @@ def test_threads_do_not_change_the_graph(monkeypatch):
     graphs = []
     for threads in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        graphs.append(node_graph(np.arange(len(X)), lists.copy(), np.arange(len(X)) > 50))
+        graphs.append(node_graph(np.arange(len(X)), lists.copy()))
     np.testing.assert_array_equal(graphs[0].indices, graphs[1].indices)
     np.testing.assert_array_equal(graphs[0].weights, graphs[1].weights)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from laplacianshot.engine.graph import node_graph
-from laplacianshot.engine.large import moments
-from laplacianshot.engine.rounds import DenseRounds, Queries, TopRounds
+from laplacianshot.engine.round_kernels import Edges
+from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.neighbors.rows import Rows
@@ -33,12 +33,6 @@ def whole(job):
 
 def lists(job):
     return np.concatenate([neighbor_lists(job, number) for number in range(len(job.shards))])
-
-
-def is_query(job):
-    queries = np.ones(job.n, dtype=bool)
-    queries[job.support] = False
-    return queries
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
@@ -97,34 +91,30 @@ def test_the_rank_of_a_cell_counts_those_of_all_shards(job):
 def test_the_edges_of_all_shards_are_those_of_the_graph(job, linked, shards):
     parted = job(shards)
     linked(parted)
-    graph = node_graph(np.arange(parted.n), lists(parted).copy(), is_query(parted)).affinity.toarray()
+    graph = node_graph(np.arange(parted.n), lists(parted).copy()).affinity.toarray()
     found = np.zeros_like(graph)
     for number, shard in enumerate(parted.shards):
         edges = load_graph(parted, number).edges
-        own = np.concatenate([parted.queries(number), parted.given(number)[0]]) + shard.first
-        rows = np.repeat(own, np.diff(edges.indptr))
+        rows = np.repeat(np.arange(len(shard)) + shard.first, np.diff(edges.indptr))
         found[rows, edges.nodes[edges.indices]] = edges.weights
     np.testing.assert_allclose(found, graph, rtol=1e-6)
 
 
 def one_machine(job, tau, entries):
     """The same rounds on one graph."""
-    queries = is_query(job)
-    graph = node_graph(np.arange(job.n), lists(job).copy(), queries)
-    constants = RayOptions().constants(len(job.support), job.n - len(job.support), job.n_classes)
+    n_query = job.n - len(job.support)
+    graph = node_graph(np.arange(job.n), lists(job).copy())
+    constants = RayOptions().constants(len(job.support), n_query, job.n_classes)
     rows = whole(job)
-    support = rows.take(graph.nodes[graph.n_query :])
-    prior = Prior.of_support(support, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
-    asked = rows.ordered(graph.nodes[: graph.n_query])
-    fixed = Queries(asked, graph, job.labels, constants.e, tau, moments(asked)[1])
+    prior = Prior.of_support(rows.take(job.support), job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
+    fixed = job.classes(graph.nodes).astype(np.int32)
+    edges = Edges(graph.indptr, graph.indices, graph.weights, fixed)
     with Workers(0) as workers:
-        first = prior.means.astype(np.float32)
-        rounds = DenseRounds(workers, fixed, first) if entries is None else TopRounds(workers, fixed, first, entries)
-        descent = descend(rounds, prior, constants, graph.n_query, tau, np.dtype(np.float32))
+        rounds = open_rounds(workers, rows, edges, job.n_classes, tau, constants.e, entries)
+        rounds.start(prior.means.astype(np.float32))
+        descent = descend(rounds, prior, constants, n_query, tau, np.dtype(np.float32))
         held = rounds.assignments()
-    found = np.empty(job.n, dtype=np.int64)
-    found[job.support] = job.labels
-    found[graph.nodes[: graph.n_query]] = held.argmax(axis=1) if entries is None else held.classes[:, 0]
+    found = held.argmax(axis=1) if entries is None else held.classes[:, 0]
     return descent, found
 
 

@@ -6,7 +6,6 @@ from dataclasses import astuple
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
@@ -68,4 +67,4 @@ def scaled_affinity(
     found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, folder=folder)
     if watch is not None:
         watch("Graph")
-    return node_graph(found.order, found.indices, np.ones(len(rows), dtype=bool)).affinity
+    return node_graph(found.order, found.indices).affinity

@@ -14,9 +14,11 @@ from laplacianshot.engine.checkpoint import StageFolder, content_of, kept_neighb
 from laplacianshot.engine.graph import NodeGraph, node_graph
 from laplacianshot.engine.large_induction import LargeRule
 from laplacianshot.engine.plan import LargePlan, looked_queries
+from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounded import Rounded
-from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
+from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.solve import Fitted
+from laplacianshot.engine.top_kernels import Top
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
@@ -88,7 +90,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
         folder=None if folders is None else folders[0],
     )
     stages("Graph")
-    graph = node_graph(found.order, found.indices, task.codes < 0)
+    graph = node_graph(found.order, found.indices)
     report, index = found.report, found.index
     del found
     told = stages("Updates")
@@ -120,7 +122,7 @@ def fitted_of(
     """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
     reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
     weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
-    weights[graph.n_query :] *= task.constants.e
+    weights[task.codes[graph.nodes] >= 0] *= task.constants.e
     vote_weights = np.empty(len(weights))
     vote_weights[graph.nodes] = weights
     rule = LargeRule(
@@ -158,28 +160,25 @@ def _rounds(
     # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
     near = rows.centered()
     shift = near.origin - rows.origin
-    queries = near.ordered(graph.nodes[: graph.n_query])
-    support = near.take(graph.nodes[graph.n_query :])
-    labels = task.codes[graph.nodes[graph.n_query :]]
+    given = np.flatnonzero(task.codes >= 0)
+    support, labels = near.take(given), task.codes[given]
     origin = -shift if task.transform == "cl2" else support.mean(axis=0)
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(np.float32)
+    queries = np.flatnonzero(task.codes < 0)
     n = len(queries)
-    sums, square_sum = moments(queries)
-    looked_at = near.ordered(looked_queries(np.flatnonzero(task.codes < 0), n_classes))
-    spread = mean_spread(sums, square_sum, n)
-    tau, entries = first_look(looked_at[:], prototypes, spread, constants, task.plan)
-    fixed = Queries(queries, graph, labels, constants.e, tau, square_sum)
+    sums, squares = moments(near.ordered(queries))
+    looked_at = near.ordered(looked_queries(queries, n_classes))
+    tau, entries = first_look(looked_at[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
+    fixed = task.codes[graph.nodes]
+    edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
-        rounds: DenseRounds | TopRounds
-        if entries is None:
-            rounds = DenseRounds(workers, fixed, prototypes)
-        else:
-            rounds = TopRounds(workers, fixed, prototypes, entries)
+        rounds = open_rounds(workers, near.ordered(graph.nodes), edges, n_classes, tau, constants.e, entries)
+        rounds.start(prototypes, squares)
         descent = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds
-    distributions, found = _of_all_rows(assignments, graph, labels, n_classes)
+    distributions, found = _of_all_rows(assignments, graph.nodes, n_classes)
     return Rounded(
         distributions,
         found,
@@ -224,37 +223,31 @@ def mean_spread(sums: Floats, square_sum: float, n: int) -> float:
     return max(0.0, 2 * (square_sum - n * float(mean @ mean)) / (n - 1))
 
 
-def _of_all_rows(assignments: Floats | TopEntries, graph: NodeGraph, labels: Ints, n_classes: int) -> tuple[Any, Ints]:
-    """Assignments of queries in the graph's order, and the support's labels, as (n, C) of the rows of X; and labels."""
-    n, n_query = len(graph.nodes), graph.n_query
-    queries, support = graph.nodes[:n_query], graph.nodes[n_query:]
-    found = np.empty(n, dtype=np.int64)
-    found[support] = labels
-    if isinstance(assignments, TopEntries):
-        found[queries] = assignments.classes[:, 0]
-        return _sparse_rows(assignments, queries, support, labels, n_classes), found
-    found[queries] = assignments.argmax(axis=1)
-    distributions = np.zeros((n, n_classes), dtype=np.float32)
-    distributions[queries] = assignments
-    distributions[support, labels] = 1
+def _of_all_rows(assignments: Floats | Top, nodes: Ints, n_classes: int) -> tuple[Any, Ints]:
+    """Assignments of nodes as (n, C) of the rows of X, and their largest entries' classes (n,)."""
+    found = np.empty(len(nodes), dtype=np.int64)
+    if isinstance(assignments, Top):
+        found[nodes] = assignments.classes[:, 0]
+        return _sparse_rows(assignments, nodes, n_classes), found
+    found[nodes] = assignments.argmax(axis=1)
+    distributions = np.empty_like(assignments)
+    distributions[nodes] = assignments
     return distributions, found
 
 
-def _sparse_rows(top: TopEntries, queries: Ints, support: Ints, labels: Ints, n_classes: int) -> sp.csr_array:
-    """Entries of the queries and certainty of the support, at their rows of X: (n, C)."""
-    n = len(queries) + len(support)
+def _sparse_rows(top: Top, nodes: Ints, n_classes: int) -> sp.csr_array:
+    """Entries of the nodes at their rows of X: (n, C)."""
+    n = len(nodes)
     indptr = np.zeros(n + 1, dtype=np.int64)
-    indptr[1 + queries] = np.count_nonzero(top.values, axis=1)
-    indptr[1 + support] = 1
+    indptr[1 + nodes] = np.count_nonzero(top.values, axis=1)
     np.cumsum(indptr, out=indptr)
-    indices, data = np.empty(indptr[-1], np.int32), np.ones(indptr[-1], np.float32)
-    indices[indptr[support]] = labels
-    for start, stop in row_blocks(len(queries), _BLOCK_ROWS):
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    for start, stop in row_blocks(n, _BLOCK_ROWS):
         values = top.values[start:stop]
         classes = np.where(values > 0, top.classes[start:stop], n_classes)
         order = np.argsort(classes, axis=1, kind="stable")
         held = np.take_along_axis(classes, order, axis=1) < n_classes
-        at = (indptr[queries[start:stop], None] + np.arange(values.shape[1]))[held]
+        at = (indptr[nodes[start:stop], None] + np.arange(values.shape[1]))[held]
         indices[at] = np.take_along_axis(classes, order, axis=1)[held]
         data[at] = np.take_along_axis(values, order, axis=1)[held]
     return sp.csr_array((data, indices, indptr), shape=(n, n_classes))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.engine.rounds import MOST_BLOCKS, VISIT_ROWS
+from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.center import Rows
 from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.neighbors.search import Method, in_memory_plan, memory_plan
@@ -129,7 +129,7 @@ def small_plan(n: int, n_query: int, n_classes: int, width: int, k: int, itemsiz
         "transformed rows": rows,
         "graph": graph,
         "assignments": 7.0 * itemsize * n_query * n_classes,
-        "sums": 2.0 * itemsize * MOST_BLOCKS * n_classes * (width + VISIT_ROWS),
+        "sums": 2.0 * itemsize * MAX_BLOCKS * n_classes * (width + VISIT_ROWS),
     }
     return larger(MemoryPlan(search), MemoryPlan(solve))
 
@@ -172,7 +172,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     build = {"neighbors": 8.0 * n * k, **edges}
     rounds = {
         "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 8.0 * n_query,
-        "sums": 4.0 * MOST_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
+        "sums": 4.0 * MAX_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
         **edges,
     }
     look = {"first look": 4.0 * first_look(n_query, n_classes) * (width + 4 * n_classes), **edges}

@@ -1,269 +1,364 @@
-"""The assignments of a large set: rows of features formed block by block, all C entries of a row kept or its top r.
+"""Rounds of the default recipe on a graph of nodes, fast: small tasks and large ones, clamped rows and shards.
 
-A set may be one of several parts: the assignments then have some rows more, the *halo*, of queries that belong to other
-parts and are neighbors of this one's. They are received, not updated.
+A node is *free* or *fixed*. The rows of features belong to the first n nodes, in any order: those that are free are
+updated, the others have a label. Further nodes have no row here. They are rows of other shards that are neighbors of
+this one's, fixed ones or assignments that are received (:meth:`Rounds.receive`).
 
-Both classes are :class:`~laplacianshot.inference.joint.Rounds`. ``Y`` is over the queries in the order of a
-:class:`~laplacianshot.engine.graph.NodeGraph`, whose neighbors are near one another in memory.
+Each visit to a block of rows forms its products with the prototypes, takes the Y step and sums the rows by class, while
+they are in cache. All C entries of an assignment are kept (:class:`DenseRounds`) or the r largest
+(:class:`TopRounds`). Both are :class:`~laplacianshot.inference.joint.Rounds`.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
-from laplacianshot.engine._round_kernels import add_certain, dense_rows
-from laplacianshot.engine._top_kernels import add_top_features, first_top_rows, top_rows
-from laplacianshot.engine.graph import NodeGraph
+from laplacianshot.engine.round_kernels import (
+    Dense,
+    Edges,
+    Step,
+    add_certain,
+    clamp_rows,
+    dense_rows,
+    free_squares,
+    narrow_rows,
+    pairwise_rows,
+)
+from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
 from laplacianshot.inference.joint import Sums, log_share, proximal_weight
+from laplacianshot.neighbors.accel import _narrow_kernels
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.row_kernels import squared_lengths
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Queries visited together; blocks that have partial sums of their own.
+# Rows visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache.
 VISIT_ROWS = 1536
-MOST_BLOCKS = 32
-_BLOCK_ROWS = 1024
+_TILE_BYTES = 2**19
+# Rows of a block that has partial sums of its own: at least four blocks of a small task, at most MAX_BLOCKS of any.
+_MIN_ROWS, _BLOCK_ROWS = 256, 2048
+MAX_BLOCKS = 32
 # Entries of a neighbor that must be saved on average for it to be worth asking whether it has only one.
 _WORTH_ASKING = 40
+# Assignments that rounds are taken up from are at least this large.
+_MIN_ASSIGNMENT = 1e-30
 
-_single = np.float32
+NodeRows: TypeAlias = Floats | Rows
 
 
-@dataclass(frozen=True, repr=False)
-class Queries:
-    """What stays the same from round to round.
+def edges_of(affinity: sp.csr_array, fixed: Ints, dtype: Any) -> Edges:
+    """Rows of a normalized affinity (n, n_nodes) with the class of every node (n_nodes,), -1 where it is free."""
+    indptr, indices = affinity.indptr.astype(np.int64), affinity.indices.astype(np.int32, copy=False)
+    return Edges(indptr, indices, affinity.data.astype(dtype, copy=False), fixed.astype(np.int32))
+
+
+class Rounds(ABC):
+    """Visits to blocks of rows; subclasses hold the assignments.
+
+    Parameters
+    ----------
+    workers : Workers
+    rows : array or Rows of shape (n, D)
+        Transformed rows; an array in memory may be float64.
+    edges : Edges
+        The first n rows of W, and the class of every node.
+    n_classes : int
+    tau : float
+        Temperature of the unary terms.
 
     Attributes
     ----------
-    rows : Rows of shape (N, D)
-        Transformed queries in the graph's order.
-    graph : NodeGraph
-    support_labels : int array of shape (n_s,)
-        In the graph's order.
-    support_edge : float
-        Weight of an edge to a labeled row (e).
-    tau : float
-    square_sum : float
-        ``sum_q |x_q|^2``.
+    share : array of shape (C,)
+        ``p``, the mean assignment of free rows.
+    class_features : array of shape (C, D)
+        ``sum_q y_qc x_q`` over free rows.
+    dropped : list of float
+        Mean mass that each step left out of a row.
     """
 
-    rows: Rows
-    graph: NodeGraph
-    support_labels: Ints
-    support_edge: float
-    tau: float
-    square_sum: float
+    share: Floats
+    class_features: Floats
 
-
-class BlockRounds(ABC):
-    """Visits to blocks of queries: form their rows, take a step, add them up by class. Subclasses hold assignments."""
-
-    def __init__(self, workers: Workers, queries: Queries, n_classes: int) -> None:
-        n, width = queries.rows.shape
-        self._workers = workers
-        self._queries = queries
-        self._n_classes = n_classes
-        # Mean mass that each visit left out of a row.
+    def __init__(self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float) -> None:
+        n, width = rows.shape
+        self._workers, self._rows, self._edges = workers, rows, edges
+        self._n_classes, self._tau = n_classes, tau
+        self._fixed = edges.fixed[:n]
+        self._n_free = int(np.count_nonzero(self._fixed < 0))
+        self._squares = math.nan
         self.dropped: list[float] = []
-        self._blocks = even_blocks(n, _BLOCK_ROWS, MOST_BLOCKS)
+        self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_MIN_ROWS, n // 4)), MAX_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 3))
         self._shares = np.zeros((len(self._blocks), n_classes))
-        self._features = np.zeros((len(self._blocks), n_classes, width), np.float32)
+        self._features = np.zeros((len(self._blocks), n_classes, width), rows.dtype)
+
+    def start(self, prototypes: Floats, squares: float | None = None) -> None:
+        """Make ``Y = softmax(-tau a)`` at the first prototypes (C, D) current: a step without graph and balance.
+
+        ``squares`` is ``sum_q |x_q|^2`` over free rows, where it is known.
+        """
+        self._squares = self._measured() if squares is None else squares
+        self.share = np.ones(self._n_classes)
+        self.step(prototypes, 0.0, 0.0)
+        self.accept()
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
-        r = proximal_weight(lam, g)
-        kept = g + r
-        tau, graph = self._queries.tau, self._queries.graph
-        fixed = (graph.indptr, graph.indices, graph.weights, self._queries.support_labels)
-        scalars = (self._queries.support_edge, 2 * tau, lam, kept, 1 / (1 + kept))
-        exact_cost = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
-        costs = (exact_cost.astype(np.float32), (g * log_share(self.share)).astype(np.float32))
-        columns = np.ascontiguousarray(prototypes.T)
-        arguments = (*fixed, *map(_single, scalars), *costs)
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
-        def update(number: int, start: int, stop: int, rows: Floats) -> None:
-            self._step_rows(rows @ columns, arguments, self._sums[number], start, stop)
-
-        self._visit(update)
-        pairwise, smooth, _ = self._sums.sum(axis=0)
-        # What costs lost when they became float32 is lost again for each query.
-        smooth += self._shares.sum(axis=0) @ (exact_cost - costs[0])
-        return Sums(float(pairwise), float(smooth) + tau * self._queries.square_sum)
+        The ``last`` step only sums over the current assignments. Edges to fixed nodes count in ``pairwise``.
+        """
+        self._sums[:] = 0
+        if last:
+            self._workers.run(lambda number, *rows: self._add_pairs(self._sums[number], *rows), self._blocks)
+            return Sums(float(self._sums[:, 0].sum()), math.nan)
+        dtype: Any = self._rows.dtype.type
+        g_r = g + proximal_weight(lam, g)
+        exact_cost = np.empty(len(prototypes))
+        squared_lengths(prototypes, exact_cost)
+        exact_cost *= self._tau
+        cost = exact_cost.astype(dtype)
+        share_cost = (g * log_share(self.share)).astype(dtype)
+        two_tau, scale = dtype(2 * self._tau), dtype(1 / (1 + g_r))
+        self._visit(prototypes, Step(two_tau, dtype(lam), dtype(g_r), scale, cost, share_cost))
+        pairwise, smooth, dropped = self._sums.sum(axis=0)
+        self.dropped.append(float(dropped) / max(1, self._n_free))
+        # What costs lost when they took their type is lost again for each row.
+        smooth += self._shares.sum(axis=0) @ (exact_cost - cost)
+        return Sums(float(pairwise), float(smooth) + self._tau * self._squares)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
         self._swap()
-        self._gather()
+        shares, self.class_features = self.class_sums()
+        self.share = shares / max(1, self._n_free)
 
     def class_sums(self) -> tuple[Floats, Floats]:
-        """``sum_q y_q`` (C,) and ``Y^T Q`` (C, D) of what the last visit made."""
+        """``sum_q y_q`` (C,) and ``sum_q y_qc x_q`` (C, D) over free rows, of what the last step made."""
         return self._shares.sum(axis=0), self._features.sum(axis=0, dtype=np.float64)
 
-    def _start(self, prototypes: Floats) -> None:
-        """``Y = softmax(-tau a)`` at the first prototypes."""
-        tau = self._queries.tau
-        halves = np.einsum("cd,cd->c", prototypes, prototypes) / 2
+    def _visit(self, prototypes: Floats, step: Step) -> None:
         columns = np.ascontiguousarray(prototypes.T)
 
-        def first(number: int, start: int, stop: int, rows: Floats) -> None:
-            logits = rows @ columns
-            logits -= halves
-            logits *= _single(2 * tau)
-            self._first_rows(logits, self._sums[number], start, stop)
+        def update(number: int, start: int, stop: int, rows: Floats) -> None:
+            self._step_rows(rows @ columns, step, self._sums[number], start, stop)
+            self._add_rows(rows, self._features[number], self._shares[number], start, stop)
 
-        self._visit(first)
-        self._swap()
-        self._gather()
+        self._over_rows(update)
 
-    def _gather(self) -> None:
-        shares, self.class_features = self.class_sums()
-        self.share: Floats = shares / max(1, len(self._queries.rows))
-
-    def _visit(self, update: Callable[[int, int, int, Floats], None]) -> None:
-        """Update every block, then sum its queries by the class they are assigned to."""
-        self._sums[:] = 0
+    def _over_rows(self, work: Callable[[int, int, int, Floats], None]) -> None:
+        """Call ``work(number, start, stop, rows)`` for the visits to every block, whose sums by class begin anew."""
+        rows = self._rows
 
         def visit(number: int, start: int, stop: int) -> None:
             self._features[number] = 0
             self._shares[number] = 0
-            buffer = np.empty((VISIT_ROWS, self._queries.rows.shape[1]), np.float32)
+            if not isinstance(rows, Rows):
+                for first, last in self._visits(start, stop):
+                    work(number, first, last, rows[first:last])
+                return
+            buffer = np.empty((VISIT_ROWS, rows.shape[1]), np.float32)
             for first, last in _visits(start, stop):
-                rows = self._queries.rows.formed(slice(first, last), buffer)
-                update(number, first, last, rows)
-                self._add_rows(rows, self._features[number], self._shares[number], first, last)
+                work(number, first, last, rows.formed(slice(first, last), buffer))
 
         self._workers.run(visit, self._blocks)
-        self.dropped.append(float(self._sums[:, 2].sum()) / max(1, len(self._queries.rows)))
+
+    def _visits(self, start: int, stop: int) -> list[tuple[int, int]]:
+        return _visits(start, stop)
+
+    def _measured(self) -> float:
+        """``sum_q |x_q|^2`` over free rows, the part of F over tau that no step changes."""
+        squares = np.zeros(len(self._blocks))
+
+        def add(number: int, start: int, stop: int, rows: Floats) -> None:
+            squares[number] += free_squares(rows, self._fixed[start:stop])
+
+        self._over_rows(add)
+        return float(squares.sum())
 
     @abstractmethod
-    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
+    def assignments(self) -> Any:
+        """The current ones of the n rows, certainty for fixed rows; nothing else can be done afterwards."""
+
+    @abstractmethod
+    def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
+        """What other shards need of these rows, of the current assignments or of those of the last step."""
+
+    @abstractmethod
+    def receive(self, first: int, *sent: Any) -> None:
+        """Rows of another shard, as :meth:`outgoing` gives them, at node ``n + first``."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on, when the last one has been accepted."""
+
+    @abstractmethod
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """What :meth:`state` gave."""
+
+    @abstractmethod
+    def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
         """The Y step of these rows from their products with the prototypes."""
 
     @abstractmethod
-    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
-        """Assignments of these rows from their first logits."""
+    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
+        """Add these rows, by the class they are assigned to, to the sums."""
 
     @abstractmethod
-    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        """Add these rows, by the class they are assigned to, to the sums."""
+    def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
+        """Add ``pairwise`` of these rows to the sums."""
 
     @abstractmethod
     def _swap(self) -> None:
         """Make the updated assignments the current ones."""
 
 
-class DenseRounds(BlockRounds):
-    """All C entries of every row: three arrays (N, C)."""
+class DenseRounds(Rounds):
+    """All C entries of every row: three arrays (n, C).
 
-    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, *, halo: int = 0) -> None:
-        super().__init__(workers, queries, len(prototypes))
-        n, n_classes = len(queries.rows), len(prototypes)
-        self.current, self._updated = (np.zeros((n + halo, n_classes), np.float32) for _ in range(2))
-        self._logs = np.empty((n, n_classes), np.float32)
+    ``e`` is the weight of an edge to a fixed node. With few classes the products are formed where the rows lie
+    (:mod:`~laplacianshot.neighbors.accel._narrow_kernels`). With many, neighbors that have all of their mass at one
+    class are read by that class alone, once they are frequent.
+    """
+
+    def __init__(self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, *, e: float) -> None:
+        super().__init__(workers, rows, edges, n_classes, tau)
+        n, nodes = len(rows), len(edges.fixed)
+        self._current, self._updated = (np.zeros((nodes, n_classes), rows.dtype) for _ in range(2))
+        self._logs = np.zeros((n, n_classes), rows.dtype)
         # Classes of rows that have all of their mass there, most rows after a while; C for others.
-        self._certain, self._new_certain = (np.full(n + halo, n_classes, np.int32) for _ in range(2))
-        self._start(prototypes)
+        self._certain, self._new_certain = (np.full(nodes, n_classes, np.int32) for _ in range(2))
+        clamped = np.flatnonzero(edges.fixed >= 0)
+        for Y in (self._current, self._updated):
+            Y[clamped, edges.fixed[clamped]] = e
+        sample = np.empty((min(n, VISIT_ROWS), rows.shape[1]), rows.dtype) if isinstance(rows, Rows) else rows
+        self._narrow = _narrow_kernels.applies(sample, n_classes)
+
+    def resume(self, assignments: Floats) -> None:
+        """Make assignments (n, C) current; those of fixed rows are not used. F is not known then."""
+        free = self._fixed < 0
+        np.log(np.maximum(assignments, _MIN_ASSIGNMENT), out=self._logs, casting="same_kind")
+        self._updated[: len(free)][free] = assignments[free]
+        self._updated[: len(free)][~free] = 0
+        self._over_rows(
+            lambda number, start, stop, rows: self._add_rows(
+                rows, self._features[number], self._shares[number], start, stop
+            )
+        )
+        self.accept()
 
     def assignments(self) -> Floats:
-        """The current ones, (N, C); nothing else can be done afterwards."""
+        """The current ones, (n, C), certainty for fixed rows; nothing else can be done afterwards."""
         del self._updated, self._logs
-        return self.current[: len(self._queries.rows)]
-
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
-        certain = np.count_nonzero(self._certain < self._n_classes)
-        self._mixed = certain * self._n_classes > _WORTH_ASKING * len(self._certain)
-        return super().step(prototypes, lam, g, last=last)
+        held = self._current[: len(self._fixed)]
+        clamped = np.flatnonzero(self._fixed >= 0)
+        held[clamped, self._fixed[clamped]] = 1
+        return held
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other parts need of these rows: the classes of those that are certain, C for others, and all of these.
+        """What other shards need of these rows: the classes of those that are certain, C for others, and all of these.
 
         They are the current ones, or those of the last step before it is accepted.
         """
-        kept, certain = (self.current, self._certain) if accepted else (self._updated, self._new_certain)
+        kept, certain = (self._current, self._certain) if accepted else (self._updated, self._new_certain)
         return certain[rows], kept[rows[certain[rows] == self._n_classes]]
 
     def receive(self, first: int, certain: Ints, others: Floats) -> None:
-        """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
-        at = len(self._queries.rows) + first
+        """Rows of another shard, as :meth:`outgoing` gives them, at node ``n + first``."""
+        at = len(self._fixed) + first
         here = slice(at, at + len(certain))
         self._certain[here] = certain
-        self.current[here] = np.eye(self._n_classes + 1, self._n_classes, dtype=np.float32)[certain]
-        self.current[here][certain == self._n_classes] = others
+        self._current[here] = np.eye(self._n_classes + 1, self._n_classes, dtype=self._current.dtype)[certain]
+        self._current[here][certain == self._n_classes] = others
 
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, when the last one has been accepted."""
-        n = len(self._queries.rows)
-        return {"current": self.current[:n], "certain": self._certain[:n], "logs": self._logs}
+        n = len(self._fixed)
+        return {"current": self._current[:n], "certain": self._certain[:n], "logs": self._logs}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """What :meth:`state` gave."""
-        n = len(self._queries.rows)
-        self.current[:n], self._certain[:n], self._logs[:] = state["current"], state["certain"], state["logs"]
+        n = len(self._fixed)
+        self._current[:n], self._certain[:n], self._logs[:] = state["current"], state["certain"], state["logs"]
 
-    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        state = (self._logs, self.current, self._certain, self._mixed, self._updated, self._new_certain)
-        everything = (products, *arguments, *state, sums, start, stop)
-        dense_rows(*everything)
+    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
-    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
-        logits -= logits.max(axis=1, keepdims=True)
-        values = np.exp(logits)
-        totals = values.sum(axis=1, keepdims=True)
-        np.divide(values, totals, out=self._updated[start:stop])
-        np.subtract(logits, np.log(totals), out=self._logs[start:stop])
+        The ``last`` step only sums over the current assignments.
+        """
+        certain = np.count_nonzero(self._certain < self._n_classes)
+        self._mixed = bool(certain * self._n_classes > _WORTH_ASKING * len(self._certain))
+        return super().step(prototypes, lam, g, last=last)
 
-    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
+    def _visit(self, prototypes: Floats, step: Step) -> None:
+        if not self._narrow:
+            return super()._visit(prototypes, step)
+        tile = max(16, _TILE_BYTES // (prototypes.itemsize * prototypes.shape[1]))
+
+        def update(number: int, start: int, stop: int, rows: Floats) -> None:
+            sums = (self._sums[number], self._features[number], self._shares[number])
+            narrow_rows(rows, prototypes, self._edges, step, self._state, *sums, tile, start)
+
+        self._over_rows(update)
+
+    def _visits(self, start: int, stop: int) -> list[tuple[int, int]]:
+        # Rows in memory are cut into tiles by the kernel.
+        return [(start, stop)] if self._narrow else _visits(start, stop)
+
+    @property
+    def _state(self) -> Dense:
+        return Dense(self._current, self._certain, self._updated, self._new_certain, self._logs)
+
+    def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
+        dense_rows(products, self._edges, step, self._state, self._mixed, sums, start, stop)
+
+    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
         assignments, certain = self._updated[start:stop], self._new_certain[start:stop]
-        if add_certain(certain, rows, features, share):
+        if add_certain(certain, rows, features, shares):
             others = np.flatnonzero(certain == self._n_classes)
             assignments, rows = assignments[others], rows[others]
-        features += assignments.T @ rows
-        share += np.ones(len(rows), np.float32) @ assignments
+        if self._narrow:
+            _narrow_kernels.add_class_sums(assignments, rows, features)
+        else:
+            features += assignments.T @ rows
+        shares += np.ones(len(rows), rows.dtype) @ assignments
+        clamp_rows(self._edges.fixed, self._current, self._updated, start, stop)
+
+    def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
+        pairwise_rows(self._edges, self._current, sums, start, stop)
 
     def _swap(self) -> None:
-        self.current, self._updated = self._updated, self.current
+        self._current, self._updated = self._updated, self._current
         self._certain, self._new_certain = self._new_certain, self._certain
 
 
-@dataclass(frozen=True, repr=False)
-class TopEntries:
-    """The r largest entries of each row, largest first: classes, logarithms and values, (N, r) each; 0 is none."""
-
-    classes: Ints
-    logs: Floats
-    values: Floats
-
-    @classmethod
-    def empty(cls, n: int, r: int, n_classes: int) -> TopEntries:
-        """No entries yet."""
-        kind = np.int16 if n_classes < 2**15 else np.int32
-        return cls(np.zeros((n, r), kind), np.zeros((n, r), np.float32), np.zeros((n, r), np.float32))
-
-
-class TopRounds(BlockRounds):
+class TopRounds(Rounds):
     """Only the r largest entries of every row, brought to sum one."""
 
-    def __init__(self, workers: Workers, queries: Queries, prototypes: Floats, r: int, *, halo: int = 0) -> None:
-        super().__init__(workers, queries, len(prototypes))
-        size = (len(queries.rows) + halo, r, len(prototypes))
-        self._current, self._updated = (TopEntries.empty(*size) for _ in range(2))
-        self._start(prototypes)
+    def __init__(
+        self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, *, e: float, r: int
+    ) -> None:
+        super().__init__(workers, rows, edges, n_classes, tau)
+        clamped = np.flatnonzero(edges.fixed >= 0)
+        self._current, self._updated = (Top.empty(len(edges.fixed), r, n_classes) for _ in range(2))
+        for Y in (self._current, self._updated):
+            Y.classes[clamped, 0], Y.values[clamped, 0] = edges.fixed[clamped], e
 
-    def assignments(self) -> TopEntries:
-        """The current ones; nothing else can be done afterwards."""
+    def assignments(self) -> Top:
+        """The current ones, certainty for fixed rows; nothing else can be done afterwards."""
         del self._updated
-        n = len(self._queries.rows)
-        return TopEntries(self._current.classes[:n], self._current.logs[:n], self._current.values[:n])
+        n = len(self._fixed)
+        held = Top(self._current.classes[:n], self._current.logs[:n], self._current.values[:n])
+        held.values[self._fixed >= 0, 0] = 1
+        return held
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other parts need of these rows: how many entries each has, then the classes and values of all of them.
+        """What other shards need of these rows: the number of entries of each, then classes and values of all of them.
 
         They are the current ones, or those of the last step before it is accepted.
         """
@@ -272,8 +367,8 @@ class TopRounds(BlockRounds):
         return held.sum(axis=1, dtype=np.int16), kept.classes[rows][held], kept.values[rows][held]
 
     def receive(self, first: int, counts: Ints, classes: Ints, values: Floats) -> None:
-        """Rows of another part, as :meth:`outgoing` gives them, at ``first`` of the halo."""
-        at = len(self._queries.rows) + first
+        """Rows of another shard, as :meth:`outgoing` gives them, at node ``n + first``."""
+        at = len(self._fixed) + first
         here = slice(at, at + len(counts))
         held = np.arange(self._current.values.shape[1]) < counts[:, None]
         self._current.values[here] = 0
@@ -281,30 +376,34 @@ class TopRounds(BlockRounds):
 
     def state(self) -> dict[str, Any]:
         """Everything that the next step depends on, when the last one has been accepted."""
-        n, now = len(self._queries.rows), self._current
+        n, now = len(self._fixed), self._current
         return {"classes": now.classes[:n], "logs": now.logs[:n], "values": now.values[:n]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """What :meth:`state` gave."""
-        n, now = len(self._queries.rows), self._current
+        n, now = len(self._fixed), self._current
         now.classes[:n], now.logs[:n], now.values[:n] = state["classes"], state["logs"], state["values"]
 
-    def _step_rows(self, products: Floats, arguments: Any, sums: Floats, start: int, stop: int) -> None:
-        now, new = self._current, self._updated
-        state = (now.classes, now.logs, now.values, new.classes, new.logs, new.values)
-        everything = (products, *arguments, *state, sums, start, stop)
-        top_rows(*everything)
+    def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
+        top_rows(products, self._edges, step, self._current, self._updated, sums, start, stop)
 
-    def _first_rows(self, logits: Floats, sums: Floats, start: int, stop: int) -> None:
-        new = self._updated
-        first_top_rows(logits, new.classes, new.logs, new.values, sums, start)
+    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
+        add_top_rows(self._updated, self._edges.fixed, rows, features, shares, start, stop)
 
-    def _add_rows(self, rows: Floats, features: Floats, share: Floats, start: int, stop: int) -> None:
-        new = self._updated
-        add_top_features(new.classes, new.values, rows, features, share, start, stop)
+    def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
+        top_pairwise_rows(self._edges, self._current, sums, self._n_classes, start, stop)
 
     def _swap(self) -> None:
         self._current, self._updated = self._updated, self._current
+
+
+def open_rounds(
+    workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, e: float, entries: int | None
+) -> Rounds:
+    """Rounds that keep this many entries of an assignment; None: all of them."""
+    if entries is None:
+        return DenseRounds(workers, rows, edges, n_classes, tau, e=e)
+    return TopRounds(workers, rows, edges, n_classes, tau, e=e, r=entries)
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

@@ -101,7 +101,7 @@ class RayEngine:
         task = LargeTask(
             features, codes, n_classes, choices.transform, center, choices.constants(codes, n_classes), LargePlan()
         )
-        graph = node_graph(np.arange(len(codes)), found.neighbors(), codes < 0)
+        graph = node_graph(np.arange(len(codes)), found.neighbors())
         result = Rounded(
             found.distributions(),
             found.codes(),

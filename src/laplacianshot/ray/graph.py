@@ -1,7 +1,7 @@
 """The normalized graph by shards: each holds the edges of its own rows, and names the rows of others that it needs.
 
-A shard numbers what its edges lead to in an order of its own: its queries, then the *halo* (queries of other shards,
-by shard and row), then labeled rows of any shard. Its edges are those of its queries, then of its labeled rows.
+A shard numbers nodes in an order of its own: its own rows as they come, then the *halo* (unlabeled rows of other shards
+that its edges lead to, by shard and row), then labeled rows of other shards.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
-from laplacianshot.engine.graph import NodeGraph
+from laplacianshot.engine.graph import NodeGraph, inverse_roots, union_edges
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import neighbor_lists
+from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats, Ints
 
 
@@ -24,7 +24,7 @@ class ShardGraph:
     Attributes
     ----------
     edges : NodeGraph
-        Over the shard's own numbers; ``nodes`` are rows of the whole set, ``n_query`` counts queries and halo.
+        Of the shard's own rows, to nodes by the shard's own numbers; ``nodes`` are rows of the whole set.
     halo : list of slice
         Where the rows of each other shard lie in the halo.
     """
@@ -71,33 +71,32 @@ def is_joined(job: Job, number: int) -> bool:
 def build_graph(job: Job, number: int) -> int:
     """Rows of ``D^-1/2 ((A + A^T)/2) D^-1/2`` of a shard into ``graph-*.npz``, halo into ``halo-*.npz``: its size."""
     lists, incoming = neighbor_lists(job, number), job.folder.arrays(f"incoming-{number:05}.npz")
-    first, n = job.shards[number].first, len(job.shards[number])
-    own = np.concatenate([job.queries(number), job.given(number)[0]])
-    row_of = np.argsort(own, kind="stable")
-    held = lists >= 0
-    rows = np.concatenate([np.repeat(np.arange(n), held.sum(axis=1)), np.repeat(np.arange(n), incoming["counts"])])
-    ends = np.concatenate([lists[held], incoming["sources"]]).astype(np.int64)
-    known = np.unique(ends)
-    given = job.is_support(known)
-    elsewhere = known[~given & ((known < first) | (known >= first + n))]
-    nodes = np.concatenate([job.queries(number) + first, elsewhere, known[given]])
+    own = np.arange(len(lists)) + job.shards[number].first
+    sources = incoming["sources"]
+    known = np.unique(np.concatenate([lists[lists >= 0], sources]))
+    others = known[(known < own[0]) | (known > own[-1])]
+    given = job.is_support(others)
+    nodes = np.concatenate([own, others[~given], others[given]])
     by_row = np.argsort(nodes, kind="stable")
-    columns = by_row[np.searchsorted(nodes[by_row], ends)]
-    halves = np.full(len(ends), 0.5, dtype=np.float32)
-    edges = sp.csr_array(sp.coo_array((halves, (row_of[rows], columns)), shape=(n, len(nodes))))
-    edges.sum_duplicates()
     scale = np.empty(len(nodes), dtype=np.float32)
-    scale[by_row] = _scales(job, nodes[by_row])
-    own_scale = _scales(job, np.arange(first, first + n))[own]
-    edges.data *= np.repeat(own_scale, np.diff(edges.indptr))
-    edges.data *= scale[edges.indices]
-    parts = job.split(elsewhere)
-    wanted = {str(other): job.query_numbers(other, elsewhere[part]) for other, part in enumerate(parts)}
+    scale[by_row] = inverse_roots(_degrees(job, nodes[by_row]))
+
+    def node_of(rows: Ints) -> Ints:
+        return by_row[np.searchsorted(nodes[by_row], rows)].astype(np.int32)
+
+    first = np.concatenate([[0], np.cumsum(incoming["counts"])])
+    lists = np.where(lists < 0, np.int32(-1), node_of(lists))
+    sources = node_of(sources)
+    # By row, then by node: ascending as the union expects it.
+    sources = sources[np.lexsort((sources, np.repeat(np.arange(len(own)), incoming["counts"])))]
+    with Workers(lists.size) as workers:
+        indptr, indices, weights = union_edges(workers, lists, first, sources, scale)
+    halo = others[~given]
+    wanted = {str(other): halo[part] - job.shards[other].first for other, part in enumerate(job.split(halo))}
     job.folder.put_arrays(f"halo-{number:05}.npz", wanted)
-    arrays = {"nodes": nodes, "indptr": edges.indptr, "indices": edges.indices, "weights": edges.data}
-    sizes = {"n_query": len(nodes) - int(given.sum()), "degrees": incoming["degrees"]}
-    job.folder.put_arrays(f"graph-{number:05}.npz", arrays | sizes)
-    return len(elsewhere)
+    arrays = {"nodes": nodes, "indptr": indptr, "indices": indices, "weights": weights}
+    job.folder.put_arrays(f"graph-{number:05}.npz", arrays | {"degrees": incoming["degrees"]})
+    return len(halo)
 
 
 def is_built(job: Job, number: int) -> bool:
@@ -108,24 +107,22 @@ def is_built(job: Job, number: int) -> bool:
 def load_graph(job: Job, number: int) -> ShardGraph:
     """What :func:`build_graph` made."""
     kept = job.folder.arrays(f"graph-{number:05}.npz")
-    names = ("indptr", "indices", "weights", "degrees")
-    indptr, indices, weights, degrees = (kept[name] for name in names)
-    edges = NodeGraph(kept["nodes"], int(kept["n_query"]), indptr, indices, weights, degrees)
-    return ShardGraph(edges, job.split(edges.nodes[len(job.queries(number)) : edges.n_query]))
+    edges = NodeGraph(*(kept[name] for name in ("nodes", "indptr", "indices", "weights", "degrees")))
+    others = edges.nodes[len(job.shards[number]) :]
+    return ShardGraph(edges, job.split(others[~job.is_support(others)]))
 
 
 def wanted_rows(job: Job, number: int, other: int) -> Ints:
-    """Queries of shard ``number``, by their numbers among them, that shard ``other`` has in its halo."""
+    """Rows of shard ``number`` that shard ``other`` has in its halo."""
     wanted: Ints = job.folder.arrays(f"halo-{other:05}.npz")[str(number)]
     return wanted
 
 
-def _scales(job: Job, rows: Ints) -> Floats:
-    """``1 / sqrt(degree)`` of ascending rows of the whole set, 0 where there is none."""
+def _degrees(job: Job, rows: Ints) -> Floats:
+    """Degrees of ascending rows of the whole set."""
     found = np.zeros(len(rows))
     for number, part in enumerate(job.split(rows)):
         if part.stop > part.start:
             degrees = job.folder.arrays(f"incoming-{number:05}.npz")["degrees"]
             found[part] = degrees[rows[part] - job.shards[number].first]
-    scales: Floats = np.divide(1.0, np.sqrt(found), out=np.zeros(len(found)), where=found > 0).astype(np.float32)
-    return scales
+    return found

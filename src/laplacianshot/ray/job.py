@@ -145,11 +145,10 @@ class Job:
         free[self.given(number)[0]] = False
         return np.flatnonzero(free)
 
-    def query_numbers(self, number: int, rows: Ints) -> Ints:
-        """Rows of the whole set that are queries of a shard, as numbers among those queries."""
-        local = rows - self.shards[number].first
-        numbers: Ints = local - np.searchsorted(self.given(number)[0], local)
-        return numbers
+    def classes(self, rows: Ints) -> Ints:
+        """Classes of rows of the whole set, -1 where they have no label."""
+        at = np.minimum(np.searchsorted(self.support, rows), len(self.support) - 1)
+        return np.where(self.support[at] == rows, self.labels[at], -1)
 
     def query_rows(self, numbers: range) -> Ints:
         """Rows of the whole set that are the queries of these numbers among all queries."""
@@ -161,8 +160,7 @@ class Job:
 
     def is_support(self, rows: Ints) -> Any:
         """Which rows of the whole set have a label."""
-        at = np.searchsorted(self.support, rows)
-        return self.support[np.minimum(at, len(self.support) - 1)] == rows
+        return self.classes(rows) >= 0
 
     def split(self, rows: Ints) -> list[slice]:
         """Where the ascending ``rows`` of the whole set lie in each shard."""

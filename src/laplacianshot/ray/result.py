@@ -104,14 +104,9 @@ def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
     """Class of each row of a shard, and how much it claims the row."""
     kept = job.folder.arrays(assignments_name(number))
     values = kept["values"]
-    codes, sure = np.empty(len(job.shards[number]), np.int64), np.ones(len(job.shards[number]), np.float32)
-    queries, (given, labels) = job.queries(number), job.given(number)
-    codes[given] = labels
     if "classes" in kept:
-        codes[queries], sure[queries] = kept["classes"][:, 0], values[:, 0]
-    else:
-        codes[queries], sure[queries] = values.argmax(axis=1), values.max(axis=1)
-    return codes, sure
+        return kept["classes"][:, 0].astype(np.int64), values[:, 0]
+    return values.argmax(axis=1), values.max(axis=1)
 
 
 def write_shard(job: Job, number: int, folder: KeyedFolder, classes: Labels | None) -> str:
@@ -141,16 +136,11 @@ def drop_other_labels(folder: KeyedFolder, written: Collection[str]) -> None:
 
 def _distributions(job: Job, number: int) -> Any:
     kept = job.folder.arrays(assignments_name(number))
-    queries, (given, labels) = job.queries(number), job.given(number)
-    shape = (len(job.shards[number]), job.n_classes)
+    values = kept["values"]
     if "classes" not in kept:
-        dense = np.zeros(shape, np.float32)
-        dense[queries] = kept["values"]
-        dense[given, labels] = 1
-        return dense
-    values, classes = kept["values"], kept["classes"]
+        return values
     held = values > 0
-    rows = np.concatenate([np.repeat(queries, held.sum(axis=1)), given])
-    columns = np.concatenate([classes[held], labels])
-    entries = np.concatenate([values[held], np.ones(len(given), np.float32)])
-    return sp.csr_array(sp.coo_array((entries, (rows, columns)), shape=shape))
+    indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+    rows = sp.csr_array((values[held], kept["classes"][held], indptr), shape=(len(values), job.n_classes))
+    rows.sort_indices()
+    return rows

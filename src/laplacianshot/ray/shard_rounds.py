@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.engine.large import moments
-from laplacianshot.engine.rounds import DenseRounds, Queries, TopEntries, TopRounds
+from laplacianshot.engine.round_kernels import Edges
+from laplacianshot.engine.rounds import open_rounds
+from laplacianshot.engine.top_kernels import Top
 from laplacianshot.inference.joint import Sums
 from laplacianshot.ray.cluster import measured
 from laplacianshot.ray.graph import load_graph, wanted_rows
@@ -27,14 +28,15 @@ class Start:
     ----------
     prototypes : array of shape (C, D)
     tau : float
-    support_edge : float
+    e : float
+        Weight of an edge to a labeled row.
     entries : int, optional
         Entries of an assignment that are kept; None: all.
     """
 
     prototypes: Floats
     tau: float
-    support_edge: float
+    e: float
     entries: int | None
 
 
@@ -86,10 +88,9 @@ class ShardRounds:
     def __init__(self, job: Job, number: int, start: Start) -> None:
         self._job, self._number = job, number
         graph = load_graph(job, number)
-        rows = job.rows(number).ordered(job.queries(number))
-        n_query = graph.edges.n_query
-        labels = job.labels[np.searchsorted(job.support, graph.edges.nodes[n_query:])]
-        queries = Queries(rows, graph.edges, labels, start.support_edge, start.tau, moments(rows)[1])
+        rows, edges = job.rows(number), graph.edges
+        fixed = job.classes(edges.nodes).astype(np.int32)
+        self._n_free = len(job.queries(number))
         self._halo = graph.halo
         self._wanted = [
             wanted_rows(job, number, other) if other != number else np.zeros(0, np.int64)
@@ -97,11 +98,9 @@ class ShardRounds:
         ]
         self._open = ExitStack()
         workers = self._open.enter_context(Workers(len(rows) * job.n_classes * 10))
-        self._rounds: DenseRounds | TopRounds
-        if start.entries is None:
-            self._rounds = DenseRounds(workers, queries, start.prototypes, halo=graph.n_halo)
-        else:
-            self._rounds = TopRounds(workers, queries, start.prototypes, start.entries, halo=graph.n_halo)
+        kept = Edges(edges.indptr, edges.indices, edges.weights, fixed)
+        self._rounds = open_rounds(workers, rows, kept, job.n_classes, start.tau, start.e, start.entries)
+        self._rounds.start(start.prototypes)
 
     def opened(self, saved: int | None) -> list[Any]:
         """Begin, or go on from a saved round: a report, and what each other shard wants."""
@@ -124,7 +123,7 @@ class ShardRounds:
     def finish(self) -> None:
         """Write the current assignments into ``assignments-*.npz``."""
         held = self._rounds.assignments()
-        arrays = {"classes": held.classes, "values": held.values} if isinstance(held, TopEntries) else {"values": held}
+        arrays = {"classes": held.classes, "values": held.values} if isinstance(held, Top) else {"values": held}
         self._job.folder.put_arrays(assignments_name(self._number), arrays)
         self._open.close()
 
@@ -132,7 +131,7 @@ class ShardRounds:
         shares, features = self._rounds.class_sums()
         parcels = [self._rounds.outgoing(rows, accepted=accepted) if len(rows) else () for rows in self._wanted]
         sent = sum(array.nbytes for parcel in parcels for array in parcel)
-        dropped = self._rounds.dropped[-1] * len(self._job.queries(self._number))
+        dropped = self._rounds.dropped[-1] * self._n_free
         return [Report(sums.pairwise, sums.smooth, shares, features, dropped, sent), *parcels]
 
 

@@ -22,7 +22,7 @@ from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # Increase by one whenever files of a run change their meaning.
-CODE_VERSION = 1
+CODE_VERSION = 2
 _BLOCK_ROWS = 16384
 
 

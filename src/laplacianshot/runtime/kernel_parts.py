@@ -166,12 +166,3 @@ def keep_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> No
     for e in range(len(keys)):
         if keys[e] < heap_keys[0]:
             replace_root(heap_keys, heap_ids, keys[e], ids[e])
-
-
-@kernel
-def support_edges(indices: Ints, first: int, last: int, n_query: int) -> int:
-    """Where the edges to the support begin: they are the last of a row."""
-    split = last
-    while split > first and indices[split - 1] >= n_query:
-        split -= 1
-    return split

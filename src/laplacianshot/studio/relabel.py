@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.engine.small_rounds import JointRounds
+from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.inference.affinity import normalize
 from laplacianshot.inference.joint import Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
@@ -155,7 +155,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         # A label was taken away: what the graph said of the item without it.
         assignments = assignments.copy()
         assignments[freed] = last.probabilities[freed]
-    assignments = _descended(last.cache, assignments, last.fit.tau, prior, constants, support, labels)
+    assignments = _descended(last.cache, assignments, last.fit.tau, prior, constants, codes)
 
     queries = np.flatnonzero(~labeled)
     assigned = assignments[queries]
@@ -204,64 +204,19 @@ def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
 
 
 def _descended(
-    cache: GraphCache,
-    assignments: Floats,
-    tau: float,
-    prior: Prior,
-    constants: DefaultConstants,
-    support: Ints,
-    labels: Ints,
+    cache: GraphCache, assignments: Floats, tau: float, prior: Prior, constants: DefaultConstants, codes: Ints
 ) -> Floats:
-    """Assignments (m, C) after a few more rounds; those of labeled rows are nothing to go by."""
-    n_query, n_classes = len(cache) - len(support), assignments.shape[1]
-    W = cache.normalized_graph(n_classes)
-    clamped = np.zeros((len(support), n_classes), cache.rows.dtype)
-    clamped[np.arange(len(support)), labels] = constants.e
+    """Assignments (m, C) after a few more rounds from those of unlabeled rows; codes (m,) are -1 for them."""
+    n_query, n_classes = int(np.count_nonzero(codes < 0)), assignments.shape[1]
+    rows, W = cache.rows, cache.normalized_graph(n_classes)
     with Workers((W.nnz + 10 * len(cache)) * n_classes) as workers:
-        rounds = _ClampedRounds(workers, cache.rows, W, tau, assignments, support, clamped)
+        rounds = DenseRounds(workers, rows, edges_of(W, codes, rows.dtype), n_classes, tau, e=constants.e)
+        rounds.resume(assignments)
         for _ in range(ROUNDS):
-            prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(cache.rows.dtype)
+            prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)
             rounds.step(prototypes, constants.lam, balance_weight(rounds.share, constants))
             rounds.accept()
-        found = rounds.current
-    found[support] = clamped / constants.e
-    return found
-
-
-class _ClampedRounds(JointRounds):
-    """Rounds over all rows in their own order, so that neither rows nor graph are sorted anew for each label.
-
-    A labeled row counts as ``e`` times its class for its neighbors, and not at all in shares and sums.
-    """
-
-    def __init__(
-        self,
-        workers: Workers,
-        rows: Floats,
-        W: object,
-        tau: float,
-        assignments: Floats,
-        support: Ints,
-        clamped: Floats,
-    ) -> None:
-        self._support, self._clamped = support, clamped
-        logs = np.log(np.maximum(assignments, _MIN_ASSIGNMENT)).astype(rows.dtype)
-        super().__init__(workers, rows, W, np.zeros(logs.shape, rows.dtype), tau, logs)
-
-    def _cost_of_queries(self) -> float:
-        # F is not asked for.
-        return np.nan
-
-    def _finish(self, number: int, start: int, stop: int, assignments: Floats) -> None:
-        first, last = np.searchsorted(self._support, [start, stop])
-        labeled = self._support[first:last]
-        self._features[number] -= assignments[labeled].T @ self._query[labeled]
-        self._shares[number] -= assignments[labeled].sum(axis=0)
-        assignments[labeled] = self._clamped[first:last]
-
-    def _gather(self) -> None:
-        super()._gather()
-        self.share *= len(self.current) / (len(self.current) - len(self._support))
+        return rounds.assignments()
 
 
 def _first_look(cache: GraphCache, codes: Ints, queue: int) -> Predictions:

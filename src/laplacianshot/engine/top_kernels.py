@@ -1,13 +1,14 @@
-"""The Y step of ``_round_kernels.py`` where only the r largest entries of an assignment are kept."""
+"""The Y step of ``round_kernels.py`` where only the r largest entries of an assignment are kept."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from laplacianshot.engine.round_kernels import Edges, Step
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import exp_nonpositive, replace_root, sift, support_edges
+from laplacianshot.runtime.kernel_parts import exp_nonpositive, replace_root, sift
 from laplacianshot.runtime.types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
@@ -16,98 +17,63 @@ _DEPTH = 12.0
 _LANE = 64
 
 
-@kernel
-def first_top_rows(logits: Floats, classes: Ints, logs: Floats, values: Floats, sums: Floats, start: int) -> None:
-    """The r largest entries of ``softmax(logits)`` for the queries from ``start`` on, brought to sum one.
+class Top(NamedTuple):
+    """The r largest entries of each node, largest first: classes, logarithms and values, (n, r) each; 0 is none."""
 
-    To ``sums`` (3,) is added, last, what the entries left out would have had. ``logits`` are overwritten.
-    """
-    r = classes.shape[1]
-    keys = np.empty(r, dtype=np.float32)
-    ids = np.empty(r, dtype=classes.dtype)
-    for i in range(logits.shape[0]):
-        row = logits[i]
-        top = _largest(row)
-        total = _exp_sum(row, top)
-        size = _offer_larger(row, np.float32(0), np.float32(top - _DEPTH), keys, ids, 0)
-        q = start + i
-        sums[2] += 1 - _sorted_entries(top, keys[:size], ids[:size], classes[q], logs[q], values[q]) / total
+    classes: Ints
+    logs: Floats
+    values: Floats
+
+    @classmethod
+    def empty(cls, n: int, r: int, n_classes: int) -> Top:
+        """No entries yet."""
+        kind = np.int16 if n_classes < 2**15 else np.int32
+        return cls(np.zeros((n, r), kind), np.zeros((n, r), np.float32), np.zeros((n, r), np.float32))
 
 
 @kernel
-def top_rows(
-    products: Floats,
-    indptr: Ints,
-    indices: Ints,
-    weights: Floats,
-    support_labels: Ints,
-    support_edge: float,
-    twice_tau: float,
-    lam: float,
-    keep: float,
-    scale: float,
-    prototype_cost: Floats,
-    share_cost: Floats,
-    classes: Ints,
-    logs: Floats,
-    values: Floats,
-    new_classes: Ints,
-    new_logs: Floats,
-    new_values: Floats,
-    sums: Floats,
-    start: int,
-    stop: int,
-) -> None:
-    """The Y step for queries ``start..stop`` of which only the r largest entries are known, (N, r), largest first.
+def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums: Floats, start: int, stop: int) -> None:
+    """The Y step for rows ``start..stop`` of which only the r largest entries are known.
 
     An entry that was not kept has no logarithm to remember. It takes the one it would have if nothing changed any more,
-    ``log y_c = z_c - log sum exp z`` with ``z = lam b - cost - share_cost``, and so enters as soon as it is among the
-    r largest. Its new logit is then ``z_c - steady`` with ``steady = keep scale log sum exp z``. Entries that are left
-    out are added up: ``sums`` (3,) has them last.
+    ``log y_c = z_c - log sum exp z`` with ``z = lam b - cost - g log p``, and so enters as soon as it is among the
+    r largest. Its new logit is then ``z_c - steady`` with ``steady = (g + r) scale log sum exp z``. To ``sums`` (3,)
+    are added pairwise, smooth and the mass of entries that are left out. Fixed rows stay as they are.
     """
-    n_query, r = classes.shape
+    r = Y.classes.shape[1]
     n_classes = products.shape[1]
-    field = np.zeros(n_classes, dtype=np.float32)
+    b = np.zeros(n_classes, dtype=np.float32)
     cost = np.empty(n_classes, dtype=np.float32)
     logits = np.empty(n_classes, dtype=np.float32)
     keys = np.empty(r, dtype=np.float32)
-    ids = np.empty(r, dtype=classes.dtype)
+    ids = np.empty(r, dtype=Y.classes.dtype)
     zero = np.float32(0)
     for q in range(start, stop):
-        first, last = indptr[q], indptr[q + 1]
-        split = support_edges(indices, first, last, n_query)
-        field[:] = zero
-        for e in range(first, split):
-            p = indices[e]
-            weight = weights[e]
-            for j in range(r):
-                if values[p, j] == zero:
-                    break
-                field[classes[p, j]] += weight * values[p, j]
+        if edges.fixed[q] >= 0:
+            sums[0] += _fixed_pairs(edges, Y, q)
+            continue
+        if step.lam > zero:
+            _gather(edges, Y, q, b)
         product = products[q - start]
         for c in range(n_classes):
-            cost[c] = prototype_cost[c] - twice_tau * product[c]
-            logits[c] = lam * field[c] - share_cost[c] - cost[c]
-        for e in range(split, last):
-            pull = lam * support_edge * weights[e]
-            cost[support_labels[indices[e] - n_query]] -= pull
-            logits[support_labels[indices[e] - n_query]] += pull
+            cost[c] = step.prototype_cost[c] - step.twice_tau * product[c]
+            logits[c] = step.lam * b[c] - step.share_cost[c] - cost[c]
         top = _largest(logits)
         total = _exp_sum(logits, top)
-        steady = np.float32(keep * scale * (top + np.log(total)))
+        steady = np.float32(step.g_r * step.scale * (top + np.log(total)))
 
         # Entries kept so far first: most of them stay. They are taken out of the logits.
         size = 0
         new_top = -np.float32(np.inf)
         for j in range(r):
-            if values[q, j] == zero:
+            if Y.values[q, j] == zero:
                 break
-            c = classes[q, j]
-            sums[0] += values[q, j] * field[c]
+            c = Y.classes[q, j]
+            sums[0] += Y.values[q, j] * b[c]
             total -= exp_nonpositive(logits[c] - top)
-            new = scale * (logits[c] + keep * logs[q, j])
-            new_top = max(new_top, new)
-            keys[size] = -new
+            logit = step.scale * (logits[c] + step.g_r * Y.logs[q, j])
+            new_top = max(new_top, logit)
+            keys[size] = -logit
             ids[size] = c
             size += 1
             logits[c] = -np.float32(np.inf)
@@ -117,12 +83,55 @@ def top_rows(
             gap: Any = np.float32(-keys[j] - new_top)
             rest += exp_nonpositive(gap)
         size = _offer_larger(logits, steady, np.float32(new_top - _DEPTH), keys, ids, size)
-        kept = _sorted_entries(new_top, keys[:size], ids[:size], new_classes[q], new_logs[q], new_values[q])
+        kept = _sorted_entries(new_top, keys[:size], ids[:size], new.classes[q], new.logs[q], new.values[q])
         sums[2] += max(0.0, 1 - kept / rest)
         for j in range(r):
-            if new_values[q, j] == zero:
+            if new.values[q, j] == zero:
                 break
-            sums[1] += new_values[q, j] * (new_logs[q, j] + cost[new_classes[q, j]])
+            sums[1] += new.values[q, j] * (new.logs[q, j] + cost[new.classes[q, j]])
+
+
+@kernel
+def top_pairwise_rows(edges: Edges, Y: Top, sums: Floats, n_classes: int, start: int, stop: int) -> None:
+    """Add the pairwise sum of the rows ``start..stop`` to ``sums[0]``."""
+    b = np.zeros(n_classes, dtype=np.float32)
+    for q in range(start, stop):
+        if edges.fixed[q] >= 0:
+            sums[0] += _fixed_pairs(edges, Y, q)
+            continue
+        _gather(edges, Y, q, b)
+        for j in range(Y.classes.shape[1]):
+            sums[0] += Y.values[q, j] * b[Y.classes[q, j]]
+
+
+@kernel
+def _gather(edges: Edges, Y: Top, q: int, b: Floats) -> None:
+    """``b <- sum_p w_qp y_p``."""
+    zero = np.float32(0)
+    b[:] = zero
+    for e in range(edges.indptr[q], edges.indptr[q + 1]):
+        p = edges.indices[e]
+        weight = edges.weights[e]
+        for j in range(Y.classes.shape[1]):
+            if Y.values[p, j] == zero:
+                break
+            b[Y.classes[p, j]] += weight * Y.values[p, j]
+
+
+@kernel
+def _fixed_pairs(edges: Edges, Y: Top, q: int) -> Any:
+    """``e sum_p w_qp y_pc`` over the free neighbors p of a node q that is fixed to class c."""
+    c = edges.fixed[q]
+    total = np.float32(0)
+    for e in range(edges.indptr[q], edges.indptr[q + 1]):
+        p = edges.indices[e]
+        if edges.fixed[p] >= 0:
+            continue
+        for j in range(Y.classes.shape[1]):
+            if Y.classes[p, j] == c:
+                total += edges.weights[e] * Y.values[p, j]
+                break
+    return total * Y.values[q, 0]
 
 
 @kernel
@@ -227,17 +236,17 @@ def _make_heap(keys: Floats, ids: Ints) -> None:
 
 
 @kernel
-def add_top_features(
-    classes: Ints, values: Floats, rows: Floats, features: Floats, share: Floats, start: int, stop: int
-) -> None:
-    """Add ``y_qc x_q`` to features (C, D) and ``y_qc`` to share (C,), over queries ``start..stop`` of rows (m, D)."""
+def add_top_rows(Y: Top, fixed: Ints, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
+    """Add ``y_qc x_q`` to features (C, D) and ``y_qc`` to shares (C,) over free rows of ``start..stop``."""
     for q in range(start, stop):
+        if fixed[q] >= 0:
+            continue
         x = rows[q - start]
-        for j in range(classes.shape[1]):
-            y = values[q, j]
+        for j in range(Y.classes.shape[1]):
+            y = Y.values[q, j]
             if y == np.float32(0):
                 break
-            share[classes[q, j]] += y
-            target = features[classes[q, j]]
+            shares[Y.classes[q, j]] += y
+            target = features[Y.classes[q, j]]
             for d in range(x.shape[0]):
                 target[d] += y * x[d]

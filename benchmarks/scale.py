@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="+", default=[100, 1000], choices=(100, 1000))
     parser.add_argument("--vectors", choices=SEEDS, default="digits")
     parser.add_argument("--data", type=Path, help="folder of the CIFAR-FS vectors, for --vectors cifar")
-    parser.add_argument("--methods", nargs="+", default=["exact", "cells", "ivf", "pq", "hnsw"])
+    parser.add_argument("--methods", nargs="+", default=["exact", "cells"])
     parser.add_argument("--limit", type=float, default=900, help="most seconds of an index or a peer")
     parser.add_argument("--folder", type=Path, help="where vectors are kept (default: a temporary folder)")
     parser.add_argument("--output", type=Path, help="write OUTPUT-PART.json, and OUTPUT.png (growth)")

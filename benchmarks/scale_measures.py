@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import resource
 import sys
 import time
 from typing import Any
 
 import numpy as np
-from scale_vectors import D, few_labels
+from scale_vectors import few_labels
 
 SHOTS = 5
 SAMPLE = 2048
@@ -125,8 +124,6 @@ def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> 
     X, _, _ = opened(vectors, classes)
     warm_up()
     rows = Rows.transformed(X, "cl2", base_mean(X))
-    if method == "pq":
-        return product_quantized(rows, int(n_neighbors))
     cpu_start = time.process_time()
     _, report = scaled_neighbors(rows, int(n_neighbors), method=method)  # type: ignore[arg-type]
     return {
@@ -134,43 +131,6 @@ def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> 
         "cpu_seconds": time.process_time() - cpu_start,
         "recall": report.recall,
         "parameters": dict(report.parameters),
-        "peak_gb": peak_gb(),
-    }
-
-
-def product_quantized(rows: Any, k: int) -> dict[str, Any]:
-    """faiss's inverted lists of 4-bit codes with fast scan, and exact ranking of five times as many candidates."""
-    from laplacianshot.neighbors.recall import ExactSample
-    from laplacianshot.runtime.extras import require
-
-    faiss: Any = require("faiss", "scale")
-    n = len(rows)
-    start, cpu_start = time.perf_counter(), time.process_time()
-    lists = round(4 * math.sqrt(n))
-    index = faiss.index_factory(D, f"IVF{lists},PQ{D // 4}x4fsr,RFlat")
-    train = rows.take(np.sort(np.random.default_rng(0).choice(n, min(n, 40 * lists), replace=False)))
-    index.train(train)
-    for first in range(0, n, 65536):
-        index.add(rows[first : first + 65536])
-    index.k_factor = 5
-    search = faiss.extract_index_ivf(index)
-    sample = ExactSample.search(rows, np.arange(0, n, -(-n // 512)), k)
-    probes = 4
-    while True:
-        search.nprobe = probes
-        found = index.search(rows.take(sample.rows), k + 1)[1]
-        shares = sample.shares_found(rows, np.where(found == sample.rows[:, None], -1, found)) * (k + 1) / k
-        if shares.mean() >= 0.95 or probes >= 256:
-            break
-        probes = math.ceil(probes * 1.3)
-    for first in range(0, n, 65536):
-        index.search(rows[first : first + 65536], k + 1)
-    seconds = time.perf_counter() - start
-    return {
-        "seconds": seconds,
-        "cpu_seconds": time.process_time() - cpu_start,
-        "recall": float(shares.mean()),
-        "parameters": {"lists": lists, "probes": probes},
         "peak_gb": peak_gb(),
     }
 

@@ -12,7 +12,7 @@ import pytest
 import laplacianshot
 
 SOURCE = Path(laplacianshot.__file__).parent
-EXTRAS = ["matplotlib", "typer", "rich", "pandas", "torch", "faiss", "onnxruntime", "ray", "fastapi"]
+EXTRAS = ["matplotlib", "typer", "rich", "pandas", "torch", "onnxruntime", "ray", "fastapi"]
 FIT = """
 import numpy as np
 from laplacianshot import LaplacianShot

@@ -18,14 +18,13 @@ from laplacianshot.engine.choices import BaseMean, Choices, Engine
 from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
-    APPROXIMATE,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
-    TARGET_RECALL,
     RecipeName,
 )
 from laplacianshot.inference.transforms import Transform, transform_features
 from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows
+from laplacianshot.runtime.limits import TARGET_RECALL
 from laplacianshot.runtime.types import Floats, Labels
 
 
@@ -54,12 +53,11 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reference; the default recipe has its own way and takes no value.
     balanced : bool
         Default recipe only: the unlabeled rows are known to hold as many of each class.
-    graph : {"auto", "exact", "cells", "ivf", "hnsw"} or scipy sparse matrix of shape (n, n)
+    graph : {"auto", "exact", "cells"} or scipy sparse matrix of shape (n, n)
         Nearest neighbors, or affinities >= 0 between the rows of X. The default recipe and the paper take the
         symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
         neighbors of more than 50,000 rows approximately (:mod:`laplacianshot.engine`), and says how well in
-        ``graph_recall_``; all others are exact. ``"cells"``, and ``"ivf"`` and ``"hnsw"`` of faiss, are ways to find
-        them approximately in a set of any size.
+        ``graph_recall_``; all others are exact. ``"cells"`` finds them approximately in a set of any size.
     max_iter : int, optional
         Most updates. None: the recipe's own.
     tol : float
@@ -67,8 +65,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     memory : int, float or str, optional
         Most bytes that ``fit`` may take beyond X, such as ``"8GB"``. MemoryError before the work starts where that is
         too little. None: no limit.
-    reduce : int, optional
-        Default recipe on a large set only: seek neighbors among so many principal components of the rows.
     target_recall : float
         Share of the true neighbors that an approximate graph shall have.
     random_state : int
@@ -127,11 +123,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "rectify": ["boolean", None],
         "balanced": ["boolean"],
-        "graph": [StrOptions({"auto", "exact", *APPROXIMATE}), "sparse matrix"],
+        "graph": [StrOptions({"auto", "exact", "cells"}), "sparse matrix"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "memory": [Interval(Real, 0, None, closed="neither"), str, None],
-        "reduce": [Interval(Integral, 1, None, closed="left"), None],
         "target_recall": [Interval(Real, 0, 1, closed="right")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
@@ -150,7 +145,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int | None = None,
         tol: float = TOLERANCE,
         memory: int | float | str | None = None,
-        reduce: int | None = None,
         target_recall: float = TARGET_RECALL,
         random_state: int = 0,
     ) -> None:
@@ -165,7 +159,6 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.tol = tol
         self.memory = memory
-        self.reduce = reduce
         self.target_recall = target_recall
         self.random_state = random_state
 

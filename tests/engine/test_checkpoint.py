@@ -105,11 +105,11 @@ def test_only_the_last_stages_are_kept(digits, large, tmp_path):
     assert len(list(tmp_path.glob("neighbors-*"))) == len(list(tmp_path.glob("updates-*"))) == 4
 
 
-@pytest.mark.parametrize("change", ["rows", "labels", "neighbors", "reduce", "transform", "dtype"])
+@pytest.mark.parametrize("change", ["rows", "labels", "neighbors", "recall", "transform", "dtype"])
 def test_anything_that_the_neighbors_depend_on_makes_a_folder_of_its_own(digits, large, searches, tmp_path, change):
     X, truth, y = digits
     fit_large(LaplacianShot(), X, y, checkpoint=tmp_path)
-    options = {"neighbors": {"n_neighbors": 4}, "reduce": {"reduce": 20}, "transform": {"transform": "l2"}}
+    options = {"neighbors": {"n_neighbors": 4}, "recall": {"target_recall": 0.5}, "transform": {"transform": "l2"}}
     if change == "rows":
         X = X.copy()
         X[-1, -1] += 1

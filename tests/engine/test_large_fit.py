@@ -97,18 +97,6 @@ def test_labels_of_any_kind_come_back(digits, large, labels):
     assert np.mean(clf.transduction_ == names[truth]) > 0.87
 
 
-def test_reduced_dimensions_are_searched_and_their_recall_is_that_of_the_rows(digits, small, large):
-    X, truth, y = digits
-    wide, narrow = LaplacianShot(reduce=30).fit(X, y), LaplacianShot(reduce=2).fit(X, y)
-    assert wide.graph_report_.parameters["reduced_to"] == 30
-    assert wide.graph_recall_ > 0.85
-    assert narrow.graph_recall_ < 0.5 < wide.graph_recall_
-    assert np.mean(wide.transduction_ == truth) > np.mean(narrow.transduction_ == truth)
-    assert np.mean(wide.predict(X[:200] + 0.1) == small.predict(X[:200] + 0.1)) > 0.97
-    with pytest.raises(ValueError, match="reduce is 65; give a number of dimensions from 1 to 64"):
-        LaplacianShot(reduce=65).fit(X, y)
-
-
 def test_stages_are_told(digits, large):
     X, _, y = digits
     seen = {}
@@ -156,8 +144,6 @@ def test_other_recipes_keep_their_exact_graph(digits, large, recipe):
     X, _, y = digits
     clf = LaplacianShot(recipe).fit(X, y)
     assert clf.graph_recall_ == 1
-    with pytest.raises(ValueError, match="reduce belongs to recipe='default'"):
-        LaplacianShot(recipe, reduce=8).fit(X, y)
 
 
 def test_the_exact_graph_can_be_asked_for(digits, small, large):

@@ -1,4 +1,3 @@
-import sys
 import tracemalloc
 
 import numpy as np
@@ -187,28 +186,6 @@ def test_a_budget_that_is_too_small_is_refused_before_the_work(groups):
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         scaled_neighbors(np.eye(4, dtype=np.float32), 2, **arguments)
-
-
-@pytest.mark.parametrize("method", ["ivf", "hnsw"])
-def test_the_indexes_of_faiss_reach_the_target_and_repeat(groups, method):
-    pytest.importorskip("faiss", reason="needs faiss, of the extra 'scale'")
-    X = groups(3000)
-    found, report = scaled_neighbors(X, 6, method=method, target_recall=0.9)
-    assert report.method == method
-    assert report.recall > 0.9
-    assert abs(true_recall(X, found.indices, 6) - report.recall) < 0.03
-    np.testing.assert_array_equal(scaled_neighbors(X, 6, method=method, target_recall=0.9)[0].indices, found.indices)
-    assert not np.any(found.indices == np.arange(3000)[:, None])
-
-
-@pytest.mark.parametrize("method", ["ivf", "hnsw"])
-def test_without_faiss_the_search_is_exact_and_says_what_to_install(groups, monkeypatch, method):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    X = groups(700)
-    with pytest.warns(UserWarning, match=r"faiss.*pip install .*\[scale\].*exactly"):
-        found, report = scaled_neighbors(X, 3, method=method)
-    assert (report.method, report.recall) == ("exact", 1.0)
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(X, 3).indices)
 
 
 def test_many_rows_are_searched_exactly_without_a_copy(groups, monkeypatch, tmp_path):

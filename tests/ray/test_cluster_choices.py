@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.engine.fit import fit_large
@@ -57,8 +58,8 @@ def test_an_address_is_host_and_port_or_auto(address):
     ("model", "match"),
     [
         (LaplacianShot.paper(), "recipe='paper' is not supported on Ray"),
-        (LaplacianShot(graph="hnsw"), "graph='hnsw' is not supported on Ray"),
-        (LaplacianShot(reduce=2), "reduce, and base_mean by name, are not supported on Ray"),
+        (LaplacianShot(graph=sp.eye_array(6, format="csr")), "A graph of your own is not supported on Ray"),
+        (LaplacianShot(base_mean="pooled"), "base_mean='pooled' is not supported on Ray"),
     ],
 )
 def test_what_is_only_there_on_one_machine(model, match, tmp_path):

@@ -57,8 +57,6 @@ class GraphMethod(StrEnum):
     auto = "auto"
     exact = "exact"
     cells = "cells"
-    ivf = "ivf"
-    hnsw = "hnsw"
 
 
 _ASK = "What to find"
@@ -119,7 +117,7 @@ def label(
     ] = None,
     graph: Annotated[
         GraphMethod,
-        typer.Option(help="How neighbors are sought; auto: exactly up to 50,000 items.", rich_help_panel=_ASK),
+        typer.Option(help="Neighbor search method (auto: exact up to 50,000 items).", rich_help_panel=_ASK),
     ] = GraphMethod.auto,
     memory: Annotated[
         str | None,

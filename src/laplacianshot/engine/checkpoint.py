@@ -16,7 +16,6 @@ import numpy as np
 
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.neighbors.cells import CellIndex
-from laplacianshot.neighbors.reduction import Reduction
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport, OrderedNeighbors, search_neighbors
 from laplacianshot.runtime.files import put_file, remove_partial
@@ -96,7 +95,6 @@ def kept_neighbors(
     rows: Rows,
     n_neighbors: int,
     graph: GraphChoice,
-    reduction: Reduction | None = None,
     *,
     memory: int | None = None,
     progress: Progress | None = None,
@@ -109,17 +107,14 @@ def kept_neighbors(
     rows : Rows of shape (n, D)
     n_neighbors : int
     graph : GraphChoice
-    reduction : Reduction, optional
-        What is searched in place of the rows.
     memory : int, optional
     progress : callable, optional
     folder : StageFolder, optional
         That of these very arguments.
     """
-    reduced = None if reduction is None else reduction.apply(rows)
     kept = None if folder is None else folder.load()
     if kept is not None:
-        return _from_arrays(*kept, searched=rows if reduced is None else reduced)
+        return _from_arrays(*kept, searched=rows)
     found = search_neighbors(
         rows,
         n_neighbors,
@@ -127,7 +122,6 @@ def kept_neighbors(
         method=graph.method,
         seed=graph.seed,
         memory=memory,
-        reduced=reduced,
         progress=progress,
     )
     if folder is not None:

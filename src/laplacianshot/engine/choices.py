@@ -15,9 +15,6 @@ from laplacianshot.engine.solve import Fitted, Solution, Task, solve_default, so
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.center import blended_center, given_center
 from laplacianshot.inference.recipes import (
-    APPROXIMATE,
-    LARGE_ASSIGNMENTS,
-    LARGE_ROWS,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
     DefaultConstants,
@@ -25,6 +22,7 @@ from laplacianshot.inference.recipes import (
 )
 from laplacianshot.inference.transforms import Transform, transform_features, working_dtype
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ class Choices:
     max_iter: int | None
     tol: float
     memory: int | float | str | None
-    reduce: int | None
     target_recall: float
     random_state: int
 
@@ -67,10 +64,8 @@ class Choices:
             )
         if self.recipe != "default" and self.balanced:
             raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={self.recipe!r}.")
-        if self.recipe != "default" and self.graph_name in APPROXIMATE:
+        if self.recipe != "default" and self.graph_name == "cells":
             raise ValueError(f"graph={self.graph!r} belongs to recipe='default'; {self.recipe!r} needs an exact graph.")
-        if self.recipe != "default" and self.reduce is not None:
-            raise ValueError(f"reduce belongs to recipe='default'; leave it None with recipe={self.recipe!r}.")
         if self.transform != "cl2" and self.base_mean is not None:
             raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={self.transform!r}.")
 
@@ -141,7 +136,7 @@ class Choices:
     def _large_plan(self, shape: tuple[int, int], codes: Ints, n_classes: int, itemsize: int) -> LargePlan | None:
         """How a task that is too large for the plain way is solved, None for others; MemoryError if none fits."""
         n, n_query = len(codes), int(np.count_nonzero(codes < 0))
-        asked = self.graph_name in APPROXIMATE
+        asked = self.graph_name == "cells"
         can_be_large = self.recipe == "default" and (asked or self.graph_name == "auto")
         large = can_be_large and (asked or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
         if self.memory is None and not large:
@@ -153,7 +148,7 @@ class Choices:
         k = self.constants(codes, n_classes).n_neighbors if self.recipe == "default" else PUBLISHED_NEIGHBORS
         return plan_fit(
             (n, n_query, n_classes, shape[1], k),
-            GraphChoice(method, self.reduce, self.target_recall, self.random_state),
+            GraphChoice(method, self.target_recall, self.random_state),
             can_be_large=can_be_large,
             memory=self.memory,
             itemsize=itemsize,

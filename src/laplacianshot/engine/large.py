@@ -25,7 +25,6 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau
 from laplacianshot.inference.transforms import Transform
 from laplacianshot.neighbors.cells import CellIndex
-from laplacianshot.neighbors.reduction import Reduction
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport
 from laplacianshot.runtime.progress import Watch
@@ -76,15 +75,12 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     """
     stages = (lambda name: None) if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
-    reduce = task.plan.graph.reduce
-    reduction = None if reduce is None else Reduction.of(rows, reduce)
     told = stages("Neighbors")
     folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
     found = kept_neighbors(
         rows,
         task.constants.n_neighbors,
         task.plan.graph,
-        reduction,
         memory=task.plan.memory,
         progress=told,
         folder=None if folders is None else folders[0],
@@ -99,7 +95,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
         result = _rounds(task, rows, graph, tol, told)
         if folders is not None:
             result.save(folders[1])
-    return fitted_of(task, rows, graph, result, report, index, reduction)
+    return fitted_of(task, rows, graph, result, report, index)
 
 
 def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[StageFolder, StageFolder]:
@@ -117,7 +113,6 @@ def fitted_of(
     result: Rounded,
     report: GraphReport,
     index: CellIndex | None = None,
-    reduction: Reduction | None = None,
 ) -> Fitted:
     """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
     reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
@@ -134,10 +129,9 @@ def fitted_of(
         lam=task.constants.lam,
         tau=result.tau,
         bias=result.bias,
-        offset=np.zeros(rows.shape[1], np.float32) if index is None or reduction else index.rows.origin - rows.origin,
+        offset=np.zeros(rows.shape[1], np.float32) if index is None else index.rows.origin - rows.origin,
         all_rows=rows,
         index=index,
-        reduction=reduction,
     )
     return Fitted(
         result.distributions,

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.neighbors.cells import CellIndex
-from laplacianshot.neighbors.reduction import Reduction
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.streamed import nearest_rows
 from laplacianshot.runtime.softmax import softmax
@@ -43,8 +42,6 @@ class LargeRule:
     offset : array of shape (D,)
         Where the coordinates of the index begin.
     index : CellIndex, optional
-    reduction : Reduction, optional
-        What the index was made of in place of the rows themselves.
     all_rows : Rows of shape (n, D)
         As X had them; searched exactly where there is no index.
     """
@@ -60,7 +57,6 @@ class LargeRule:
     offset: Floats
     all_rows: Rows
     index: CellIndex | None = None
-    reduction: Reduction | None = None
 
     def __call__(self, X: Floats) -> Floats:
         """Assignments (m, C) of transformed rows (m, D)."""
@@ -86,7 +82,6 @@ class LargeRule:
         """Positions in X of the fitted rows nearest to each row, (m, k); -1 where fewer were seen."""
         if self.index is None:
             return nearest_rows(self.all_rows, rows, min(self.n_neighbors, len(self.all_rows))).indices
-        rows = rows - self.offset if self.reduction is None else self.reduction(rows)
-        found = self.index.neighbors_of(rows, self.n_neighbors).indices
+        found = self.index.neighbors_of(rows - self.offset, self.n_neighbors).indices
         near: Ints = np.where(found < 0, -1, self.index.order[found])
         return near

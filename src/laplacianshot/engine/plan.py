@@ -9,9 +9,9 @@ import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.center import Rows
-from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.neighbors.search import Method, in_memory_plan, memory_plan
 from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats
 
@@ -26,20 +26,17 @@ _SORTED_ROWS = 2048
 
 @dataclass(frozen=True)
 class GraphChoice:
-    """How neighbors are sought.
+    """How neighbors are searched.
 
     Attributes
     ----------
-    method : {"auto", "exact", "cells", "ivf", "hnsw"}
+    method : {"auto", "exact", "cells"}
         As in :func:`~laplacianshot.neighbors.search.scaled_neighbors`.
-    reduce : int, optional
-        Dimensions of the search.
     target_recall : float
     seed : int
     """
 
     method: Method = "auto"
-    reduce: int | None = None
     target_recall: float = TARGET_RECALL
     seed: int = 0
 
@@ -110,7 +107,7 @@ def plan_fit(
     n, n_query, n_classes, _, _ = size
     budget = None if memory is None else parse_bytes(memory)
     can_be_large = can_be_large and n_query >= 2
-    must_be = graph.method in APPROXIMATE or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS
+    must_be = graph.method == "cells" or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS
     if not (can_be_large and must_be):
         needed = small_plan(*size, itemsize)
         if not can_be_large:
@@ -161,12 +158,11 @@ def large_plan(
 def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: int, graph: GraphChoice) -> MemoryPlan:
     """The moment that holds most; ``entries`` of an assignment are kept, or all C of them."""
     threads = available_threads()
-    reduced = 0.0 if graph.reduce is None else 4.0 * n * graph.reduce
-    always = {"order": 40.0 * n, "reduced rows": reduced}
+    always = {"order": 40.0 * n}
     method = graph.method
     if method == "auto":
         method = "exact" if n <= LARGE_ROWS else "cells"
-    search = {**memory_plan(method, n, graph.reduce or width, k).parts, **always}
+    search = {**memory_plan(method, n, width, k).parts, **always}
     # At worst no two rows are neighbors of one another: 2 k edges a row, of 8 bytes.
     edges = {"graph": 16.0 * n * k, **always}
     build = {"neighbors": 8.0 * n * k, **edges}

@@ -24,14 +24,6 @@ START_ROUNDS = 6
 STEADY_LAM = 2.0
 TOLERANCE = 1e-6
 
-# A task of more rows is large: exact neighbors would take longer than all the rest. So is one of more assignments,
-# which take 1 GB an array. Large tasks are solved by laplacianshot.engine.
-LARGE_ROWS = 50_000
-LARGE_ASSIGNMENTS = 2**28
-# Ways to find neighbors approximately, and the share of the true ones that they shall find.
-APPROXIMATE = ("cells", "ivf", "hnsw")
-TARGET_RECALL = 0.95
-
 # Temperature: tau times the squared distance of a typical pair of queries, and the least mean confidence of the nearest
 # prototype on a scale from chance (0) to certainty (1).
 PAIR_SPREAD = 15.0

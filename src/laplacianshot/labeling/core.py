@@ -21,7 +21,7 @@ from laplacianshot.engine.fit import fit_large, scaled_affinity
 from laplacianshot.engine.plan import ENTRIES
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.center import given_center
-from laplacianshot.inference.recipes import LARGE_ASSIGNMENTS, LARGE_ROWS, DefaultConstants
+from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.class_rows import entries_at
@@ -31,6 +31,7 @@ from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.labeling.suggestions import MOST_PAIRS, neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.budget import BudgetError, MemoryPlan, parse_bytes
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 

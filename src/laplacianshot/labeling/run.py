@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.inference.recipes import APPROXIMATE, LARGE_ROWS
 from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed
@@ -25,6 +24,7 @@ from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED,
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.runtime.engines import open_engine
 from laplacianshot.runtime.errors import LaplacianShotError
+from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -82,8 +82,8 @@ def label_source(
         Flag given labels that the graph disputes. They are kept either way.
     base_mean : array of shape (D,), optional
         Center of the vectors; found from them if not given.
-    graph : {"auto", "exact", "cells", "ivf", "hnsw"}
-        How neighbors are sought: exactly up to 50,000 items and approximately above, or in this way; see
+    graph : {"auto", "exact", "cells"}
+        How neighbors are searched: exactly up to 50,000 items and approximately above, or in this way; see
         :class:`~laplacianshot.LaplacianShot`.
     memory : int, float or str, optional
         Bytes to keep to when labeling, besides the vectors, or text such as ``"8GB"``; MemoryError before the work
@@ -213,7 +213,7 @@ def _graph_settings(found: VectorLabels) -> dict[str, Any]:
 
 def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tuple[Path | None, str]:
     """Where finished stages of a large set are kept, and what is wrong with the wanted place."""
-    if cache is False or not (n > LARGE_ROWS or graph in APPROXIMATE):
+    if cache is False or not (n > LARGE_ROWS or graph == "cells"):
         return None, ""
     if cache is not True:
         return Path(cache) / "stages", ""

@@ -10,11 +10,9 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from laplacianshot.inference.recipes import LARGE_ROWS, TARGET_RECALL
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.cells import MOST_KEPT, QUERY_ROWS, CellIndex
 from laplacianshot.neighbors.completion import complete
-from laplacianshot.neighbors.faiss_search import has_faiss, search_faiss
 from laplacianshot.neighbors.kmeans import SAMPLE_ROWS, train_centroids
 from laplacianshot.neighbors.knn import nearest_neighbors
 from laplacianshot.neighbors.recall import ExactSample, choose_probes
@@ -22,12 +20,12 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.streamed import nearest_rows
 from laplacianshot.neighbors.types import SPARE, Neighbors
 from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
+from laplacianshot.runtime.limits import LARGE_ROWS, TARGET_RECALL
 from laplacianshot.runtime.progress import Progress, Shares
 from laplacianshot.runtime.threads import available_threads, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-Method: TypeAlias = Literal["auto", "exact", "cells", "ivf", "hnsw"]
-FAISS = ("ivf", "hnsw")
+Method: TypeAlias = Literal["auto", "exact", "cells"]
 
 # Rows searched exactly to choose the parameters, and as many others to measure the recall of the result.
 SAMPLE = 512
@@ -36,8 +34,6 @@ SAMPLE = 512
 _LARGEST_SHARE = 0.7
 # Cells are this many times the square root of the number of rows.
 _CELLS = 4
-# Links of a row in HNSW.
-_LINKS = 32
 _BLOCK_ROWS = 65536
 
 
@@ -50,10 +46,9 @@ class GraphReport:
     recall : float
         Share of the true neighbors that were found, of a sample of rows searched exactly; 1 for an exact search.
     method : str
-        ``exact``, ``cells``, ``ivf`` or ``hnsw``.
+        ``exact`` or ``cells``.
     parameters : mapping of str to number
-        What the method was run with. Where fewer dimensions were searched, ``reduced_to`` is how many and
-        ``reduced_recall`` the recall that an exact search among them would have: what is missing to 1 is their part.
+        What the method was run with.
     seconds : float
     """
 
@@ -83,10 +78,9 @@ def scaled_neighbors(
         k, the row itself not counted; more than n - 1 means all the others.
     target_recall : float
         Share of true neighbors that an approximate search shall find.
-    method : {"auto", "exact", "cells", "ivf", "hnsw"}
+    method : {"auto", "exact", "cells"}
         ``auto`` is ``exact`` up to 50,000 rows and ``cells`` above, or ``exact`` again where cells would not be
-        faster. ``ivf`` and ``hnsw`` are those of faiss (extra ``scale``), and hold a copy of the rows; where faiss is
-        not installed they warn, and the search is exact.
+        faster.
     seed : int
         The result depends on it and on nothing else: not on the number of threads.
     memory : int or str, optional
@@ -159,33 +153,29 @@ def search_neighbors(
     method: Method = "auto",
     seed: int = 0,
     memory: int | None = None,
-    reduced: Rows | None = None,
     progress: Progress | None = None,
     distances: bool = False,
 ) -> OrderedNeighbors:
-    """What :func:`scaled_neighbors` does, left in the order in which the rows were searched.
-
-    ``reduced`` (n, d) stands in for the rows in the search; recall is still that of the rows themselves.
-    """
+    """What :func:`scaled_neighbors` does, left in the order in which the rows were searched."""
     start = time.perf_counter()
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}.")
     if not 0 < target_recall <= 1:
         raise ValueError(f"target_recall must be above 0 and at most 1, got {target_recall!r}.")
     n, k = len(rows), min(n_neighbors, len(rows) - 1)
-    searched = (rows if reduced is None else reduced).centered()
+    searched = rows.centered()
     if method == "auto":
         method = "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
-    if k <= 0 or (method in FAISS and not has_faiss(method)):
+    if k <= 0:
         method = "exact"
     memory_plan(method, n, searched.shape[1], k, distances=distances).check(
-        memory, advice="a smaller n_neighbors or reduce=d needs less"
+        memory, advice="a smaller n_neighbors needs less"
     )
-    search = {"exact": _exact, "cells": _by_cells}.get(method, _by_faiss)
+    search = _exact if method == "exact" else _by_cells
     found = search(rows, searched, k, _Wish(method, target_recall, seed, memory, distances, progress))
     report = found.report
-    if k > 0 and (report.method != "exact" or reduced is not None):
-        report = _measured(rows, reduced, found, seed)
+    if report.method != "exact":
+        report = _measured(rows, found, seed)
     return replace(found, report=replace(report, seconds=time.perf_counter() - start))
 
 
@@ -204,7 +194,6 @@ class _Wish:
 def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = False) -> MemoryPlan:
     """What a search of n rows of ``width`` numbers for k neighbors holds beside the rows themselves."""
     threads = available_threads()
-    rows = 4.0 * n * width
     parts = {"neighbors": n * k * (8.0 if distances else 4.0)}
     if method == "cells":
         train = {"sample": 3.0 * 4 * width * min(n, SAMPLE_ROWS * _n_cells(n))}
@@ -214,14 +203,9 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
             "blocks": threads * QUERY_ROWS * (4.0 * width + 8 * k + 40 * MOST_KEPT),
         }
         return larger(*map(MemoryPlan, (train, search, {"neighbors": 16.0 * n * k, "cells": 20.0 * n})))
-    if method == "exact" and n <= LARGE_ROWS:
+    if n <= LARGE_ROWS:
         return in_memory_plan(n, width, k)
-    if method == "exact":
-        parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
-    else:
-        parts["index"] = rows + (n * _LINKS * 8.0 if method == "hnsw" else 8.0 * n)
-        parts["neighbors"] = n * (k + 1) * 24.0
-        parts["rows"] = rows
+    parts["blocks"] = QUERY_ROWS * (4.0 * width + 16 * k) + 4096.0 * threads * (width + 256 * threads)
     return MemoryPlan(parts)
 
 
@@ -279,20 +263,13 @@ def _by_cells(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbo
     return OrderedNeighbors(index.order, found.indices, distances, report, index)
 
 
-def _by_faiss(rows: Rows, searched: Rows, k: int, wish: _Wish) -> OrderedNeighbors:
-    sample = ExactSample.search(rows, _sampled(len(rows), wish.seed, 0), k)
-    found, parameters = search_faiss(wish.method, searched, k, sample, wish.target_recall, wish.seed)
-    report = GraphReport(np.nan, wish.method, parameters)
-    return OrderedNeighbors(np.arange(len(rows)), found.indices, found.distances, report)
-
-
 def _sampled(n: int, seed: int, number: int) -> Ints:
     """Positions of rows to search exactly; samples of different numbers are independent."""
     rng = np.random.default_rng([seed, number])
     return np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
 
 
-def _measured(rows: Rows, reduced: Rows | None, found: OrderedNeighbors, seed: int) -> GraphReport:
+def _measured(rows: Rows, found: OrderedNeighbors, seed: int) -> GraphReport:
     """The report with the recall of what was found, on rows that chose nothing."""
     indices, order = found.indices, found.order
     sample = ExactSample.search(rows, _sampled(len(rows), seed, 1), indices.shape[1])
@@ -300,9 +277,4 @@ def _measured(rows: Rows, reduced: Rows | None, found: OrderedNeighbors, seed: i
     place[order] = np.arange(len(order))
     ids = indices[place[sample.rows]]
     recall = float(sample.shares_found(rows, np.where(ids < 0, -1, order[ids])).mean())
-    parameters = dict(found.report.parameters)
-    if reduced is not None:
-        best = ExactSample.search(reduced, sample.rows, indices.shape[1]).neighbors
-        parameters["reduced_to"] = reduced.shape[1]
-        parameters["reduced_recall"] = float(sample.shares_found(rows, best).mean())
-    return replace(found.report, recall=recall, parameters=parameters)
+    return replace(found.report, recall=recall)

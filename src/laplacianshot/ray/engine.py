@@ -169,11 +169,11 @@ def _answer_chunks(work: TaskWork, key: str, chunks: list[Chunk]) -> list[Any]:
 def _options(choices: Choices) -> RayOptions:
     """The same choices for shards; InputError for those that only one machine supports."""
     if choices.recipe != "default":
-        raise InputError(f"recipe={choices.recipe!r} is not supported on Ray; use the default recipe.")
-    if choices.graph_name not in ("auto", "exact", "cells"):
-        raise InputError(f"graph={choices.graph_name!r} is not supported on Ray; use auto, exact or cells.")
-    if choices.reduce is not None or isinstance(choices.base_mean, str):
-        raise InputError("reduce, and base_mean by name, are not supported on Ray; leave them out.")
+        raise InputError(f"recipe={choices.recipe!r} is not supported on Ray; only the default recipe is.")
+    if choices.graph_name == "given":
+        raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
+    if isinstance(choices.base_mean, str):
+        raise InputError(f"base_mean={choices.base_mean!r} is not supported on Ray; give an array or leave it out.")
     mean: Any = choices.base_mean
     return RayOptions(
         transform=choices.transform,
@@ -183,5 +183,5 @@ def _options(choices: Choices) -> RayOptions:
         n_neighbors=choices.n_neighbors,
         max_iter=choices.max_iter,
         tol=choices.tol,
-        choice=GraphChoice(choices.graph, None, choices.target_recall, choices.random_state),
+        choice=GraphChoice(choices.graph, choices.target_recall, choices.random_state),
     )

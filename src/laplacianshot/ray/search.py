@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.inference.recipes import LARGE_ROWS
 from laplacianshot.neighbors.search import SAMPLE, GraphReport
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.ray.cluster import Cluster
@@ -28,6 +27,7 @@ from laplacianshot.ray.neighbors import (
     search_shard,
 )
 from laplacianshot.ray.survey import formed_rows
+from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.types import Floats, Ints
 
 _REPORT = "neighbors.json"
@@ -47,8 +47,6 @@ def find_neighbors(
     """
     if job.folder.has(_REPORT):
         return GraphReport(**job.folder.json(_REPORT))
-    if choice.method not in ("auto", "exact", "cells"):
-        raise ValueError(f"graph={choice.method!r} is not supported on Ray; use auto, exact or cells.")
     start = time.perf_counter()
     shared = cluster.share(job)
     exact = choice.method == "exact" or (choice.method == "auto" and (job.n <= LARGE_ROWS or choice.target_recall == 1))

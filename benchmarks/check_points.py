@@ -19,7 +19,7 @@ import numpy as np
 from recipe_study.common import FeatureSet, episodes, large_task, load
 
 from laplacianshot import LaplacianShot
-from laplacianshot.episodes.statistics import mean_interval, paired_difference
+from laplacianshot.episodes.results import mean_interval, paired_difference
 
 # A relative rise below this is rounding.
 ROUNDING = 1e-12

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
-from laplacianshot.baselines import BASELINES, baseline
+from laplacianshot.episodes.methods import METHODS, make_method
 
 OURS, NEAREST = "laplacianshot", "simpleshot-cl2"
-METHODS = (
+COMPARED = (
     "laplacianshot",
     "laplacianshot-balanced",
     "laplacianshot-reference",
@@ -102,10 +102,10 @@ def run_cell(
     protocol, way, shot = cell
     fast: dict[str, Any] = {}
     slow: dict[str, Any] = {}
-    for method in METHODS:
+    for method in COMPARED:
         recipe = method.removeprefix("laplacianshot-")
-        made = getattr(LaplacianShot, recipe)(**settings[recipe]) if recipe in settings else baseline(method)
-        is_slow = BASELINES[method].slow or (way >= 20 and method in SLOW_AT_20)
+        made = getattr(LaplacianShot, recipe)(**settings[recipe]) if recipe in settings else make_method(method)
+        is_slow = METHODS[method].slow or (way >= 20 and method in SLOW_AT_20)
         (slow if is_slow else fast)[method] = made
     task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "protocol": protocol, "split": split}
     start = time.perf_counter()
@@ -193,14 +193,14 @@ def write_page(results: dict[str, Any], path: Path, command: str, tasks: int, sl
             lines += ["| | " + " | ".join(column(way, shot) for _, way, shot in present) + " |"]
             lines += ["|---|" + "---|" * len(present)]
             best = {c: max(row["mean"] for row in cells[cell_key(name, c)]["methods"].values()) for c in present}
-            for method in METHODS:
+            for method in COMPARED:
                 texts = []
                 for c in present:
                     row = cells[cell_key(name, c)]["methods"][method]
                     text = shown((row["mean"], row["ci95"]))
                     text = f"**{text}**" if row["mean"] == best[c] else text
                     texts.append(text + ("" if row["tasks"] >= tasks else " †"))
-                title = BASELINES[method].title
+                title = METHODS[method].title
                 lines.append(f"| {f'**{title}**' if method == OURS else title} | " + " | ".join(texts) + " |")
     path.write_text("\n".join(lines) + "\n")
 
@@ -252,7 +252,7 @@ def verdict(cells: dict[str, Any]) -> list[str]:
                 reverse=True,
             )
             texts = [
-                f"{BASELINES[method].title}{' (knows)' if method in KNOW_BALANCE else ''} {shown(gap, sign=True)}"
+                f"{METHODS[method].title}{' (knows)' if method in KNOW_BALANCE else ''} {shown(gap, sign=True)}"
                 f"{' =' if gap[0] <= gap[1] else ''}"
                 for gap, method in ahead
             ]

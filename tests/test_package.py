@@ -71,7 +71,9 @@ original = compiler.compile_extra
 compiler.compile_extra = lambda *a, **k: (compiled.append(a), original(*a, **k))[1]
 import laplacianshot.episodes
 from laplacianshot.episodes import _sampling_kernels
-from laplacianshot.episodes.batch import _bound_kernels, _gram_kernels, _joint_kernels
+from laplacianshot.episodes import _bound_kernels
+from laplacianshot.episodes import _gram_kernels
+from laplacianshot.episodes import _joint_kernels
 modules = (_sampling_kernels, _bound_kernels, _gram_kernels, _joint_kernels)
 kernels = [k for m in modules for k in vars(m).values() if hasattr(k, "overloads")]
 assert len(kernels) >= 20 and not compiled and not any(k.overloads for k in kernels), (compiled, kernels)

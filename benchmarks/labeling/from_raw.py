@@ -23,8 +23,8 @@ import numpy as np
 from rich.progress import Progress
 
 from laplacianshot import label_source
-from laplacianshot.baselines.registry import baseline
-from laplacianshot.episodes.statistics import mean_interval, paired_difference
+from laplacianshot.episodes.methods import make_method
+from laplacianshot.episodes.results import mean_interval, paired_difference
 from laplacianshot.episodes.whole_set import draw_labeled, keep_labels
 
 SHOTS = (1, 2, 5)
@@ -85,7 +85,7 @@ def scores(source: Path, ids: list[str], truth: Any, shot: int, draws: int) -> I
         for name, key in BASELINES.items():
             if draw >= FEW.get(name, draws):
                 continue
-            fitted = baseline(key).fit(found.vectors, given)
+            fitted = make_method(key).fit(found.vectors, given)
             accuracies[name] = float(np.mean(fitted.transduction_[hidden] == truth[hidden]))
         yield accuracies
 

@@ -27,7 +27,7 @@ from rich.progress import track
 from sklearn.metrics import roc_auc_score
 
 from laplacianshot import LaplacianShot
-from laplacianshot.episodes.statistics import mean_interval, paired_difference
+from laplacianshot.episodes.results import mean_interval, paired_difference
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.calibration import calibrate

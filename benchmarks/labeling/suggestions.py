@@ -27,7 +27,7 @@ from labeling.sets import SETS, draw_classes, load
 from rich.progress import track
 
 from laplacianshot import LaplacianShot
-from laplacianshot.episodes.statistics import mean_interval, paired_difference
+from laplacianshot.episodes.results import mean_interval, paired_difference
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.suggestions import suggest, suggest_first

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from laplacianshot import LaplacianShot
-from laplacianshot.episodes.statistics import paired_difference
+from laplacianshot.episodes.results import paired_difference
 from recipe_study.common import Array, FeatureSet, episodes, load
 
 METHODS = {

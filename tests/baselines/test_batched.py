@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laplacianshot.baselines import BASELINES, BatchedBaseline, TaskBatch, baseline
+from laplacianshot.baselines import BatchedBaseline, TaskBatch
+from laplacianshot.episodes.methods import METHODS, make_method
 
-BATCHED = tuple(name for name in BASELINES if isinstance(baseline(name), BatchedBaseline))
+BATCHED = tuple(name for name in METHODS if isinstance(make_method(name), BatchedBaseline))
 
 
 @pytest.fixture(params=BATCHED)
 def method(request):
-    return baseline(request.param)
+    return make_method(request.param)
 
 
 def close(found, expected):

@@ -5,7 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from laplacianshot.baselines import PublishedLabelSpreading, baseline, tree_bandwidth
+from laplacianshot.baselines import PublishedLabelSpreading, tree_bandwidth
+from laplacianshot.episodes.methods import make_method
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -26,7 +27,7 @@ def test_scores_are_the_label_distributions_of_scikit_learn(kernel, max_iter, ta
 @pytest.mark.parametrize("seed", range(3))
 def test_batches_in_single_precision_get_the_labels_of_scikit_learn(name, seed, make_tasks):
     tasks = make_tasks((1, 2, 1, 3, 2), 40, dim=32, seed=seed, spread=1.5)
-    method = baseline(name)
+    method = make_method(name)
     expected = [method.fit(rows, y).transduction_ for rows, y in zip(tasks.rows, tasks.targets, strict=True)]
     tasks = make_tasks((1, 2, 1, 3, 2), 40, dim=32, seed=seed, spread=1.5, dtype=np.float32)
     found = method.scores(tasks.batch).argmax(axis=2)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from laplacianshot import LaplacianShot
-from laplacianshot.baselines import NearestPrototype, RectifiedPrototype, baseline
+from laplacianshot.baselines import NearestPrototype, RectifiedPrototype
 from laplacianshot.baselines.prototype import shift_queries
+from laplacianshot.episodes.methods import make_method
 
 
 def test_the_score_is_the_squared_distance_to_the_mean_of_the_class(tasks):
@@ -22,7 +23,7 @@ def test_the_score_is_the_squared_distance_to_the_mean_of_the_class(tasks):
     [("simpleshot-un", "none"), ("simpleshot-l2", "l2"), ("simpleshot-cl2", "cl2"), ("nearest-prototype", "cl2")],
 )
 def test_the_three_kinds_of_simpleshot_differ_in_their_space(name, space):
-    assert baseline(name).get_params() == NearestPrototype(space).get_params()
+    assert make_method(name).get_params() == NearestPrototype(space).get_params()
 
 
 @pytest.mark.parametrize("transform", ["cl2", "l2", "none"])

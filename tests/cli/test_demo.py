@@ -52,7 +52,7 @@ def test_the_demo_prints_a_table_a_verdict_and_where_the_picture_is(capsys):
     out = capsys.readouterr().out
     for title in ("LaplacianShot default", "LaplacianShot paper", "LaplacianShot reference", "Nearest prototype"):
         assert title in out
-    for title in ("1-nearest-neighbour", "Logistic regression", "LabelSpreading rbf", "LabelSpreading knn"):
+    for title in ("1-nearest-neighbor", "Logistic regression", "LabelSpreading rbf", "LabelSpreading knn"):
         assert title in out
     assert "is best with" in out
     assert "Picture: laplacianshot-demo.png" in out

@@ -15,9 +15,9 @@ from rich.progress import Progress
 
 import laplacianshot
 from laplacianshot import Evaluations, FeatureSet, evaluate
-from laplacianshot.baselines import BASELINES
 from laplacianshot.cli.app import run
 from laplacianshot.cli.console import compilation_shown, print_table, watcher
+from laplacianshot.episodes.methods import METHODS
 from laplacianshot.reports.table import Table, row
 
 FEW = ["--tasks", "30", "--methods", "laplacianshot,laplacianshot-reference,simpleshot-cl2"]
@@ -326,13 +326,13 @@ def test_a_method_that_had_no_turn_before_ctrl_c_is_left_out(birds, capsys, monk
 def test_methods_can_be_listed_without_a_file(capsys):
     assert run(["evaluate", "anything", "--methods", "help"]) == 0
     out = capsys.readouterr().out
-    for name, entry in BASELINES.items():
+    for name, entry in METHODS.items():
         assert name in out
         assert entry.settings in out
 
 
 def test_all_and_fast_are_groups_of_methods(birds, capsys):
-    for group, names in (("all", list(BASELINES)), ("fast", [n for n, entry in BASELINES.items() if not entry.slow])):
+    for group, names in (("all", list(METHODS)), ("fast", [n for n, entry in METHODS.items() if not entry.slow])):
         assert run(["evaluate", str(birds), "--methods", group, "--tasks", "2", "--slow-tasks", "2", "--json"]) == 0
         assert list(document(capsys)["methods"]) == names
 

@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot import FeatureSet, LaplacianShot
-from laplacianshot.episodes.batch import BatchedRecipe, BatchSolution, GramSource
-from laplacianshot.episodes.batch.grams import Buffers
+from laplacianshot.episodes.batched import BatchedRecipe, BatchSolution, Buffers, GramSource
 
 MOST_WORK = 10**15
 

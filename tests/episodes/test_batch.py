@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from laplacianshot import LaplacianShot
 from laplacianshot.baselines import NearestPrototype, TaskBatch
-from laplacianshot.episodes.batch import BatchedRecipe, GramSource, Placement
-from laplacianshot.episodes.batch._gram_kernels import center_gram, gather_grams, gram_neighbors
-from laplacianshot.episodes.batch.grams import Buffers
+from laplacianshot.episodes._gram_kernels import center_gram, gather_grams, gram_neighbors
+from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.tuning import LAMS
 from laplacianshot.neighbors.knn import nearest_neighbors
 from tests.episodes.oracle import MOST_WORK, Tasks, random_tasks

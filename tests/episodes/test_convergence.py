@@ -8,8 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from laplacianshot import FeatureSet, LaplacianShot
-from laplacianshot.episodes.convergence import trace_convergence
-from laplacianshot.episodes.evaluation import evaluate
+from laplacianshot.episodes.evaluation import evaluate, trace_convergence
 from laplacianshot.episodes.results import Convergence
 from laplacianshot.episodes.tasks import draw_tasks
 from tests.episodes.oracle import clustered_set

@@ -12,10 +12,11 @@ from sklearn.datasets import load_digits
 from sklearn.semi_supervised import LabelSpreading
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate
-from laplacianshot.baselines import BASELINES, NearestPrototype, baseline
+from laplacianshot.baselines import NearestPrototype
 from laplacianshot.episodes.evaluation import center_for
+from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
-from laplacianshot.episodes.run import Chunk, over_threads
+from laplacianshot.episodes.runners import Chunk, over_threads
 from laplacianshot.episodes.tasks import draw_tasks
 from tests.episodes.oracle import clustered_set, fit_by_hand
 
@@ -53,7 +54,7 @@ def recount(feature_set, estimator, tasks):
 def test_accuracies_are_those_of_fitting_every_task_by_hand(name, protocol, hard):
     found = evaluate(hard, name, protocol=protocol, base_mean="task", seed=3, **TASK)
     tasks = draw_tasks(hard, protocol, seed=3, **TASK)
-    accuracies, by_class = recount(hard, baseline(name), tasks)
+    accuracies, by_class = recount(hard, make_method(name), tasks)
     np.testing.assert_allclose(found.accuracies, accuracies)
     np.testing.assert_allclose(found.class_accuracies, by_class)
     assert found.class_names == hard.class_names
@@ -63,7 +64,7 @@ def test_accuracies_are_those_of_fitting_every_task_by_hand(name, protocol, hard
 @pytest.mark.parametrize("name", RECIPES)
 def test_accuracies_on_digits_are_those_of_fitting_every_task_by_hand(name, digits):
     found = evaluate(digits, name, shot=5, tasks=40)
-    accuracies, _ = recount(digits, baseline(name), draw_tasks(digits, shot=5, tasks=40))
+    accuracies, _ = recount(digits, make_method(name), draw_tasks(digits, shot=5, tasks=40))
     # One query in 3,000 may lie on the fence.
     assert np.abs(found.accuracies - accuracies).sum() <= 1 / 75 + 1e-9
     assert found.mean > 0.9
@@ -365,7 +366,7 @@ def test_slow_methods_run_the_first_tasks_only(protocol, hard):
     assert found.difference("slow", "fast").mean == 0
     assert found.difference("fast", "slow").n == 90
     assert evaluate(hard, methods, slow_tasks=500, **options)["slow"].n_tasks == 200
-    assert BASELINES["label-spreading-knn"].slow
+    assert METHODS["label-spreading-knn"].slow
     assert evaluate(hard, "label-spreading-knn", slow_tasks=2, tasks=3).n_tasks == 2
 
 
@@ -550,11 +551,9 @@ def test_results_of_chunks_come_in_order(threads):
 
 
 def test_unknown_methods_are_refused_with_the_names_there_are(hard):
-    with pytest.raises(
-        ValueError, match=r"there is no baseline 'laplacian'; choose one of: nearest-prototype, .*reference"
-    ):
+    with pytest.raises(ValueError, match=r"there is no method 'laplacian'; choose one of: simpleshot-un, .*reference"):
         evaluate(hard, "laplacian")
-    with pytest.raises(TypeError, match=r"method must be a name \(nearest-prototype, .*\) or an estimator"):
+    with pytest.raises(TypeError, match=r"method must be a name \(simpleshot-un, .*\) or an estimator"):
         evaluate(hard, LaplacianShot)
     for nothing in (3, None, object()):
         with pytest.raises(TypeError, match="an estimator with fit and transduction_"):

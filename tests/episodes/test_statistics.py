@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laplacianshot.episodes.statistics import mean_interval, paired_difference
+from laplacianshot.episodes.results import mean_interval, paired_difference
 
 
 def test_the_interval_of_zero_and_one_has_its_closed_form():

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
-from laplacianshot.episodes.statistics import mean_interval
+from laplacianshot.episodes.results import mean_interval
 from laplacianshot.episodes.tuning import LAMS, NEIGHBORS
 from tests.episodes.oracle import clustered_set
 

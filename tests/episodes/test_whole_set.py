@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from laplacianshot.baselines import baseline
+from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.whole_set import Comparison, Repeat, draw_labeled, keep_labels, run_repeat, run_repeats
 
 LABELS = np.repeat([0, 1, 2], [5, 7, 9])
@@ -62,7 +62,7 @@ def test_accuracy_counts_only_rows_without_a_label():
 
 def test_all_methods_see_the_same_choices(clusters):
     X, truth, _ = clusters(3, 20, 2, spread=2.0)
-    methods = {"first": baseline("nearest-prototype"), "second": baseline("nearest-prototype")}
+    methods = {"first": make_method("nearest-prototype"), "second": make_method("nearest-prototype")}
     comparison = Comparison(1, tuple(run_repeats(X, truth, methods, per_class=1, repeats=4, seed=0)))
     assert comparison.difference("first", "second").mean == 0
     assert comparison.difference("first", "second").ci95 == 0

@@ -24,7 +24,7 @@ def made_up(**accuracies: list[float]) -> DemoResult:
 def test_the_demo_compares_the_three_recipes_with_what_is_usual_on_whole_data_sets():
     names = [method.name for method in demo_methods(1797, 10, 1)]
     assert names == [
-        *("default", "paper", "reference", "nearest-prototype", "1-nearest-neighbour", "logistic-regression"),
+        *("default", "paper", "reference", "nearest-prototype", "1-nearest-neighbor", "logistic-regression"),
         *("label-spreading-rbf", "label-spreading-knn"),
     ]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from laplacianshot.baselines import BASELINES
+from laplacianshot.episodes.methods import METHODS
 from laplacianshot.episodes.results import Setting
 from laplacianshot.episodes.tasks import PROTOCOLS
 from laplacianshot.reports.published import STATUSES, Figure, load_published
@@ -81,7 +81,7 @@ def test_every_figure_is_whole():
         assert figure.dataset in PUBLISHED.datasets
         assert figure.network is None or figure.network in PUBLISHED.networks
         assert figure.protocol in PROTOCOLS
-        assert figure.ours is None or figure.ours in BASELINES
+        assert figure.ours is None or figure.ours in METHODS
         assert figure.measure == "seconds" or 40 < figure.value < 100
         assert figure.ci95 is None or 0 < figure.ci95 < 2
 

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.statistics import mean_interval
+from laplacianshot.episodes.results import Setting, Tuning, mean_interval
 from laplacianshot.reports.tuning import (
     Tuned,
     TuningReport,

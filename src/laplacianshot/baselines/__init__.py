@@ -11,18 +11,15 @@ from laplacianshot.baselines.propagation import LabelPropagation
 from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
 from laplacianshot.baselines.pseudo_labels import PseudoLabels
 from laplacianshot.baselines.pt_map import PTMAP
-from laplacianshot.baselines.registry import BASELINES, Entry, baseline
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 
 __all__ = [
-    "BASELINES",
     "PTMAP",
     "TIM",
     "AlphaTIM",
     "Baseline",
     "BatchedBaseline",
     "EntropyTuning",
-    "Entry",
     "Inductive",
     "LabelPropagation",
     "LogisticRegression",
@@ -34,6 +31,5 @@ __all__ = [
     "RidgeRegression",
     "TaskBatch",
     "TransductiveClassifier",
-    "baseline",
     "tree_bandwidth",
 ]

@@ -153,15 +153,15 @@ def evaluate(
 
 def _methods(text: str, constants: dict[str, Any], *, needed: bool) -> dict[str, Any]:
     """Estimators by name; those of the recipes paper and reference with the constants that were given."""
-    from laplacianshot.baselines import BASELINES, baseline
+    from laplacianshot.episodes.methods import ALIASES, METHODS, make_method
 
     if text == "all":
-        names = list(BASELINES)
+        names = list(METHODS)
     elif text == "fast":
-        names = [name for name, entry in BASELINES.items() if not entry.slow]
+        names = [name for name, entry in METHODS.items() if not entry.slow]
     else:
-        names = options.listed(text, "--methods", options.known(BASELINES, "method"))
-    chosen = {name: baseline(name) for name in names}
+        names = options.listed(text, "--methods", options.known({**METHODS, **ALIASES}, "method"))
+    chosen = {name: make_method(name) for name in names}
     tunable = [name for name in names if name in ("laplacianshot-paper", "laplacianshot-reference")]
     if constants and needed and not tunable:
         raise CommandError(
@@ -174,12 +174,10 @@ def _methods(text: str, constants: dict[str, Any], *, needed: bool) -> dict[str,
 
 
 def _list_methods() -> None:
-    from laplacianshot.baselines import BASELINES
+    from laplacianshot.episodes.methods import METHODS
     from laplacianshot.reports.table import Table, row
 
-    rows = [
-        row(name, entry.title, "slow" if entry.slow else "fast", entry.settings) for name, entry in BASELINES.items()
-    ]
+    rows = [row(name, entry.title, "slow" if entry.slow else "fast", entry.settings) for name, entry in METHODS.items()]
     print_table(output_console(), Table("Methods", ("Name", "Method", "", "Settings"), tuple(rows), words=(1, 2, 3)))
 
 

@@ -1,10 +1,19 @@
 """Few-shot tasks: how they are drawn, run and summed up."""
 
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.convergence import trace_convergence
-from laplacianshot.episodes.evaluation import evaluate, validation_score
-from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
-from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
+from laplacianshot.episodes.evaluation import evaluate, trace_convergence, validation_score
+from laplacianshot.episodes.methods import METHODS, Method, make_method
+from laplacianshot.episodes.results import (
+    Convergence,
+    Evaluation,
+    Evaluations,
+    MeanInterval,
+    PairedDifference,
+    Setting,
+    Tuning,
+    mean_interval,
+    paired_difference,
+)
 from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks
 from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
 from laplacianshot.episodes.whole_set import (
@@ -19,6 +28,7 @@ from laplacianshot.episodes.whole_set import (
 
 __all__ = [
     "LAMS",
+    "METHODS",
     "NEIGHBORS",
     "PROTOCOLS",
     "Comparison",
@@ -27,6 +37,7 @@ __all__ = [
     "Evaluations",
     "FeatureSet",
     "MeanInterval",
+    "Method",
     "PairedDifference",
     "Repeat",
     "Setting",
@@ -37,6 +48,7 @@ __all__ = [
     "draw_tasks",
     "evaluate",
     "keep_labels",
+    "make_method",
     "mean_interval",
     "paired_difference",
     "run_repeat",

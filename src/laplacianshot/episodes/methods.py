@@ -1,295 +1,150 @@
-"""What can be evaluated: names, estimators and baselines, and how each of them runs over tasks."""
+"""Every method by name, ours and what it is compared with: its title, its settings, and how to make one."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from numbers import Integral
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-from sklearn.base import clone
+from sklearn import linear_model
+from sklearn.neighbors import KNeighborsClassifier
 
-from laplacianshot.baselines import BASELINES, Baseline, TransductiveClassifier, baseline
-from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.baselines.contract import BatchedBaseline, best_classes
-from laplacianshot.episodes.batch import BatchedRecipe, Placement
-from laplacianshot.episodes.batch.grams import Buffers
-from laplacianshot.episodes.tasks import INAT_LEAKING
+from laplacianshot.baselines.attention import MatchingAttention
+from laplacianshot.baselines.entropy import EntropyTuning
+from laplacianshot.baselines.inductive import Inductive
+from laplacianshot.baselines.label_spreading import PublishedLabelSpreading
+from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
+from laplacianshot.baselines.propagation import LabelPropagation
+from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
+from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.baselines.pt_map import PTMAP
+from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.estimator import LaplacianShot
-from laplacianshot.inference.affinity import knn_affinity
-from laplacianshot.inference.labels import UNLABELED
-from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
-from laplacianshot.inference.transforms import transform_features
-from laplacianshot.runtime.types import Floats, Ints, Labels
+from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
 
-# Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
-_LARGEST_RECIPE = 1200
-_LARGEST_BASELINE = 6000
+_PUBLISHED = f"lam {PUBLISHED_LAM}, n_neighbors {PUBLISHED_NEIGHBORS}"
 
 
 @dataclass(frozen=True)
-class BatchAnswer:
-    """Classes found for B tasks (B, N), and the updates each took (B,) where the method counts them."""
-
-    found: Ints
-    iterations: Ints | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """B tasks of one shape as a method sees them.
+class Method:
+    """A method that can be named.
 
     Attributes
     ----------
-    rows : int array of shape (B, n)
-        Rows of ``features``, the support first.
-    labels : int array of shape (B, n)
-        Classes within the task; a method looks at those of the support only.
-    n_support, n_classes : int
-    features : array of shape (n_rows, D)
-        As they were given.
-    grams : array of shape (B, n, n) or None
-        Inner products at the method's placement.
-    placed : array of shape (n_rows, D), or with no column
-        What settles ties there, :attr:`GramSource.rows`.
-    buffers : Buffers
+    title : str
+        What a table prints.
+    settings : str
+        What it runs with, in one line.
+    make : callable
+        Returns a new estimator under the contract of
+        :class:`~laplacianshot.baselines.contract.TransductiveClassifier`.
     """
 
-    rows: Ints
-    labels: Ints
-    n_support: int
-    n_classes: int
-    features: Floats
-    grams: Floats | None
-    placed: Floats
-    buffers: Buffers
-
-    def first(self, count: int) -> Batch:
-        """The first tasks of the batch."""
-        grams = None if self.grams is None else self.grams[:count]
-        return replace(self, rows=self.rows[:count], labels=self.labels[:count], grams=grams)
+    title: str
+    settings: str
+    make: Callable[[], Any] = field(repr=False)
 
     @property
-    def support_labels(self) -> Ints:
-        """Labels of the support, (B, n_s)."""
-        return np.ascontiguousarray(self.labels[:, : self.n_support])
+    def slow(self) -> bool:
+        """Whether a task costs so much more than with others that fewer of them are run in our tables."""
+        return bool(getattr(self.make(), "slow", False))
 
 
-class Runnable(ABC):
-    """A method ready to run over tasks of one set.
-
-    Attributes
-    ----------
-    name : str
-    slow : bool
-    """
-
-    name: str
-    slow: bool = False
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """Where it wants inner products of tasks with ``n_rows`` rows; None: it wants features."""
-        return None
-
-    @abstractmethod
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-
-
-class RunnableRecipe(Runnable):
-    """LaplacianShot, compiled over batches."""
-
-    def __init__(self, name: str, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
-        self.name = name
-        self.recipe = BatchedRecipe(estimator, base_mean, n_features)
-        self._fitted = RunnableEstimator(name, estimator, base_mean)
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """The recipe's, up to the size at which a task is better fitted on its features."""
-        return self.recipe.placement if n_rows <= _LARGEST_RECIPE else None
-
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-        if batch.grams is None:
-            return self._fitted.answer(batch)
-        solution = self.recipe.solve(
-            batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers
-        )
-        return BatchAnswer(solution.found[:, 0], solution.iterations[:, 0])
-
-
-class RunnableBaseline(Runnable):
-    """A baseline that scores batches."""
-
-    def __init__(self, name: str, estimator: BatchedBaseline, base_mean: Floats | None) -> None:
-        self.name = name
-        self.slow = estimator.slow
-        self._estimator = _about(estimator, "center", base_mean)
-        self._fitted = RunnableEstimator(name, estimator, base_mean)
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """The baseline's, up to the size at which a task is better fitted on its features."""
-        if n_rows > _LARGEST_BASELINE:
-            return None
-        return Placement.about(self._estimator.space, self._estimator.center)
-
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-        if batch.grams is None:
-            return self._fitted.answer(batch)
-        tasks = TaskBatch(batch.grams, batch.support_labels, batch.n_classes)
-        return BatchAnswer(best_classes(self._estimator.scores(tasks), tasks, self.name))
-
-
-class RunnableEstimator(Runnable):
-    """Anything with ``fit`` and ``transduction_``, fitted task by task on the features."""
-
-    def __init__(self, name: str, estimator: TransductiveClassifier, base_mean: Floats | None) -> None:
-        self.name = name
-        self.slow = bool(getattr(estimator, "slow", False))
-        self._estimator = estimator
-        if isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2":
-            self._estimator = _about(estimator, "base_mean", base_mean)
-        elif isinstance(estimator, Baseline) and hasattr(estimator, "center"):
-            self._estimator = _about(estimator, "center", base_mean)
-
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks, one after the other."""
-        found = np.empty((len(batch.rows), batch.rows.shape[1] - batch.n_support), dtype=np.int64)
-        iterations = np.zeros(len(batch.rows), dtype=np.int64)
-        for b, (rows, labels) in enumerate(zip(batch.rows, batch.labels, strict=True)):
-            # What is no scikit-learn estimator is copied deeply.
-            fitted: Any = clone(self._estimator, safe=False)
-            self._fit(fitted, batch.features[rows], labels, batch.n_support)
-            found[b] = self._labels(fitted.transduction_, len(rows))[batch.n_support :]
-            count = getattr(fitted, "n_iter_", None)
-            iterations[b] = count if isinstance(count, Integral) else -1
-        return BatchAnswer(found, iterations if iterations.min() >= 0 else None)
-
-    def _labels(self, found: Any, n_rows: int) -> Labels:
-        labels: Labels = np.asarray(found)
-        if labels.shape == (n_rows,) and labels.dtype.kind in "biuf" and np.isfinite(labels).all():
-            return labels
-        raise ValueError(
-            f"{self.name}: transduction_ has shape {labels.shape} and dtype {labels.dtype}, such as "
-            f"{labels.ravel()[:3]}; a label of y for each row, shape ({n_rows},), is wanted."
-        )
-
-    def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
-        given = labels.astype(np.int64)
-        given[n_support:] = UNLABELED
-        fitted.fit(X, given)
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        # The support alone.
+        "simpleshot-un": Method("SimpleShot UN", "rows as they are", lambda: NearestPrototype("none")),
+        "simpleshot-l2": Method("SimpleShot L2N", "L2-normalized rows", lambda: NearestPrototype("l2")),
+        "simpleshot-cl2": Method("SimpleShot CL2N", "centered, L2-normalized rows", NearestPrototype),
+        "matching-net": Method("MatchingNet attention", "temperature 1", MatchingAttention),
+        "ridge": Method("Ridge regression", "penalty 1, no intercept", RidgeRegression),
+        "logistic": Method("Logistic regression", "penalty 1 (C 1), intercept", LogisticRegression),
+        # Support and queries together.
+        "bd-cspn": Method("BD-CSPN", "temperature 10, squared distances", RectifiedPrototype),
+        "can-t": Method("CAN-T pseudo-labels", "2 rounds, 35 of 75 queries added in each", PseudoLabels),
+        "label-propagation": Method(
+            "Label propagation (TPN)", "alpha 0.99, 20 neighbors, scale by the last of them", LabelPropagation
+        ),
+        "entropy-tuning": Method("Entropy fine-tuning", "head only, temperature 10, 25 steps", EntropyTuning),
+        "tim": Method("TIM", "lam 0.1, alpha 0.1, temperature 15, 150 rounds", TIM),
+        "alpha-tim": Method("alpha-TIM", "alpha 2, temperature 15, 60 steps", AlphaTIM),
+        "pt-map": Method("PT-MAP", "power transform, lam 10, rate 0.2, 20 rounds", PTMAP),
+        "label-spreading": Method(
+            "LabelSpreading",
+            "centered, L2-normalized rows; scikit-learn's own alpha 0.2, gamma 20, 30 rounds",
+            lambda: PublishedLabelSpreading("rbf", space="cl2", alpha=0.2, gamma=20.0),
+        ),
+        "label-spreading-rbf": Method(
+            "LabelSpreading rbf",
+            "rows as they are, alpha 0.99, gamma by the spanning-tree rule, 30 rounds",
+            lambda: PublishedLabelSpreading("rbf"),
+        ),
+        "label-spreading-knn": Method(
+            "LabelSpreading knn",
+            "rows as they are, alpha 0.99, 7 neighbors, 300 rounds",
+            # A round over a sparse graph costs next to nothing, so it may have more of them.
+            lambda: PublishedLabelSpreading("knn", max_iter=300),
+        ),
+        # Classifiers of scikit-learn, for whole data sets.
+        "1-nearest-neighbor": Method(
+            "1-nearest-neighbor",
+            "scikit-learn, rows as they are",
+            lambda: Inductive(KNeighborsClassifier(n_neighbors=1)),
+        ),
+        "logistic-regression": Method(
+            "Logistic regression (scikit-learn)",
+            "C 1, rows on one common scale",
+            lambda: Inductive(linear_model.LogisticRegression(max_iter=1000), scaling="common"),
+        ),
+        # Ours.
+        "laplacianshot": Method("LaplacianShot", "default recipe: constants by the size of the task", LaplacianShot),
+        "laplacianshot-balanced": Method(
+            "LaplacianShot, balanced",
+            "default recipe, given that classes are equally frequent",
+            lambda: LaplacianShot(balanced=True),
+        ),
+        "laplacianshot-paper": Method(
+            "LaplacianShot paper", f"as written: {_PUBLISHED}, symmetric graph", LaplacianShot.paper
+        ),
+        "laplacianshot-reference": Method(
+            "LaplacianShot reference",
+            f"authors' code: {_PUBLISHED} with the row itself, directed graph",
+            LaplacianShot.reference,
+        ),
+    }
+)
 
 
-class LeakingRecipe(RunnableEstimator):
-    """The authors' iNat script: a query has neighbors among the queries of its own class only.
-
-    The graph is built from the labels that are to be found. It exists to show the size of that effect, and for the
-    protocol ``inat-leaking-labels`` alone.
-    """
-
-    def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
-        from scipy.sparse import coo_array
-
-        k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
-        k -= fitted.recipe == "reference"
-        codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELED)
-        nodes = transform_features(X, fitted._transform, fitted._choices.center(X, codes, int(labels.max()) + 1))
-        sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for c in np.unique(labels[n_support:]):
-            members = n_support + np.flatnonzero(labels[n_support:] == c)
-            graph = knn_affinity(nodes[members], k, symmetry="directed").tocoo()
-            sources.append(members[graph.row])
-            targets.append(members[graph.col])
-        ends = (np.concatenate(sources), np.concatenate(targets))
-        leaking = coo_array((np.ones(len(ends[0]), dtype=nodes.dtype), ends), shape=(len(X), len(X))).tocsr()
-        super()._fit(fitted.set_params(graph=leaking), X, labels, n_support)
+# Other names under which a method is found: earlier spellings, and the plain name of a published method.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {"nearest-prototype": "simpleshot-cl2", "1-nearest-neighbour": "1-nearest-neighbor"}
+)
 
 
-def runnables(
-    method: Any, base_mean: Floats | None, n_features: int, *, leaking: bool = False
-) -> tuple[list[Runnable], bool]:
-    """Methods ready to run, and whether there was but one.
+def find_method(name: str) -> Method:
+    """The method of that name or alias; ValueError for an unknown one."""
+    name = ALIASES.get(name, name)
+    if name not in METHODS:
+        raise ValueError(f"there is no method {name!r}; choose one of: {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def make_method(name: str) -> Any:
+    """A new estimator.
 
     Parameters
     ----------
-    method : str, estimator, or a sequence of them, or a mapping of names to estimators
-    base_mean : array of shape (D,) or None
-    n_features : int
-    leaking : bool
-        Every method must be a recipe with a graph of its own choosing (:class:`LeakingRecipe`).
+    name : str
+        One of :data:`METHODS` or :data:`ALIASES`.
+
+    Returns
+    -------
+    TransductiveClassifier
+
+    Examples
+    --------
+    >>> make_method("simpleshot-cl2")
+    NearestPrototype()
     """
-    single = not isinstance(method, (list, tuple, Mapping))
-    if isinstance(method, Mapping):
-        named = [(str(name), _estimator(value)) for name, value in method.items()]
-    else:
-        values: Sequence[Any] = [method] if single else method
-        named = _unique([(method_name(value), _estimator(value)) for value in values])
-    if not named:
-        raise ValueError("method must name at least one method.")
-    if leaking:
-        for name, estimator in named:
-            if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
-                raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
-        return [LeakingRecipe(name, estimator, base_mean) for name, estimator in named], single
-    return [_runnable(name, estimator, base_mean, n_features) for name, estimator in named], single
-
-
-def _runnable(name: str, estimator: Any, base_mean: Floats | None, n_features: int) -> Runnable:
-    if isinstance(estimator, LaplacianShot) and isinstance(estimator.graph, str):
-        return RunnableRecipe(name, estimator, base_mean, n_features)
-    if isinstance(estimator, BatchedBaseline):
-        return RunnableBaseline(name, estimator, base_mean)
-    return RunnableEstimator(name, estimator, base_mean)
-
-
-def _estimator(value: Any) -> Any:
-    if isinstance(value, str):
-        return baseline(value)
-    if not callable(getattr(value, "fit", None)) or isinstance(value, type):
-        raise TypeError(
-            f"method must be a name ({', '.join(BASELINES)}) or an estimator with fit and transduction_, got {value!r}."
-        )
-    return value
-
-
-def recipe_of(method: Any, protocol: str) -> LaplacianShot:
-    """A recipe by name or as an estimator, with a graph that it finds itself; no protocol may give it one."""
-    if protocol == INAT_LEAKING:
-        raise ValueError(f"protocol {INAT_LEAKING!r} is for evaluate alone: its graph looks at the labels to be found.")
-    estimator = _estimator(method)
-    if not isinstance(estimator, LaplacianShot) or not isinstance(estimator.graph, str):
-        raise TypeError(f"method must be a LaplacianShot with graph='auto', or the name of one, got {method!r}.")
-    return estimator
-
-
-def method_name(value: Any) -> str:
-    """What a table calls a method."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, LaplacianShot):
-        kind = "balanced" if value.balanced else value.recipe
-        return "laplacianshot" if kind == "default" else f"laplacianshot-{kind}"
-    return type(value).__name__
-
-
-def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Names with a number where they occur again."""
-    seen: dict[str, int] = {}
-    result = []
-    for name, value in named:
-        seen[name] = seen.get(name, 0) + 1
-        result.append((name if seen[name] == 1 else f"{name} ({seen[name]})", value))
-    return result
-
-
-def _about(estimator: Any, parameter: str, base_mean: Floats | None) -> Any:
-    """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean."""
-    own = estimator.get_params()[parameter]
-    # A baseline is made with the center "pooled"; in a recipe that is somebody's choice.
-    made_so = isinstance(own, str) and own == "pooled" and parameter == "center"
-    if base_mean is None or not (own is None or made_so):
-        return estimator
-    return clone(estimator).set_params(**{parameter: base_mean})
+    return find_method(name).make()

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from laplacianshot.baselines import BASELINES
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.convergence import trace_convergence
-from laplacianshot.episodes.evaluation import center_for, evaluate
-from laplacianshot.episodes.methods import method_name, runnables
-from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
-from laplacianshot.episodes.statistics import MeanInterval
+from laplacianshot.episodes.evaluation import center_for, evaluate, trace_convergence
+from laplacianshot.episodes.methods import find_method, make_method
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, MeanInterval, Setting, Tuning
+from laplacianshot.episodes.runners import method_name, runnables
 from laplacianshot.episodes.tasks import INAT_LEAKING, draw_tasks
 from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
 from laplacianshot.estimator import LaplacianShot
@@ -191,10 +189,10 @@ class EvaluationPlan:
 
     def _settings(self, name: str) -> str:
         """What a method runs with, in words."""
-        text = BASELINES[name].settings
+        text = find_method(name).settings
         if RECIPES.get(name) not in ("paper", "reference"):
             return text
-        usual, given = BASELINES[name].make().get_params(), self.methods[name].get_params()
+        usual, given = make_method(name).get_params(), self.methods[name].get_params()
         other = [key for key in TUNABLE if key in self.constants or given[key] != usual[key]]
         return f"{text}; but {', '.join(f'{key} {given[key]}' for key in other)}" if other else text
 

@@ -13,11 +13,10 @@ from sklearn.base import clone
 
 from laplacianshot.datasets._feature_input import check_split_name
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.batch import BatchedRecipe
+from laplacianshot.episodes.batched import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
-from laplacianshot.episodes.methods import recipe_of
 from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.run import TOO_FAR, Chunk, TaskRows, over_threads
+from laplacianshot.episodes.runners import TOO_FAR, Chunk, TaskRows, over_threads, recipe_of
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.bound import check_lam
 from laplacianshot.runtime.progress import Progress

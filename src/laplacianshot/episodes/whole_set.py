@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot.baselines import TransductiveClassifier
-from laplacianshot.episodes.statistics import MeanInterval, PairedDifference, mean_interval, paired_difference
+from laplacianshot.episodes.results import MeanInterval, PairedDifference, mean_interval, paired_difference
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.runtime.types import Floats, Ints
 

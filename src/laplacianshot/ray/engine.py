@@ -19,7 +19,7 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan
 from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.solve import Fitted
 from laplacianshot.episodes.evaluation import TaskWork
-from laplacianshot.episodes.run import Chunk, TaskRows
+from laplacianshot.episodes.runners import Chunk, TaskRows
 from laplacianshot.labeling.sources.base import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected

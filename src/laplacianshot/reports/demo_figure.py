@@ -25,14 +25,14 @@ _MISTAKE = VERMILION
 _COLORS: Mapping[str, str] = {
     **RECIPES,
     "nearest-prototype": QUIET,
-    "1-nearest-neighbour": "#9AA5B1",
+    "1-nearest-neighbor": "#9AA5B1",
     "logistic-regression": "#52606D",
     "label-spreading-rbf": VERMILION,
     "label-spreading-knn": ORANGE,
 }
 _DASHES: Mapping[str, str] = {
     "nearest-prototype": "--",
-    "1-nearest-neighbour": ":",
+    "1-nearest-neighbor": ":",
     "logistic-regression": "-.",
 }
 

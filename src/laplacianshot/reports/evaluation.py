@@ -9,8 +9,7 @@ from typing import Any
 
 from laplacianshot import __version__
 from laplacianshot.episodes.plans import EvaluationRun
-from laplacianshot.episodes.results import Convergence, Evaluations
-from laplacianshot.episodes.statistics import PairedDifference
+from laplacianshot.episodes.results import Convergence, Evaluations, PairedDifference
 from laplacianshot.reports.evaluation_tables import (
     DEFAULT,
     ablation_table,

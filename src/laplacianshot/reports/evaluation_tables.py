@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from laplacianshot.episodes.plans import ABLATION
-from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
-from laplacianshot.episodes.statistics import PairedDifference
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, PairedDifference, Setting
 from laplacianshot.reports.published import Figure, load_published
 from laplacianshot.reports.table import Cell, Table, Tone, row
 from laplacianshot.reports.text import milliseconds, percent, percentage

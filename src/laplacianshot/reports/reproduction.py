@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from laplacianshot.episodes.plans import RECIPES, Tuned
-from laplacianshot.episodes.results import Evaluations, Setting
-from laplacianshot.episodes.statistics import MeanInterval
+from laplacianshot.episodes.results import Evaluations, MeanInterval, Setting
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.evaluation_tables import (
     DEFAULT,

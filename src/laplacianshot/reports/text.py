@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from laplacianshot.episodes.statistics import MeanInterval
+from laplacianshot.episodes.results import MeanInterval
 
 
 def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> str:

@@ -11,8 +11,7 @@ import numpy as np
 
 from laplacianshot import __version__
 from laplacianshot.episodes.plans import Tuned, TuningRun
-from laplacianshot.episodes.results import Tuning
-from laplacianshot.episodes.statistics import paired_difference
+from laplacianshot.episodes.results import Tuning, paired_difference
 from laplacianshot.reports import html
 from laplacianshot.reports.evaluation_tables import DEFAULT, PARTIAL, gap_cell
 from laplacianshot.reports.files import json_text, write_text

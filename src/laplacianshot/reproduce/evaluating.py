@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.evaluation import evaluate
+from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.plans import EvaluationPlan, EvaluationRun, FeatureFile
 from laplacianshot.episodes.results import Convergence, Evaluations, Setting
 from laplacianshot.reproduce.experiment import Protocol
@@ -120,7 +120,7 @@ class Measurement:
     def _transforms(self, setting: Setting, watch: Watch) -> Part:
         methods: dict[str, Any] = {}
         for transform, prototype in TRANSFORMS.items():
-            methods[prototype] = baseline(prototype)
+            methods[prototype] = make_method(prototype)
             estimator = self.constants.estimator(REFERENCE, setting.way, int(str(setting.shot)), transform)
             methods[transformed(transform)] = estimator
         found = evaluate(
@@ -136,7 +136,7 @@ class Measurement:
         return plain, arrays
 
     def _plan(self, setting: Setting, **also: Any) -> EvaluationPlan:
-        methods = {name: baseline(name) for name in self.protocol.methods}
+        methods = {name: make_method(name) for name in self.protocol.methods}
         for name in (PAPER, REFERENCE):
             if name in methods:
                 methods[name] = self.constants.estimator(name, setting.way, int(str(setting.shot)))

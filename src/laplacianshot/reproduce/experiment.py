@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-from laplacianshot.baselines import BASELINES
+from laplacianshot.episodes.methods import ALIASES, METHODS
 from laplacianshot.training import TrainConfig, load_config
 from laplacianshot.training.errors import ConfigError
 
 # Methods of a table: every one that answers few-shot tasks, none that was made for whole data sets.
-METHODS = (
+TABLE_METHODS = (
     "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "matching-net", "ridge", "logistic", "bd-cspn", "can-t",
     "label-propagation", "entropy-tuning", "tim", "alpha-tim", "pt-map", "label-spreading", "laplacianshot",
     "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference",
@@ -61,7 +61,7 @@ class Protocol:
     slow_tasks: int = 1000
     timing_tasks: int = 1000
     tuning_tasks: int = 500
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = TABLE_METHODS
     inat: bool = False
     test_split: str = "novel"
     seed: int = 0
@@ -89,8 +89,8 @@ class Protocol:
             given.setdefault("methods", LARGE_TASK_METHODS)
         found = cls(**given)
         for method in found.methods:
-            if method not in BASELINES:
-                raise ConfigError(f"methods: there is no method {method!r}; {_nearest(method, list(BASELINES))}.")
+            if ALIASES.get(method, method) not in METHODS:
+                raise ConfigError(f"methods: there is no method {method!r}; {_nearest(method, list(METHODS))}.")
         return found
 
     def to_mapping(self) -> dict[str, Any]:

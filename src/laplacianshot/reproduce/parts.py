@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.episodes.plans import Tuned
-from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
-from laplacianshot.episodes.statistics import MeanInterval
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, MeanInterval, Setting, Tuning
 from laplacianshot.runtime.files import put_file
 
 # The plain part of a file, as JSON text.

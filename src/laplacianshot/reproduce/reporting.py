@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laplacianshot.baselines import BASELINES
+from laplacianshot.episodes.methods import find_method
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.reproduction import Reproduction, StepTime
@@ -86,7 +86,7 @@ def _facts(experiment: Experiment, measured: Measured, best: int) -> dict[str, s
 
 
 def _settings(name: str) -> str:
-    text = BASELINES[name].settings
+    text = find_method(name).settings
     return f"{text}; but lam and n_neighbors tuned, see there" if name in (PAPER, REFERENCE) else text
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laplacianshot.baselines import baseline
 from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.plans import Tuned, TuningPlan
 from laplacianshot.episodes.results import Setting
 from laplacianshot.episodes.tasks import draw_tasks
@@ -61,7 +61,7 @@ def tune_all(
         shown = protocol.test_split if protocol.test_split in feature_set.splits else None
         plan = TuningPlan(
             feature_set,
-            baseline(choice.method).set_params(transform=choice.transform),
+            make_method(choice.method).set_params(transform=choice.transform),
             (choice.setting,),
             neighbor_split="base",
             test_split=shown,
@@ -114,7 +114,7 @@ class Constants:
     def estimator(self, method: str, way: int, shot: int, transform: str = "cl2") -> Any:
         """A recipe with the constants for tasks of this size; where these were not tuned, of the nearest size."""
         near = [key for key in self.found if key[:2] == (method, transform)]
-        made = baseline(method).set_params(transform=transform)
+        made = make_method(method).set_params(transform=transform)
         if not near:
             return made
         key = min(near, key=lambda key: (abs(key[2] - way), abs(key[3] - shot)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.episodes.batch._gram_kernels import (
+from laplacianshot.episodes._gram_kernels import (
     class_products,
     fill_unary,
     gram_neighbors,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.episodes.batch._gram_kernels import (
+from laplacianshot.episodes._gram_kernels import (
     center_gram,
     class_products,
     fill_unary,

@@ -5,7 +5,7 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.labeling.outputs.folder_names import folder_names
+from laplacianshot.labeling.outputs.sorting import folder_names
 
 
 def test_plain_names_stay_as_they_are():

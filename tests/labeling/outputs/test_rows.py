@@ -4,9 +4,8 @@ import csv
 import errno
 import json
 import os
-import signal
+import sys
 import threading
-import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -156,18 +155,25 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path, ending):
     path = tmp_path / f"out.{ending}"
     results = [result_of([str(i) for i in range(3000)], [label, "z"] * 1500) for label in ("x", "y")]
     write_rows(results[0], path)
-    for wait in (0.0, 0.003, 0.01, 0.03, 0.1):
+    # Before each thing that the writing does to files.
+    acts = {"open", "os.rename", "os.remove", "os.link", "os.truncate"}
+    number, died = 0, True
+    while died:
+        number += 1
         child = os.fork()
         if child == 0:
-            try:
-                while True:
-                    for result in results:
-                        write_rows(result, path)
-            finally:
-                os._exit(1)
-        time.sleep(wait)
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+            seen = [0]
+
+            def die(event, arguments, seen=seen, number=number):
+                seen[0] += event in acts
+                if seen[0] == number:
+                    os._exit(9)
+
+            sys.addaudithook(die)
+            write_rows(results[number % 2], path)
+            os._exit(0)
+        died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         rows = read(path)
         assert len(rows) == 3000
         assert {row["label"] for row in rows} in ({"x", "z"}, {"y", "z"})
+    assert number > 2

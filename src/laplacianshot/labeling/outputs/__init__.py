@@ -1,18 +1,6 @@
-"""What is made of a result: rows, tasks of Label Studio, pictures in class folders."""
+"""What a result is written to: a table of rows, and pictures in class folders."""
 
-from laplacianshot.labeling.label_studio import export_label_studio, how_to_import, interface_of
-from laplacianshot.labeling.outputs.apply import LOG_NAME, Applied, apply_labels, finish, undo, unfinished
 from laplacianshot.labeling.outputs.rows import write_rows
+from laplacianshot.labeling.outputs.sorting import LOG_NAME, SortResult, sort_pictures, undo_sorting
 
-__all__ = [
-    "LOG_NAME",
-    "Applied",
-    "apply_labels",
-    "export_label_studio",
-    "finish",
-    "how_to_import",
-    "interface_of",
-    "undo",
-    "unfinished",
-    "write_rows",
-]
+__all__ = ["LOG_NAME", "SortResult", "sort_pictures", "undo_sorting", "write_rows"]

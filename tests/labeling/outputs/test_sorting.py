@@ -4,25 +4,28 @@ import functools
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.outputs import LOG_NAME, apply_labels, finish, undo, unfinished
+from laplacianshot.labeling.outputs import LOG_NAME, sort_pictures, undo_sorting
 from laplacianshot.labeling.sources import open_source
 from tests.labeling.files import ODD_NAMES, picture, pictures, result_of
 
-WAYS = ["copy", "move", "link"]
+WAYS = ["copy", "link"]
 
 # a.png three times, to be told apart by numbers in one class folder.
 NAMES = ("a.png", "b.png", "c.png", "one/a.png", "two/a.png", "two/d.png")
 LABELS = ["x", "y", "", "x", "x", "y"]
+
+
+def sort(result, source, folder, how, **options):
+    labels = {name: label for name, label in zip(result.ids, result.labels, strict=True) if label}
+    return sort_pictures(source, labels, folder, how, **options)
 
 
 def opened(folder):
@@ -60,24 +63,21 @@ def sorted_into(folder):
 @pytest.mark.parametrize("how", WAYS)
 def test_pictures_come_into_class_folders_and_none_is_overwritten(tmp_path, photos, result, how):
     before = tree(tmp_path / "photos")
-    done = apply_labels(result, photos, tmp_path / "out", how)
+    done = sort(result, photos, tmp_path / "out", how)
     assert sorted_into(tmp_path / "out") == ["x/a-2.png", "x/a-3.png", "x/a.png", "y/b.png", "y/d.png"]
     contents = {(tmp_path / "out" / name).read_bytes() for name in sorted_into(tmp_path / "out")}
     assert contents == {before[name] for name, label in zip(photos.ids, LABELS, strict=True) if label}
-    assert (done.n_done, done.n_there, done.left) == (5, 0, ())
+    assert (done.n_done, done.n_present, done.skipped) == (5, 0, ())
     assert done.log == tmp_path / "out" / LOG_NAME
-    if how == "move":
-        assert tree(tmp_path / "photos") == {"c.png": before["c.png"], "one": "folder", "two": "folder"}
-    else:
-        assert tree(tmp_path / "photos") == before
+    assert tree(tmp_path / "photos") == before
 
 
 @pytest.mark.parametrize("how", WAYS)
 def test_undo_restores_everything(tmp_path, photos, result, how):
     before = tree(tmp_path)
-    log = apply_labels(result, photos, tmp_path / "deep" / "out", how).log
+    log = sort(result, photos, tmp_path / "deep" / "out", how).log
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "deep").rglob("*.png")}
-    assert undo(log).n_done == 5
+    assert undo_sorting(log).n_done == 5
     assert tree(tmp_path) == before
     assert all(photos.file(i).stat().st_mtime_ns in times.values() for i in (0, 1, 3, 4, 5))
 
@@ -87,22 +87,22 @@ def test_folders_and_files_that_were_there_stay(tmp_path, photos, result, how):
     pictures(tmp_path / "out", "y/b.png", "x/a.png", "z/e.png")
     picture(tmp_path / "out" / "y" / "b.png", seed=99)
     before = tree(tmp_path)
-    log = apply_labels(result, photos, tmp_path / "out", how).log
+    log = sort(result, photos, tmp_path / "out", how).log
     assert {name: content for name, content in tree(tmp_path).items() if name in before and "out" in name} == {
         name: content for name, content in before.items() if "out" in name
     }
     assert (tmp_path / "out" / "y" / "b-2.png").exists()
-    undo(log)
+    undo_sorting(log)
     assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("how", WAYS)
 def test_a_second_run_does_nothing(tmp_path, photos, result, how):
-    apply_labels(result, photos, tmp_path / "out", how)
+    sort(result, photos, tmp_path / "out", how)
     after = tree(tmp_path)
     log = (tmp_path / "out" / LOG_NAME).read_bytes()
-    again = apply_labels(result, photos, tmp_path / "out", how)
-    assert (again.n_done, again.n_there, again.left) == (0, 5, ())
+    again = sort(result, photos, tmp_path / "out", how)
+    assert (again.n_done, again.n_present, again.skipped) == (0, 5, ())
     assert tree(tmp_path) == after
     assert (tmp_path / "out" / LOG_NAME).read_bytes() == log
 
@@ -110,26 +110,26 @@ def test_a_second_run_does_nothing(tmp_path, photos, result, how):
 @pytest.mark.parametrize("how", WAYS)
 def test_undo_takes_back_all_runs(tmp_path, photos, result, how):
     before = tree(tmp_path)
-    apply_labels(result_of(photos.ids, ["x", "", "", "", "y", ""]), photos, tmp_path / "out", how)
+    sort(result_of(photos.ids, ["x", "", "", "", "y", ""]), photos, tmp_path / "out", how)
     rest = opened(tmp_path / "photos")
-    done = apply_labels(result_of(rest.ids, ["z"] * len(rest)), rest, tmp_path / "out", how)
-    assert done.n_done == (4 if how == "move" else 6)
-    undo(done.log)
+    done = sort(result_of(rest.ids, ["z"] * len(rest)), rest, tmp_path / "out", how)
+    assert done.n_done == 6
+    undo_sorting(done.log)
     assert tree(tmp_path) == before
     with pytest.raises(LabelingError, match="there is no such log"):
-        undo(done.log)
+        undo_sorting(done.log)
 
 
 def test_odd_names_and_classes_come_back(tmp_path):
     source = opened(pictures(tmp_path / "photos", *ODD_NAMES))
     before = tree(tmp_path)
     labels = ["a/b", "..", "two\nlines", "CON", *["🐦"] * (len(ODD_NAMES) - 4)]
-    done = apply_labels(result_of(source.ids, labels), source, tmp_path / "out", "move")
+    done = sort(result_of(source.ids, labels), source, tmp_path / "out", "copy")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
         ["a_b", "_", "two_lines", "CON_", "🐦", LOG_NAME]
     )
     assert len(opened(tmp_path / "out")) == len(source)
-    undo(done.log)
+    undo_sorting(done.log)
     assert tree(tmp_path) == before
 
 
@@ -140,63 +140,38 @@ def test_a_second_run_compares_each_picture_with_one_copy_even_if_all_have_one_n
         (tmp_path / "photos" / str(i) / "a.png").write_bytes(b"%d" % i)
     source = opened(tmp_path / "photos")
     result = result_of(source.ids, ["x"] * 300)
-    assert apply_labels(result, source, tmp_path / "out", "copy").n_done == 300
+    assert sort(result, source, tmp_path / "out", "copy").n_done == 300
 
     def again():
         opens = []
         sys.addaudithook(lambda event, arguments: opens.append(event) if event == "open" else None)
-        assert apply_labels(result, source, tmp_path / "out", "copy").n_there == 300
+        assert sort(result, source, tmp_path / "out", "copy").n_present == 300
         assert len(opens) < 2 * 300 + 20
 
     assert exit_code(forked(again)) == 0
 
 
 def test_without_its_log_copies_are_known_by_their_content(tmp_path, photos, result):
-    apply_labels(result, photos, tmp_path / "out", "copy").log.unlink()
-    assert apply_labels(result, photos, tmp_path / "out", "copy").n_there == 5
+    sort(result, photos, tmp_path / "out", "copy").log.unlink()
+    assert sort(result, photos, tmp_path / "out", "copy").n_present == 5
 
 
 def test_names_that_differ_in_case_alone_get_numbers_on_every_system(tmp_path):
     source = opened(pictures(tmp_path / "photos", "1/a.png", "2/A.png"))
-    apply_labels(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
+    sort(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
     assert sorted_into(tmp_path / "out") == ["x/A-2.png", "x/a.png"]
 
 
 def test_a_name_of_full_length_gets_a_number_too(tmp_path):
     name = "é" * 125 + ".png"
     source = opened(pictures(tmp_path / "photos", f"1/{name}", f"2/{name}"))
-    apply_labels(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
+    sort(result_of(source.ids, ["x", "x"]), source, tmp_path / "out", "copy")
     assert len(sorted_into(tmp_path / "out")) == 2
 
 
-# Moving within the source
-
-
-def test_moving_within_the_source_loses_nothing(tmp_path):
-    names = ("0.png", "x/1.png", "y/0.png", "y/1.png", "z/0.png")
-    source = opened(pictures(tmp_path / "photos", *names))
-    before = tree(tmp_path)
-    # Pictures swap their folders, and two of one name meet.
-    result = result_of(source.ids, ["y", "y", "x", "y", "x"])
-    done = apply_labels(result, source, tmp_path / "photos", "move")
-    assert (done.n_done, done.n_there) == (4, 1)
-    assert opened(tmp_path / "photos").ids == ("x/0-2.png", "x/0.png", "y/0-2.png", "y/1-2.png", "y/1.png")
-    contents = [content for content in tree(tmp_path).values() if isinstance(content, bytes)]
-    assert sorted(contents) == sorted(content for content in before.values() if isinstance(content, bytes))
-    undo(done.log)
-    assert tree(tmp_path) == before
-
-
-def test_a_picture_in_its_class_folder_stays_there(tmp_path):
-    source = opened(pictures(tmp_path / "photos", "x/0.png", "y/1.png"))
-    done = apply_labels(result_of(source.ids, ["x", "y"]), source, tmp_path / "photos", "move")
-    assert (done.n_done, done.n_there) == (0, 2)
-    assert not done.log.exists()
-
-
 def test_without_any_label_nothing_is_made(tmp_path, photos):
-    done = apply_labels(result_of(photos.ids, [""] * 6), photos, tmp_path / "deep" / "out", "copy")
-    assert (done.n_done, done.n_there, done.left) == (0, 0, ())
+    done = sort(result_of(photos.ids, [""] * 6), photos, tmp_path / "deep" / "out", "copy")
+    assert (done.n_done, done.n_present, done.skipped) == (0, 0, ())
     assert not (tmp_path / "deep").exists()
 
 
@@ -205,15 +180,15 @@ def test_copies_among_the_pictures_are_refused(tmp_path, photos, result, how):
     (tmp_path / "alias").symlink_to(tmp_path / "photos")
     before = tree(tmp_path)
     for folder in ("photos", "photos/sorted", "alias"):
-        with pytest.raises(LabelingError, match=r"is among the pictures of .*choose a folder elsewhere, or move"):
-            apply_labels(result, photos, tmp_path / folder, how)
+        with pytest.raises(LabelingError, match=r"is inside the pictures of .*choose a folder elsewhere"):
+            sort(result, photos, tmp_path / folder, how)
     assert tree(tmp_path) == before
 
 
 # Links among the pictures
 
 
-def test_pictures_that_are_links_are_followed_by_copies_and_moved_as_links(tmp_path):
+def test_pictures_that_are_links_are_followed_by_copies(tmp_path):
     picture(tmp_path / "elsewhere" / "real.png")
     folder = pictures(tmp_path / "photos", "a.png")
     (folder / "sub").mkdir()
@@ -222,11 +197,11 @@ def test_pictures_that_are_links_are_followed_by_copies_and_moved_as_links(tmp_p
     before = tree(tmp_path)
     result = result_of(source.ids, ["x", "y"])
     for how in WAYS:
-        done = apply_labels(result, source, tmp_path / "out", how)
+        done = sort(result, source, tmp_path / "out", how)
         target = tmp_path / "out" / "y" / "l.png"
         assert target.is_symlink() == (how != "copy")
         assert target.read_bytes() == (tmp_path / "elsewhere" / "real.png").read_bytes()
-        undo(done.log)
+        undo_sorting(done.log)
         assert tree(tmp_path) == before
 
 
@@ -239,30 +214,33 @@ def test_only_pictures_can_be_sorted(tmp_path, kind):
     np.save(tmp_path / "v.npy", np.eye(2))
     source = open_source(tmp_path / ("t.csv" if kind == "texts" else "v.npy"))
     with pytest.raises(LabelingError, match=f"only pictures can be sorted into folders, and these are {kind}"):
-        apply_labels(result_of(source.ids, ["x", "y"]), source, tmp_path / "out", "copy")
+        sort(result_of(source.ids, ["x", "y"]), source, tmp_path / "out", "copy")
 
 
 def test_a_file_in_place_of_a_folder_is_an_error(tmp_path, photos, result):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(LabelingError, match="is a file; name a folder"):
-        apply_labels(result, photos, tmp_path / "out", "copy")
+        sort(result, photos, tmp_path / "out", "copy")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x").write_text("a file")
     with pytest.raises(LabelingError, match="x is a file, and a class needs a folder of this name"):
-        apply_labels(result, photos, tmp_path / "other", "copy")
+        sort(result, photos, tmp_path / "other", "copy")
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["x"]
 
 
 def test_another_way_is_an_error(tmp_path, photos, result):
-    with pytest.raises(LabelingError, match="by copy, move or link, not by 'rename'"):
-        apply_labels(result, photos, tmp_path / "out", "rename")
+    with pytest.raises(LabelingError, match="by copy or link, not by 'move'"):
+        sort(result, photos, tmp_path / "out", "move")
 
 
 @pytest.mark.parametrize("how", WAYS)
 def test_a_picture_that_is_gone_is_left_out_and_reported(tmp_path, photos, result, how):
     (tmp_path / "photos" / "b.png").unlink()
-    done = apply_labels(result, photos, tmp_path / "out", how)
-    assert (done.n_done, [(one.id, one.reason) for one in done.left]) == (4, [("b.png", "No such file or directory")])
+    done = sort(result, photos, tmp_path / "out", how)
+    assert (done.n_done, [(one.id, one.reason) for one in done.skipped]) == (
+        4,
+        [("b.png", "No such file or directory")],
+    )
 
 
 def test_a_name_that_is_taken_meanwhile_is_not_overwritten(tmp_path, photos, result):
@@ -272,18 +250,18 @@ def test_a_name_that_is_taken_meanwhile_is_not_overwritten(tmp_path, photos, res
         if done == 1:
             (tmp_path / "out" / "y" / "b.png").write_text("mine")
 
-    done = apply_labels(result, photos, tmp_path / "out", "move", progress=meddle)
+    done = sort(result, photos, tmp_path / "out", "copy", progress=meddle)
     assert (tmp_path / "out" / "y" / "b.png").read_text() == "mine"
     assert (tmp_path / "out" / "y" / "b-2.png").read_bytes() == before["b.png"]
-    assert undo(done.log).left == ()
+    assert undo_sorting(done.log).skipped == ()
     assert tree(tmp_path / "photos") == before
     assert sorted_into(tmp_path / "out") == ["y/b.png"]
 
 
 def test_progress_is_told(tmp_path, photos, result):
     told = []
-    log = apply_labels(result, photos, tmp_path / "out", "copy", progress=lambda *step: told.append(step)).log
-    undo(log, progress=lambda *step: told.append(step))
+    log = sort(result, photos, tmp_path / "out", "copy", progress=lambda *step: told.append(step)).log
+    undo_sorting(log, progress=lambda *step: told.append(step))
     assert told == [(i, 5) for i in range(1, 6)] * 2
 
 
@@ -291,43 +269,22 @@ def test_progress_is_told(tmp_path, photos, result):
 
 
 def test_a_copy_that_was_changed_is_left_and_the_log_stays(tmp_path, photos, result):
-    log = apply_labels(result, photos, tmp_path / "out", "copy").log
+    log = sort(result, photos, tmp_path / "out", "copy").log
     (tmp_path / "out" / "y" / "b.png").write_text("retouched")
-    undone = undo(log)
+    undone = undo_sorting(log)
     assert undone.n_done == 4
-    assert [(one.id, one.reason) for one in undone.left] == [("b.png", f"{tmp_path}/out/y/b.png was changed")]
+    assert [(one.id, one.reason) for one in undone.skipped] == [("b.png", f"{tmp_path}/out/y/b.png was changed")]
     assert (tmp_path / "out" / "y" / "b.png").read_text() == "retouched"
     (tmp_path / "out" / "y" / "b.png").unlink()
-    assert undo(log).left == ()
+    assert undo_sorting(log).skipped == ()
     assert not (tmp_path / "out").exists()
 
 
-def test_a_picture_whose_old_place_is_taken_is_left(tmp_path, photos, result):
-    log = apply_labels(result, photos, tmp_path / "out", "move").log
-    moved = (tmp_path / "out" / "y" / "b.png").read_bytes()
-    (tmp_path / "photos" / "b.png").write_text("another")
-    undone = undo(log)
-    assert [(one.id, one.reason) for one in undone.left] == [("b.png", f"another file is at {tmp_path}/photos/b.png")]
-    assert (tmp_path / "photos" / "b.png").read_text() == "another"
-    assert (tmp_path / "out" / "y" / "b.png").read_bytes() == moved
-
-
 def test_a_link_that_is_another_file_now_is_left(tmp_path, photos, result):
-    log = apply_labels(result, photos, tmp_path / "out", "link").log
+    log = sort(result, photos, tmp_path / "out", "link").log
     (tmp_path / "out" / "y" / "b.png").unlink()
     (tmp_path / "out" / "y" / "b.png").write_text("another")
-    assert [one.id for one in undo(log).left] == ["b.png"]
-
-
-def test_moved_pictures_that_were_changed_go_back_changed_and_lost_ones_are_reported(tmp_path, photos, result):
-    log = apply_labels(result, photos, tmp_path / "out", "move").log
-    (tmp_path / "out" / "y" / "b.png").write_text("retouched")
-    (tmp_path / "out" / "y" / "d.png").unlink()
-    shutil.rmtree(tmp_path / "photos" / "two")
-    undone = undo(log)
-    assert [one.id for one in undone.left] == ["two/d.png"]
-    assert (tmp_path / "photos" / "b.png").read_text() == "retouched"
-    assert (tmp_path / "photos" / "two" / "a.png").exists()
+    assert [one.id for one in undo_sorting(log).skipped] == ["b.png"]
 
 
 @pytest.mark.parametrize("content", ["hello", "{}\n", '{"event": "unheard of"}\n'])
@@ -335,20 +292,20 @@ def test_what_is_no_log_is_an_error(tmp_path, content):
     (tmp_path / "log.jsonl").write_text(content)
     before = tree(tmp_path)
     if content.startswith('{"event'):
-        assert undo(tmp_path / "log.jsonl").n_done == 0
+        assert undo_sorting(tmp_path / "log.jsonl").n_done == 0
     else:
-        with pytest.raises(LabelingError, match="is no log of sorting pictures"):
-            undo(tmp_path / "log.jsonl")
+        with pytest.raises(LabelingError, match="is not a log of sorting pictures"):
+            undo_sorting(tmp_path / "log.jsonl")
         assert tree(tmp_path) == before
     with pytest.raises(LabelingError, match="there is no such log"):
-        undo(tmp_path / "gone.jsonl")
+        undo_sorting(tmp_path / "gone.jsonl")
 
 
 def test_a_log_of_a_newer_version_is_an_error(tmp_path, photos, result):
-    log = apply_labels(result, photos, tmp_path / "out", "copy").log
+    log = sort(result, photos, tmp_path / "out", "copy").log
     log.write_text(log.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(LabelingError, match="written by a newer laplacianshot"):
-        undo(log)
+        undo_sorting(log)
 
 
 # The log
@@ -362,13 +319,11 @@ def test_the_whole_plan_is_in_the_log_before_the_first_picture_is_touched(tmp_pa
         raise Stop
 
     with pytest.raises(Stop):
-        apply_labels(result, photos, tmp_path / "out", "copy", progress=stop)
+        sort(result, photos, tmp_path / "out", "copy", progress=stop)
     events = [json.loads(line) for line in (tmp_path / "out" / LOG_NAME).read_text().splitlines() if line]
     planned = [event["id"] for event in events if event["event"] == "picture"]
     assert planned == [name for name, label in zip(photos.ids, LABELS, strict=True) if label]
     assert events[-1] == {"event": "planned"}
-    assert unfinished(tmp_path / "out" / LOG_NAME)
-    assert not unfinished(tmp_path / "out" / "no log")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -381,9 +336,9 @@ def test_two_runs_with_one_log_do_not_mix(tmp_path, photos, result):
 
     def refused(log):
         with pytest.raises(LabelingError, match="another run is sorting pictures with this log"):
-            finish(log)
+            undo_sorting(log)
 
-    assert apply_labels(result, photos, tmp_path / "out", "copy", progress=second_run).n_done == 5
+    assert sort(result, photos, tmp_path / "out", "copy", progress=second_run).n_done == 5
     assert codes == [0]
 
 
@@ -411,20 +366,6 @@ def other_disk(tmp_path):
     return pytest.skip("needs a second disk")
 
 
-def test_moving_to_another_disk_and_back(tmp_path, photos, result):
-    before = tree(tmp_path)
-    elsewhere = other_disk(tmp_path)
-    try:
-        done = apply_labels(result, photos, elsewhere / "out", "move")
-        assert done.n_done == 5
-        assert sorted_into(elsewhere / "out") == ["x/a-2.png", "x/a-3.png", "x/a.png", "y/b.png", "y/d.png"]
-        undo(done.log)
-        assert tree(tmp_path) == before
-        assert list(elsewhere.iterdir()) == []
-    finally:
-        shutil.rmtree(elsewhere)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and limits")
 @pytest.mark.parametrize("limit", [300, 50_000], ids=["in the plan", "in a picture"])
 def test_on_a_full_disk_nothing_is_lost_and_the_run_goes_on_later(tmp_path, limit):
@@ -439,14 +380,13 @@ def test_on_a_full_disk_nothing_is_lost_and_the_run_goes_on_later(tmp_path, limi
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         with pytest.raises(OSError, match="large"):
-            apply_labels(result, source, tmp_path / "out", "copy")
+            sort(result, source, tmp_path / "out", "copy")
 
     assert exit_code(forked(full)) == 0
     assert sorted_into(tmp_path / "out") == ([] if limit == 300 else ["x/a.png", "y/b.png"])
-    assert unfinished(tmp_path / "out" / LOG_NAME) == (limit != 300)
-    log = apply_labels(result, source, tmp_path / "out", "copy").log
+    log = sort(result, source, tmp_path / "out", "copy").log
     assert sorted_into(tmp_path / "out") == ["x/a.png", "y/b.png", "y/large.png"]
-    assert undo(log).left == ()
+    assert undo_sorting(log).skipped == ()
     assert tree(tmp_path) == before | ({"out": "folder"} if limit == 300 else {})
 
 
@@ -481,50 +421,39 @@ def files(root):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("then", ["finished", "undone"])
-@pytest.mark.parametrize("how", [*WAYS, "move within", "move to another disk"])
+@pytest.mark.parametrize("how", WAYS)
 def test_killed_before_any_act_the_work_can_be(tmp_path, how, then):
-    way = how.partition(" ")[0]
-    elsewhere = other_disk(tmp_path) if "disk" in how else None
-    folder = "photos" if "within" in how else "out"
     number, died = 0, True
-    try:
-        while died:
-            number += 1
-            here = tmp_path / str(number)
-            for place in ("a.png", "b.png", "sub/a.png"):
-                (here / "photos" / place).parent.mkdir(parents=True, exist_ok=True)
-                (here / "photos" / place).write_bytes(place.encode())
-            source = opened(here / "photos")
-            result = result_of(source.ids, ["x", "", "x"])
-            before = files(here)
-            out = (elsewhere or tmp_path) / str(number) / folder
-            run = functools.partial(apply_labels, result, source, out, way)
-            died = killed_before(number, run)
-            if then == "finished":
-                run()
-                assert not unfinished(out / LOG_NAME)
-                assert {(out / "x" / name).read_bytes() for name in ("a.png", "a-2.png")} == {b"a.png", b"sub/a.png"}
-                assert not list(out.rglob(".partial*"))
-                left = {path.read_bytes() for path in (here / "photos").glob("*.png")}
-                assert left == ({b"b.png"} if way == "move" else {b"a.png", b"b.png"})
-            elif (out / LOG_NAME).exists():
-                # An undoing that is killed as well is taken up again.
-                killed_before(number % 7 + 1, functools.partial(undo, out / LOG_NAME))
-                if (out / LOG_NAME).exists():
-                    assert undo(out / LOG_NAME).left == ()
-                assert files(here) == before
-                assert elsewhere is None or files(elsewhere) == {}
-            else:
-                assert files(here) == before
-    finally:
-        if elsewhere is not None:
-            shutil.rmtree(elsewhere)
+    while died:
+        number += 1
+        here = tmp_path / str(number)
+        for place in ("a.png", "b.png", "sub/a.png"):
+            (here / "photos" / place).parent.mkdir(parents=True, exist_ok=True)
+            (here / "photos" / place).write_bytes(place.encode())
+        source = opened(here / "photos")
+        result = result_of(source.ids, ["x", "", "x"])
+        before = files(here)
+        out = here / "out"
+        run = functools.partial(sort, result, source, out, how)
+        died = killed_before(number, run)
+        if then == "finished":
+            run()
+            assert {(out / "x" / name).read_bytes() for name in ("a.png", "a-2.png")} == {b"a.png", b"sub/a.png"}
+            assert len(sorted_into(out)) == 2
+            assert not list(out.rglob(".partial*"))
+            assert {path.read_bytes() for path in (here / "photos").glob("*.png")} == {b"a.png", b"b.png"}
+        if (out / LOG_NAME).exists():
+            # An undoing that is killed as well is taken up again.
+            killed_before(number % 7 + 1, functools.partial(undo_sorting, out))
+            if (out / LOG_NAME).exists():
+                assert undo_sorting(out).skipped == ()
+        assert files(here) == before
     assert number > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("how", WAYS)
-def test_killed_at_random_moments_no_picture_is_lost(tmp_path, how):
+def test_killed_again_and_again_no_picture_is_lost(tmp_path, how):
     for i in range(200):
         (tmp_path / "photos" / str(i)).mkdir(parents=True)
         (tmp_path / "photos" / str(i) / "a.png").write_bytes(b"picture %d" % i)
@@ -532,16 +461,89 @@ def test_killed_at_random_moments_no_picture_is_lost(tmp_path, how):
     result = result_of(source.ids, ["x", "y"] * 100)
     before = tree(tmp_path)
     out = tmp_path / "out"
-    child = forked(functools.partial(apply_labels, result, source, out, how))
-    for _ in range(5000):
-        if sum(1 for _ in out.rglob("*.png")) > 20:
-            break
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    exit_code(child)
-    contents = {path.read_bytes() for path in tmp_path.rglob("a*.png")}
-    assert contents == {b"picture %d" % i for i in range(200)}
-    apply_labels(result, source, out, how)
+    run = functools.partial(sort, result, source, out, how)
+    for number in np.random.default_rng(0).integers(10, 300, size=4).tolist():
+        killed_before(number, run)
+        contents = {path.read_bytes() for path in tmp_path.rglob("a*.png")}
+        assert contents == {b"picture %d" % i for i in range(200)}
+    run()
     assert {path.read_bytes() for path in out.rglob("a*.png")} == contents
-    undo(out / LOG_NAME)
+    assert len(sorted_into(out)) == 200
+    undo_sorting(out)
+    assert tree(tmp_path) == before
+
+
+# Logs of version 0.1
+
+
+def moved_by_0_1(result, source, folder, how="move"):
+    """Move pictures and write the log of it, as ``--apply move`` of version 0.1 did."""
+    lines = [{"event": "plan", "version": 1, "how": how, "token": "00"}, {"event": "folder", "path": str(folder)}]
+    for name, label in zip(result.ids, result.labels, strict=True):
+        if label:
+            origin, target = source.path / name, folder / label / name.replace("/", "-")
+            status = origin.stat()
+            if not target.parent.exists():
+                lines.append({"event": "folder", "path": str(target.parent)})
+                target.parent.mkdir(parents=True)
+            line = {"event": "picture", "id": name, "from": str(origin), "to": str(target), "size": status.st_size}
+            lines.append(line | {"mtime_ns": status.st_mtime_ns})
+            if how == "move":
+                shutil.move(origin, target)
+            else:
+                shutil.copy2(origin, target)
+    log = folder / LOG_NAME
+    log.write_text("".join(f"\n{json.dumps(line)}\n" for line in [*lines, {"event": "planned"}, {"event": "done"}]))
+    return log
+
+
+@pytest.mark.parametrize("how", ["move", "copy"])
+def test_what_version_0_1_sorted_is_undone(tmp_path, photos, result, how):
+    before = tree(tmp_path)
+    moved_by_0_1(result, photos, tmp_path / "out", how)
+    assert undo_sorting(tmp_path / "out").n_done == 5
+    assert tree(tmp_path) == before
+
+
+def test_what_version_0_1_moved_to_another_disk_comes_back(tmp_path, photos, result):
+    before = tree(tmp_path)
+    elsewhere = other_disk(tmp_path)
+    try:
+        moved_by_0_1(result, photos, elsewhere / "out")
+        undo_sorting(elsewhere / "out")
+        assert tree(tmp_path) == before
+        assert list(elsewhere.iterdir()) == []
+    finally:
+        shutil.rmtree(elsewhere)
+
+
+def test_a_moved_picture_whose_old_place_is_taken_is_left(tmp_path, photos, result):
+    log = moved_by_0_1(result, photos, tmp_path / "out")
+    moved = (tmp_path / "out" / "y" / "b.png").read_bytes()
+    (tmp_path / "photos" / "b.png").write_text("another")
+    undone = undo_sorting(log)
+    assert [(one.id, one.reason) for one in undone.skipped] == [
+        ("b.png", f"another file is at {tmp_path}/photos/b.png")
+    ]
+    assert (tmp_path / "photos" / "b.png").read_text() == "another"
+    assert (tmp_path / "out" / "y" / "b.png").read_bytes() == moved
+
+
+def test_moved_pictures_that_were_changed_go_back_changed_and_lost_ones_are_reported(tmp_path, photos, result):
+    log = moved_by_0_1(result, photos, tmp_path / "out")
+    (tmp_path / "out" / "y" / "b.png").write_text("retouched")
+    (tmp_path / "out" / "y" / "two-d.png").unlink()
+    shutil.rmtree(tmp_path / "photos" / "two")
+    undone = undo_sorting(log)
+    assert [one.id for one in undone.skipped] == ["two/d.png"]
+    assert (tmp_path / "photos" / "b.png").read_text() == "retouched"
+    assert (tmp_path / "photos" / "two" / "a.png").exists()
+
+
+def test_a_picture_that_a_killed_move_left_under_both_names_keeps_its_old_one(tmp_path, photos, result):
+    before = tree(tmp_path)
+    moved_by_0_1(result, photos, tmp_path / "out")
+    os.link(tmp_path / "out" / "y" / "b.png", tmp_path / "photos" / "b.png")
+    shutil.copy2(tmp_path / "out" / "x" / "a.png", tmp_path / "photos" / "a.png")
+    assert undo_sorting(tmp_path / "out").skipped == ()
     assert tree(tmp_path) == before

@@ -139,15 +139,17 @@ def test_a_class_that_label_studio_cannot_hold_is_one_line(place, capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: --export: classes 'a\\x01'")
 
 
-def test_pictures_are_sorted_into_folders_and_put_back(place, capsys):
+@pytest.mark.parametrize("undo", [["sort", "--undo", "sorted"], ["label", "--undo", "sorted/laplacianshot-undo.jsonl"]])
+@pytest.mark.parametrize("how", ["copy", "link"])
+def test_pictures_are_sorted_into_folders_and_removed_again(place, capsys, how, undo):
     folder, truth = place
-    before = {path: path.read_bytes() for path in (folder / "photos").rglob("*.png")}
-    assert run(["label", "photos", "--labels", "labels.csv", "--apply", "move", "sorted"]) == 0
-    assert not list((folder / "photos").rglob("*.png"))
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    assert run(["label", "photos", "--labels", "labels.csv", "--apply", how, "sorted"]) == 0
     assert {path.name for path in (folder / "sorted").iterdir() if path.is_dir()} == set(CLASSES)
     assert sum(1 for _ in (folder / "sorted").rglob("*.png")) == len(truth)
-    assert run(["label", "--undo", "sorted/laplacianshot-undo.jsonl"]) == 0
-    assert {path: path.read_bytes() for path in (folder / "photos").rglob("*.png")} == before
+    assert run(undo) == 0
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+    assert not (folder / "sorted").exists()
 
 
 def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
@@ -170,7 +172,7 @@ def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([], "SOURCE is missing"),
+        ([], "Missing argument 'SOURCE'"),
         (["nowhere", "--labels", "labels.csv"], "nowhere"),
         (["photos"], "--suggest"),
         (["photos", "--labels", "nowhere.csv"], "nowhere.csv"),
@@ -179,8 +181,8 @@ def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
         (["photos", "--labels", "labels.csv", "--reject", "2"], "--reject"),
         (["photos", "--labels", "labels.csv", "--encoder", "efficientnet-lite1"], "did you mean efficientnet-lite0?"),
         (["photos", "--labels", "labels.csv", "--encoder", "minilm-l6"], "minilm-l6"),
-        (["labels.csv", "--apply", "copy", "sorted"], "no folder of pictures"),
-        (["photos", "--apply", "copying", "sorted"], "'--apply': 'copying' is not one of 'copy', 'move', 'link'"),
+        (["labels.csv", "--apply", "copy", "sorted"], "is not a folder of pictures"),
+        (["photos", "--apply", "copying", "sorted"], "'--apply': 'copying' is not one of 'copy', 'link'"),
         (["photos", "--graph", "cell"], "'--graph': 'cell' is not one of"),
         (["--undo", "nothing.jsonl"], "nothing.jsonl"),
     ],
@@ -212,7 +214,7 @@ def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, environment):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "the same command goes on from there" in err
+    assert "the same command continues from there" in err
     assert "Traceback" not in err
     assert not (folder / "all.csv").exists()
 

@@ -27,7 +27,7 @@ def vectors(tmp_path) -> Path:
 
 def test_something_to_label_must_be_named(refused, vectors):
     refused(["studio"], "SOURCE is missing")
-    refused(["studio", str(vectors), "--demo"], "give one of them")
+    refused(["studio", str(vectors), "--demo"], "give either --demo or SOURCE")
 
 
 def test_a_source_that_cannot_be_read_is_told_in_one_line(refused, tmp_path):

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from laplacianshot.cli.errors import BAD_INPUT
 from laplacianshot.runtime.extras import how_to_install
 
 # Packages of the extra "cli".
 _NEEDED = ("typer", "rich", "matplotlib")
-
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,36 +12,45 @@ from typing import Annotated
 import typer
 
 from laplacianshot import __version__
-from laplacianshot.cli import BAD_INPUT, INTERRUPTED
-from laplacianshot.cli.demo import demo
-from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.demo import DEMO_EXAMPLES, demo
+from laplacianshot.cli.errors import BAD_INPUT, FAILED, INTERRUPTED
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
-from laplacianshot.cli.label import LABEL_EXAMPLES, label
+from laplacianshot.cli.label import LABEL_EXAMPLES, SHARDS_EXAMPLES, label, label_shards
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
+from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
+from laplacianshot.runtime.errors import LaplacianShotError
+
+_HELP = "Label a few examples, and get labels for all others, with the probability that each is right."
+# Panels of --help.
+_LABEL, _RESEARCH = "Label your own data", "Train and evaluate"
 
 app = typer.Typer(
     name="laplacianshot",
-    help="Label a handful of examples, and the graph labels the rest.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command(epilog=LABEL_EXAMPLES)(label)
-app.command(epilog=STUDIO_EXAMPLES)(studio)
-app.command(epilog=TRAIN_EXAMPLES)(train)
-app.command(epilog=EXTRACT_EXAMPLES)(extract)
-app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
-app.command(epilog=TUNE_EXAMPLES)(tune)
-app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)
+app.command(rich_help_panel=_LABEL, epilog=DEMO_EXAMPLES)(demo)
+app.command(rich_help_panel=_LABEL, epilog=LABEL_EXAMPLES)(label)
+app.command(rich_help_panel=_LABEL, epilog=SUGGEST_EXAMPLES)(suggest)
+app.command(rich_help_panel=_LABEL, epilog=SORT_EXAMPLES)(sort)
+app.command(rich_help_panel=_LABEL, epilog=STUDIO_EXAMPLES)(studio)
+app.command("label-shards", rich_help_panel=_LABEL, epilog=SHARDS_EXAMPLES)(label_shards)
+app.command(rich_help_panel=_RESEARCH, epilog=TRAIN_EXAMPLES)(train)
+app.command(rich_help_panel=_RESEARCH, epilog=EXTRACT_EXAMPLES)(extract)
+app.command(rich_help_panel=_RESEARCH, epilog=EVALUATE_EXAMPLES)(evaluate)
+app.command(rich_help_panel=_RESEARCH, epilog=TUNE_EXAMPLES)(tune)
+app.command(rich_help_panel=_RESEARCH, epilog=REPRODUCE_EXAMPLES)(reproduce)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"laplacianshot {__version__}")
         raise typer.Exit
 
@@ -49,24 +58,24 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Label a handful of examples, and the graph labels the rest."""
+    """Options of the program itself."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give its exit code; every error is one line on stderr.
+    """Run the command line and return its exit code; every error is one line on stderr.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Those of the process if not given.
+        Default: those of the process.
 
     Returns
     -------
     int
-        0, 2 for bad input, 130 after Ctrl-C, 1 for what else can fail.
+        0; 2 for bad input, 130 after Ctrl-C, 1 for other failures.
     """
     # A terminal that lacks a character gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
@@ -77,15 +86,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = app(args=given, standalone_mode=False, obj=given)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except CommandError as error:
-        return _fail(str(error), error.exit_code)
+    except LaplacianShotError as error:
+        return _fail(str(error), getattr(error, "exit_code", BAD_INPUT))
+    except MemoryError as error:
+        return _fail(str(error) or "out of memory.", FAILED)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted.", INTERRUPTED)
     except BrokenPipeError:
         # The reader (head, less) has left: nothing more can be said, not even by the interpreter at its exit.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return FAILED
     except Exception as error:
         # typer's usage errors come from its own copy of click or from click, by version; both know their message.
         message = getattr(error, "format_message", None)
@@ -98,5 +109,5 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return code

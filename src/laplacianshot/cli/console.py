@@ -1,4 +1,4 @@
-"""What commands show: tables on standard output, progress on standard error."""
+"""What commands print: tables to standard output, progress and notes to standard error."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from laplacianshot.reports.table import Table
 
-_COMPILING = " (compiling, once)"
+_COMPILING = " (compiling for this machine, once)"
 _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 
 
 def note(text: str) -> None:
-    """A word to the user beside the result."""
+    """Print a note to the user on standard error."""
     print(f"note: {text}", file=sys.stderr)
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """What the package warns of, each thing once, in the words of the command."""
+    """Print warnings of the package as notes, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -35,7 +35,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def progress_bar() -> Progress:
-    """A bar with what is done, how many of how many, and the time left; nothing where there is no terminal."""
+    """Return a bar with the stage, done/total and the time left; it shows nothing outside a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -50,12 +50,12 @@ def progress_bar() -> Progress:
 
 
 def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
-    """The bar for one thing after the other: called with what comes next, it gives what counts its steps."""
+    """Return a :data:`~laplacianshot.runtime.progress.Watch` that shows one stage after the other on the bar."""
     line = bar.add_task("", total=None)
 
     def watch(what: str) -> Callable[[int, int], object]:
         nonlocal line
-        # A line of its own: the total of the one before would stay.
+        # A new line: the total of the last stage would stay.
         bar.remove_task(line)
         now = line = bar.add_task(what, total=None)
         return lambda done, total: bar.update(now, completed=done, total=total)
@@ -65,7 +65,7 @@ def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
 
 @contextmanager
 def compilation_shown(bar: Progress) -> Iterator[None]:
-    """The bar says so where what comes next has to be compiled first, which takes a while once on a machine."""
+    """Say on the bar when kernels are compiled, which takes a while, once per machine."""
     from laplacianshot.runtime.compilation import told_of_compilation
 
     def tell() -> None:
@@ -78,7 +78,7 @@ def compilation_shown(bar: Progress) -> Iterator[None]:
 
 
 def output_console() -> Console:
-    """Standard output; what is not a terminal gets lines as long as they need."""
+    """Return a console for standard output; outside a terminal lines may be long."""
     from rich.console import Console
 
     console = Console()
@@ -86,7 +86,7 @@ def output_console() -> Console:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table under its title, notes below; what can be spared goes where the screen is too narrow."""
+    """Print a table with its title and notes; columns that can be spared are left out on a narrow screen."""
     from rich.text import Text
 
     console.print()

@@ -1,4 +1,4 @@
-"""``laplacianshot demo``: the main job on bundled data."""
+"""``laplacianshot demo``: label bundled data and compare with other methods."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import INTERRUPTED
 from laplacianshot.cli.console import progress_bar
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.files import check_output
+from laplacianshot.cli.errors import INTERRUPTED, CommandError
+from laplacianshot.cli.output import check_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,26 +22,34 @@ if TYPE_CHECKING:
 NEXT = """\
 from laplacianshot import LaplacianShot
 
-clf = LaplacianShot().fit(X, y)  # X: a vector a row; y: labels, -1 for none
+clf = LaplacianShot().fit(X, y)  # X: one vector per row; y: -1 is unlabeled
 labels = clf.transduction_  # a label for every row
 confidence = clf.label_distributions_.max(axis=1)\
 """
 
+DEMO_EXAMPLES = """\
+Examples:
+
+  laplacianshot demo
+
+  laplacianshot demo --labels-per-class 3 --repeats 10 -o digits.svg
+"""
+
 
 def demo(
-    repeats: Annotated[int, typer.Option(min=1, help="Random choices of the labeled digits.")] = 50,
-    labels_per_class: Annotated[int, typer.Option(min=1, help="Labeled digits of each class.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random choices.")] = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path(
+    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats, each with other labeled digits.")] = 50,
+    labels_per_class: Annotated[int, typer.Option(min=1, help="Labeled digits per class.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for choosing the labeled digits.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the picture: .png, .svg or .pdf.")] = Path(
         "laplacianshot-demo.png"
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> int:
-    """Label scikit-learn's digits from one example a class, and compare with other methods.
+    """Label scikit-learn's digits from one example per class, and compare with other methods.
 
-    Every method sees the same random choices of the labeled digits and labels all others. Nothing is downloaded.
+    Each repeat chooses the labeled digits at random, the same for every method. Nothing is downloaded.
     """
-    # Here, so that --help and --version need not wait for scikit-learn.
+    # Imported here, so that --help and --version do not wait for scikit-learn.
     from rich.console import Console
 
     from laplacianshot.datasets import load_digits
@@ -59,7 +66,7 @@ def demo(
     console = Console()
     failure = None
     if not result.interrupted:
-        # Before the table: whoever reads that through a pipe may leave after a line.
+        # Before the table: the reader of a pipe may close it after a line.
         try:
             save_demo_figure(result, digits, path)
         except OSError as error:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from laplacianshot.cli import INTERRUPTED, options
+from laplacianshot.cli import options
 from laplacianshot.cli.console import progress_bar, watcher
-from laplacianshot.cli.deliver import Output, deliver
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.files import check_output, check_report_folder
+from laplacianshot.cli.errors import INTERRUPTED, CommandError
+from laplacianshot.cli.output import Output, check_output, check_report_folder, deliver
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures

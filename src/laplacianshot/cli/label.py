@@ -1,7 +1,8 @@
-"""``laplacianshot label``: a source and a few labels in, every label out."""
+"""``laplacianshot label`` and ``label-shards``: a few labels in, a label for every item out."""
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -9,176 +10,195 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import INTERRUPTED, options
+from laplacianshot.cli import options
 from laplacianshot.cli.console import compilation_shown, note, progress_bar, warnings_as_notes, watcher
-from laplacianshot.cli.deliver import Output, deliver
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.files import check_output, check_report_folder
-from laplacianshot.cli.label_shards import label_shards_into, shards_named
-from laplacianshot.cli.sorting import UNDO_LOG, Sorting, finish_sorting, sort_pictures, undo_sorting
+from laplacianshot.cli.errors import INTERRUPTED, CommandError
+from laplacianshot.cli.output import Output, check_output, check_report_folder, deliver
+from laplacianshot.cli.sort import Sorting, sort_into, undo_option
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.result import LabelResult
 
-LABEL_EXAMPLES = """\
+_SOURCE = (
+    "SOURCE is a folder of pictures; a .csv, .jsonl or .parquet table with a column of texts; or a .npy, .npz or "
+    ".parquet file of vectors."
+)
+
+LABEL_EXAMPLES = f"""\
 Examples:
 
   laplacianshot label photos --labels labels.csv -o all.csv --report page
-
-  laplacianshot label photos --suggest 20 -o first.csv
 
   laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
 
   laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
 
-  laplacianshot label photos --labels labels.csv --apply copy sorted
+  laplacianshot label photos --labels labels.csv -o all.csv --apply copy sorted
 
-  laplacianshot label --undo sorted/laplacianshot-undo.jsonl
+{_SOURCE} \
+The output has one row per item: id, label, confidence (the probability that the label is right), origin (given, \
+predicted or rejected) and suggestion (1 for the item to label next, 2 for the one after, ...). \
+Vectors of pictures and texts are cached: a second run takes seconds, and an interrupted run continues where it stopped.
+"""
 
-""" + (
-    "SOURCE is a folder of pictures; a .csv, .jsonl or .parquet with a column of texts; or a .npy, .npz or .parquet of "
-    "vectors. The output has the columns id, label, confidence, origin (given, predicted or rejected) and suggestion "
-    "(the rank among what to label next). Vectors of pictures and texts are kept by content: a second run is instant, "
-    "and a run that was stopped goes on where it was."
-)
+SHARDS_EXAMPLES = """\
+Examples:
+
+  laplacianshot label-shards vectors/ --labels labels.csv -o labels/
+
+  laplacianshot label-shards "s3://bucket/part-*.parquet" --labels labels.csv -o s3://bucket/labels --address auto
+
+The ids in the file of labels are row numbers, counted from 0 over all files in order of their names. The output \
+folder gets one file of labels per shard. An interrupted run continues where it stopped.
+"""
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
 
 class ExportFormat(StrEnum):
-    """Other tools' formats."""
+    """Formats of other tools."""
 
     label_studio = "label-studio"
 
 
 class GraphMethod(StrEnum):
-    """Ways to find neighbors."""
+    """Methods of neighbor search."""
 
     auto = "auto"
     exact = "exact"
     cells = "cells"
 
 
-_ASK = "What to find"
+_RESULT = "Result"
+_METHOD = "Method"
+
+BalancedOption = Annotated[
+    bool,
+    typer.Option(
+        "--balanced", help="All classes are known to be equally frequent among the items.", rich_help_panel=_METHOD
+    ),
+]
+GraphOption = Annotated[
+    GraphMethod,
+    typer.Option(
+        help="Neighbor search: exact, cells (approximate), or auto (exact up to 50,000 items).", rich_help_panel=_METHOD
+    ),
+]
+RunFolderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH|URL",
+        help="Where finished stages are kept; every node must be able to write there.",
+        rich_help_panel=options.CLUSTER,
+    ),
+]
+ShardsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of parts to cut the rows into (default: one per CPU).",
+        rich_help_panel=options.CLUSTER,
+    ),
+]
 
 
 def label(
-    source: options.SourceArgument = None,
+    context: typer.Context,
+    source: options.SourceArgument,
     labels: options.LabelsOption = None,
     text_column: options.TextColumnOption = None,
     id_column: options.IdColumnOption = None,
     label_column: options.LabelColumnOption = None,
     folders_are_labels: options.FoldersOption = None,
     encoder: options.EncoderOption = None,
-    suggest: Annotated[
-        int, typer.Option(min=0, help="Name so many items that a person should label next.", rich_help_panel=_ASK)
-    ] = 0,
-    reject: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="Leave this share, which fits the classes least, unlabeled.", rich_help_panel=_ASK
-        ),
-    ] = 0.0,
-    relabel: Annotated[
-        bool, typer.Option("--relabel", help="Flag given labels that the graph disputes.", rich_help_panel=_ASK)
-    ] = False,
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="All classes are known to be equally frequent.", rich_help_panel=_ASK)
-    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="OUT",
-            help="Every label: .csv, .jsonl or .parquet.",
-            rich_help_panel=options.OUTPUT,
+            help="File for the labels of all items: .csv, .jsonl or .parquet.",
+            rich_help_panel=_RESULT,
         ),
     ] = None,
+    suggest: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Also suggest N items to label next.", rich_help_panel=_RESULT)
+    ] = 0,
+    reject: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Leave this share of the unlabeled items, those that fit no class, without a label (0.1: a tenth).",
+            rich_help_panel=_RESULT,
+        ),
+    ] = 0.0,
+    relabel: Annotated[
+        bool,
+        typer.Option(
+            "--relabel",
+            help="Add a column dispute: the label that similar items suggest in place of a given one.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = False,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A page to look at, in this folder.", rich_help_panel=options.OUTPUT),
+        typer.Option(
+            metavar="DIR",
+            help="Write a page with pictures, figures and a map into this folder.",
+            rich_help_panel=_RESULT,
+        ),
     ] = None,
     export: Annotated[
         ExportFormat | None,
-        typer.Option(help="Also write tasks with predictions, beside the output.", rich_help_panel=options.OUTPUT),
+        typer.Option(help="Also write tasks with predictions for this tool, next to OUT.", rich_help_panel=_RESULT),
     ] = None,
     apply: Annotated[
         tuple[Sorting, Path] | None,
         typer.Option(
-            metavar="copy|move|link DIR",
-            help="Sort the pictures into class folders in DIR; nothing is ever overwritten.",
-            rich_help_panel=options.OUTPUT,
+            metavar="copy|link DIR",
+            help="Copy or link the pictures into one folder per class in DIR; see laplacianshot sort.",
+            rich_help_panel=_RESULT,
         ),
     ] = None,
-    undo: Annotated[
-        Path | None,
-        typer.Option(metavar="LOG", help="Take back what --apply did; alone.", rich_help_panel=options.OUTPUT),
-    ] = None,
-    graph: Annotated[
-        GraphMethod,
-        typer.Option(help="Neighbor search method (auto: exact up to 50,000 items).", rich_help_panel=_ASK),
-    ] = GraphMethod.auto,
+    undo: undo_option = None,
+    balanced: BalancedOption = False,
+    graph: GraphOption = GraphMethod.auto,
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="BYTES", help="Keep to this much besides the vectors, such as 8GB, or refuse.", rich_help_panel=_ASK
+            metavar="BYTES",
+            help="Memory limit besides the vectors, such as 8GB; fail early if it cannot be met.",
+            rich_help_panel=_METHOD,
         ),
     ] = None,
+    threads: options.ThreadsOption = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
     engine: options.EngineOption = options.EngineName.local,
     address: options.AddressOption = None,
-    run_folder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL", help="Every node writes finished stages here.", rich_help_panel=options.CLUSTER
-        ),
-    ] = None,
-    shards: Annotated[
-        int | None, typer.Option(min=1, help="Parts of the rows; one a CPU.", rich_help_panel=options.CLUSTER)
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
-    threads: options.ThreadsOption = None,
+    run_folder: RunFolderOption = None,
+    shards: ShardsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Label a handful of items; the graph labels the rest, and says how sure it is and what to label next."""
-    if undo is not None:
-        return undo_sorting(undo, as_json)
-    if source is None:
-        raise CommandError("SOURCE is missing: name a folder of pictures, a table of texts or a file of vectors.")
-    if engine is options.EngineName.ray and (named := shards_named(source)) is not None:
-        refused: dict[str, object] = {
-            "--suggest": suggest,
-            "--reject": reject,
-            "--relabel": relabel,
-            "--report": report,
-            "--apply": apply,
-        }
-        refused |= {"--export": export, "--encoder": encoder, "--text-column": text_column, "--memory": memory}
-        return label_shards_into(
-            named,
-            labels,
-            output,
-            refused=refused,
-            balanced=balanced,
-            graph=graph.value,
-            address=address,
-            run_folder=run_folder,
-            shards=shards,
-            as_json=as_json,
-        )
+    """Label all items of a source from the few that have a label.
+
+    Says how likely each label is to be right, and which items to label next.
+    """
+    if engine is options.EngineName.ray and _is_sharded(source):
+        _check_shard_options(context)
+        return label_shards(source, labels, output, balanced, graph, address, run_folder, shards, as_json)
     out = None if output is None else check_output(output, ENDINGS)
     folder = None if report is None else check_report_folder(report)
     tasks = None if export is None else _export_path(out, source)
+    if apply is not None and not source.is_dir():
+        raise CommandError(f"--apply sorts pictures into folders, and {source} is not a folder of pictures.")
     sorted_into = None if apply is None else check_report_folder(apply[1], "--apply")
-    # Here, so that --help need not wait for numpy.
-    from laplacianshot.embedding.encoders import EncoderError
+    # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
-    from laplacianshot.labeling.errors import LabelingError
     from laplacianshot.reports.labeling.summary import LabelSummary
 
     try:
-        if sorted_into is not None:
-            finish_sorting(source, sorted_into)
         with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
             result = label_source(
                 source,
@@ -205,10 +225,8 @@ def label(
     except KeyboardInterrupt:
         if no_cache:
             raise
-        print("interrupted: what was finished is kept; the same command goes on from there.", file=sys.stderr)
+        print("interrupted: finished work is kept; the same command continues from there.", file=sys.stderr)
         return INTERRUPTED
-    except (LabelingError, EncoderError, MemoryError, ModuleNotFoundError) as error:
-        raise CommandError(str(error)) from error
     outputs: list[Output] = []
     if out is not None:
         outputs.append(Output(out, lambda: _write_rows(result, out, relabel)))
@@ -216,11 +234,102 @@ def label(
         outputs.append(_tasks_of(result, tasks))
     if folder is not None:
         outputs.append(Output(folder / "index.html", lambda: _write_page(result, folder)))
-    if sorted_into is not None and apply is not None:
-        outputs.append(Output(sorted_into / UNDO_LOG, lambda: sort_pictures(result, sorted_into, apply[0])))
+    if apply is not None and sorted_into is not None:
+        how, found = apply[0], dict(zip(result.ids, result.labels, strict=True))
+        labeled = {name: label for name, label in found.items() if label}
+        assert result.source is not None
+        pictures = result.source
+        outputs.append(Output(sorted_into, lambda: sort_into(pictures, labeled, sorted_into, how)))
     if not (outputs or as_json):
-        note("nothing is written; name a file with -o OUT.csv, or a folder for a page with --report DIR.")
+        note("no file is written; add -o OUT.csv for the labels, or --report DIR for a page.")
     return deliver(LabelSummary(result), outputs, as_json=as_json)
+
+
+def label_shards(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Folder, pattern or URL of .npy or .parquet files of vectors.")
+    ],
+    labels: options.LabelsOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR|URL",
+            help="Folder for the labels, one file per shard.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
+    balanced: BalancedOption = False,
+    graph: GraphOption = GraphMethod.auto,
+    address: options.AddressOption = None,
+    run_folder: RunFolderOption = None,
+    shards: ShardsOption = None,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Label vectors that are too many for one machine, on a Ray cluster.
+
+    The vectors stay where they are; no machine holds all of them.
+    """
+    from laplacianshot.ray.label_shards import label_shards as label_on_ray
+    from laplacianshot.reports.files import json_text
+
+    if labels is None or output is None:
+        raise CommandError("shards need --labels FILE with row numbers as ids, and -o FOLDER for labels in shards.")
+    out = _url(output)
+    try:
+        with progress_bar() as bar, warnings_as_notes():
+            fit = label_on_ray(
+                _url(source),
+                labels,
+                out,
+                balanced=balanced,
+                graph=graph.value,
+                address=address,
+                run_folder=run_folder,
+                shards=shards,
+                watch=watcher(bar),
+            )
+    except KeyboardInterrupt:
+        print("interrupted: finished stages are kept; the same command continues from there.", file=sys.stderr)
+        return INTERRUPTED
+    if as_json:
+        facts = {
+            "rows": fit.job.n,
+            "classes": fit.job.n_classes,
+            "shards": len(fit.job.shards),
+            "rounds": len(fit.objective),
+            "converged": fit.converged,
+            "graph": {"method": fit.graph.method, "recall": fit.graph.recall},
+            "seconds": dict(fit.seconds),
+            "output": out,
+        }
+        print(json_text(facts), end="")
+    else:
+        print(f"{fit.job.n:,} rows in {len(fit.job.shards)} shards labeled; graph {fit.graph.method}, ", end="")
+        print(f"recall {fit.graph.recall:.3f}; {len(fit.objective)} iterations.\nWritten: {out}")
+    return 0
+
+
+def _url(path: Path) -> str:
+    """Return a path as text, with both slashes of a URL, of which a path keeps one."""
+    return re.sub(r"^([a-z0-9]+):/+", r"\1://", str(path))
+
+
+def _is_sharded(source: Path) -> bool:
+    from laplacianshot.ray.label_shards import is_sharded
+
+    return is_sharded(_url(source))
+
+
+def _check_shard_options(context: typer.Context) -> None:
+    """Raise for options of ``label`` that need all rows in one memory."""
+    supported = {"source", "labels", "output", "balanced", "graph", "engine", "address", "run_folder", "shards"}
+    for name in context.params:
+        given = context.get_parameter_source(name)
+        if name not in supported | {"as_json"} and given is not None and given.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise CommandError(f"{option} is not supported for shards; give one file of vectors, or leave it out.")
 
 
 def _export_path(out: Path | None, source: Path) -> Path:
@@ -236,7 +345,7 @@ def _write_rows(result: LabelResult, path: Path, relabel: bool) -> None:
 
 def _tasks_of(result: LabelResult, path: Path) -> Output:
     from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.outputs import export_label_studio, how_to_import, interface_of
+    from laplacianshot.labeling.label_studio import export_label_studio, how_to_import, interface_of
 
     source = result.source
     assert source is not None

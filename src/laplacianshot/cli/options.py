@@ -66,13 +66,17 @@ BaseMeanOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    EngineName, typer.Option(help="On this machine, or on a Ray cluster.", rich_help_panel=CLUSTER)
+    EngineName, typer.Option(help="Run on this machine or on a Ray cluster.", rich_help_panel=CLUSTER)
 ]
 AddressOption = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="The cluster. Without: one of this machine.", rich_help_panel=CLUSTER),
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Address of the cluster, or auto (default: start one on this machine).",
+        rich_help_panel=CLUSTER,
+    ),
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="As many as there are cores.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads (default: all cores).")]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
 ]
@@ -80,35 +84,42 @@ ReportOption = Annotated[
     Path | None, typer.Option(help="Also write a page with figures into this folder.", rich_help_panel=OUTPUT)
 ]
 
-# Options of both commands over a source.
+# Options of the commands that read a source.
 SourceArgument = Annotated[
-    Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
+    Path, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
 ]
 LabelsOption = Annotated[
     Path | None,
     typer.Option(
         "--labels",
         metavar="FILE",
-        help="CSV with columns id,label, or a Label Studio export; besides the labels that SOURCE holds.",
+        help="Known labels: a table with the columns id and label, or a Label Studio export. Labels that SOURCE itself "
+        "holds count as well.",
         rich_help_panel=INPUT,
     ),
 ]
 TextColumnOption = Annotated[
-    str | None, typer.Option(help="Column of the texts, if there are several.", rich_help_panel=INPUT)
+    str | None,
+    typer.Option(metavar="NAME", help="Column of the texts (default: text, or the only one).", rich_help_panel=INPUT),
 ]
 IdColumnOption = Annotated[
     str | None,
-    typer.Option(help="Column of the ids. Without: a column id, or row numbers from 0.", rich_help_panel=INPUT),
+    typer.Option(metavar="NAME", help="Column of the ids (default: id, or row numbers from 0).", rich_help_panel=INPUT),
 ]
 LabelColumnOption = Annotated[
     str | None,
-    typer.Option(help="Column of labels, with blanks. Without: label, if there is one.", rich_help_panel=INPUT),
+    typer.Option(
+        metavar="NAME",
+        help="Column of known labels, blank where there is none (default: label).",
+        rich_help_panel=INPUT,
+    ),
 ]
 FoldersOption = Annotated[
     bool | None,
     typer.Option(
         "--folders-are-labels/--folders-are-paths",
-        help="Whether top folders of pictures are classes. Without: if there are unlabeled pictures beside them.",
+        help="Whether the top folders of SOURCE are classes (default: yes if there are unlabeled pictures next to "
+        "them).",
         rich_help_panel=INPUT,
         show_default=False,
     ),
@@ -116,7 +127,9 @@ FoldersOption = Annotated[
 EncoderOption = Annotated[
     str | None,
     typer.Option(
-        help="efficientnet-lite0 (pictures), minilm-l6 (texts), onnx:FILE, hf:NAME, timm:NAME, checkpoint:PATH.",
+        metavar="NAME",
+        help="Network that turns items into vectors: efficientnet-lite0 (default for pictures), minilm-l6 (default "
+        "for texts), onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
         rich_help_panel=INPUT,
     ),
 ]
@@ -247,22 +260,19 @@ def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def command_line(context: typer.Context) -> str:
-    """The command as it could be typed again."""
+    """Return the command as it could be typed again."""
     return shlex.join(["laplacianshot", *(context.obj or sys.argv[1:])])
 
 
 @contextmanager
 def cluster(engine: EngineName, address: str | None) -> Iterator[None]:
-    """A cluster for all that comes, if it is wanted; its faults are told in one line."""
+    """Connect to Ray if it is requested."""
     if engine is EngineName.local:
         if address is not None:
-            raise CommandError("--address belongs to --engine ray; leave it out.")
+            raise CommandError("--address needs --engine ray.")
         yield
         return
-    from laplacianshot.ray.cluster import ClusterError, connected
+    from laplacianshot.ray.cluster import connected
 
-    try:
-        with connected(address):
-            yield
-    except (ClusterError, ModuleNotFoundError) as error:
-        raise CommandError(str(error)) from error
+    with connected(address):
+        yield

@@ -16,7 +16,7 @@ from laplacianshot.cli import options
 from laplacianshot.cli.console import output_console, print_table, progress_bar, watcher
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.extract import OnError
-from laplacianshot.cli.files import check_report_folder
+from laplacianshot.cli.output import check_report_folder
 from laplacianshot.reports.files import json_text
 
 if TYPE_CHECKING:

@@ -28,16 +28,18 @@ Examples:
   laplacianshot studio vectors.npy --port 9000 --no-browser
 
 """ + (
-    "SOURCE is what laplacianshot label takes: a folder of pictures, a table of texts or a file of vectors. Labels are "
-    "kept in the folder of the project as they are given; the same command goes on from them. Ctrl-C ends the studio."
+    "SOURCE is a folder of pictures, a table of texts or a file of vectors, as for laplacianshot label. Every label is "
+    "saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio."
 )
 
 _SERVER = "Server"
 
 
 def studio(
-    source: options.SourceArgument = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Scikit-learn's digits; nothing is downloaded.")] = False,
+    source: Annotated[
+        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Show scikit-learn's digits; nothing is downloaded.")] = False,
     labels: options.LabelsOption = None,
     text_column: options.TextColumnOption = None,
     id_column: options.IdColumnOption = None,
@@ -48,74 +50,62 @@ def studio(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where labels are kept. Without: a folder of the user's cache, by the path of SOURCE.",
+            help="Project folder, where labels are saved (default: a folder in your cache, one per SOURCE).",
             rich_help_panel=options.INPUT,
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_SERVER)] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.", rich_help_panel=_SERVER)
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.", rich_help_panel=_SERVER)
     ] = 8765,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.", rich_help_panel=_SERVER)
+        bool, typer.Option("--no-browser", help="Print the address, open no browser.", rich_help_panel=_SERVER)
     ] = False,
     threads: options.ThreadsOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address as one JSON document.", rich_help_panel=_SERVER)
     ] = False,
 ) -> int:
-    """Label a handful of items in a browser, and watch the graph label the rest."""
+    """Label a few items in a browser, and watch the rest being labeled."""
     if demo and source is not None:
-        raise CommandError(f"--demo and SOURCE {source}: give one of them.")
+        raise CommandError(f"give either --demo or SOURCE ({source}), not both.")
     if not demo and source is None:
         raise CommandError("SOURCE is missing: name a folder, a table or a file of vectors, or give --demo.")
-    # Here, so that --help need not wait for them.
+    # Imported here, so that --help does not wait for them.
     from laplacianshot.runtime.extras import require
 
-    try:
-        require("fastapi", "studio")
-        require("uvicorn", "studio")
-    except ModuleNotFoundError as error:
-        raise CommandError(str(error)) from error
-    from laplacianshot.embedding.encoders import EncoderError
-    from laplacianshot.labeling.errors import LabelingError
+    require("fastapi", "studio")
+    require("uvicorn", "studio")
     from laplacianshot.labeling.sources import open_source
-    from laplacianshot.studio.change_log import ProjectError
-    from laplacianshot.studio.changes import ActionError
     from laplacianshot.studio.demo import digit_source
-    from laplacianshot.studio.server import PortError, listen, open_browser, open_session, serve
+    from laplacianshot.studio.server import listen, open_browser, open_session, serve
 
     def tell(gate: Gate) -> None:
         _tell(gate, opened, as_json)
         if host not in ("127.0.0.1", "localhost", "::1"):
-            note(f"others can reach {host}; whoever has the address with its token can see and change the labels.")
+            note(f"other machines can reach {host}; everyone with the address and its token can change the labels.")
         if not no_browser:
             open_browser(gate.address)
 
-    try:
-        with warnings_as_notes():
-            opened = (
-                digit_source()
-                if source is None
-                else open_source(
-                    source,
-                    text_column=text_column,
-                    id_column=id_column,
-                    label_column=label_column,
-                    folders_are_labels=folders_are_labels,
-                    labels_file=labels is not None,
-                )
+    with warnings_as_notes():
+        opened = (
+            digit_source()
+            if source is None
+            else open_source(
+                source,
+                text_column=text_column,
+                id_column=id_column,
+                label_column=label_column,
+                folders_are_labels=folders_are_labels,
+                labels_file=labels is not None,
             )
-        with (
-            listen(host, port) as listener,
-            open_session(
-                opened, labels=labels, project=project, encoder=encoder, threads=threads, note=note
-            ) as session,
-        ):
-            serve(session, host, listener, opened=tell)
-    except (ActionError, EncoderError, LabelingError, ModuleNotFoundError, PortError, ProjectError) as error:
-        raise CommandError(str(error)) from error
-    note("the studio has ended; labels are kept, and the same command goes on from them.")
+        )
+    with (
+        listen(host, port) as listener,
+        open_session(opened, labels=labels, project=project, encoder=encoder, threads=threads, note=note) as session,
+    ):
+        serve(session, host, listener, opened=tell)
+    note("the studio has ended; all labels are saved, and the same command continues from there.")
     return 0
 
 

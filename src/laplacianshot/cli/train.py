@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from laplacianshot.cli import INTERRUPTED, options
+from laplacianshot.cli import options
 from laplacianshot.cli.console import note, output_console, print_table
-from laplacianshot.cli.deliver import Output, deliver
-from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.errors import INTERRUPTED, CommandError
 from laplacianshot.cli.extract import OnError
-from laplacianshot.cli.files import check_report_folder
+from laplacianshot.cli.output import Output, check_report_folder, deliver
 
 if TYPE_CHECKING:
     from rich.progress import Progress

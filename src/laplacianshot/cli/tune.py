@@ -10,9 +10,8 @@ import typer
 
 from laplacianshot.cli import options
 from laplacianshot.cli.console import compilation_shown, note, progress_bar, watcher
-from laplacianshot.cli.deliver import Output, deliver
 from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.files import check_report_folder
+from laplacianshot.cli.output import Output, check_report_folder, deliver
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet

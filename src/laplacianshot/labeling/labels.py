@@ -62,6 +62,24 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
     return _settled(where, entries, source)
 
 
+def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str]:
+    """Read all labels of a table, predictions included, by id: what :mod:`laplacianshot.labeling.outputs` writes.
+
+    Raises
+    ------
+    LabelingError
+        As :func:`read_labels`; or there is no label at all.
+    """
+    where = Path(path)
+    if not where.is_file():
+        raise LabelingError(f"{where}: there is no such file of labels.")
+    labels = _settled(where, list(_of_table(_read(where), source, predictions=True)), source)
+    found = {name: label for name, label in zip(source.ids, labels, strict=True) if label is not None}
+    if not found:
+        raise LabelingError(f"{where}: no item has a label; there is nothing to sort.")
+    return found
+
+
 def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
     """Labels of the source itself together with those of a file.
 
@@ -114,11 +132,12 @@ def _read(path: Path) -> Table:
     return table_of_records(path, records)
 
 
-def _of_table(table: Table, source: Source) -> Iterator[Entry]:
-    """The labels of a table, with the items that its ids mean."""
+def _of_table(table: Table, source: Source, *, predictions: bool = False) -> Iterator[Entry]:
+    """The labels of a table, with the items that its ids mean; with our predictions or without them."""
     ids, labels = _column(table, source, "id"), _column(table, source, "label")
     known = Ids(source)
-    for row, (value, label) in enumerate(zip(table.values(ids), given_labels(table, labels), strict=True)):
+    found = [label_of(value) for value in table.values(labels)] if predictions else given_labels(table, labels)
+    for row, (value, label) in enumerate(zip(table.values(ids), found, strict=True)):
         name = id_of(value)
         if label is None:
             continue

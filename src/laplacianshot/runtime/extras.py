@@ -5,6 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from laplacianshot.runtime.errors import LaplacianShotError
+
+
+class MissingExtra(LaplacianShotError, ModuleNotFoundError):
+    """A package that an extra installs is missing; the message says how to install it."""
+
 
 def require(module: str, extra: str) -> ModuleType:
     """Import a package of an extra, or say which extra it is.
@@ -22,7 +28,7 @@ def require(module: str, extra: str) -> ModuleType:
 
     Raises
     ------
-    ModuleNotFoundError
+    MissingExtra
         The package is not installed. The message, of one line, holds the commands that install it.
     """
     package = module.partition(".")[0]
@@ -33,7 +39,7 @@ def require(module: str, extra: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         message = f"this needs {package}, which is not installed; {how_to_install(extra)}"
-        raise ModuleNotFoundError(message, name=error.name) from None
+        raise MissingExtra(message, name=error.name) from None
 
 
 def how_to_install(extra: str) -> str:

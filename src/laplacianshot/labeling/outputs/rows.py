@@ -8,8 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.result import LabelResult
+from laplacianshot.labeling.result import GIVEN, LabelResult
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import put_file
 
@@ -35,14 +37,36 @@ def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool 
     OSError
         The file cannot be written. What was there before stays.
     """
-    where = Path(path)
-    writer = _WRITERS.get(where.suffix.lower())
+    _write(_columns(result, relabel), Path(path))
+
+
+def write_suggestions(result: LabelResult, path: str | PathLike[str]) -> None:
+    """Write ``id, label, suggestion`` of the suggested items, with a blank label to fill in, then of the given ones.
+
+    Texts are in a further column ``text``. The file can be given back as labels. Parameters and errors are those of
+    :func:`write_rows`.
+    """
+    given = np.flatnonzero(np.asarray(result.origins) == GIVEN)
+    n_new, items = len(result.suggested), [*result.suggested.tolist(), *given.tolist()]
+    labels = result.labels
+    columns: dict[str, list[Any]] = {
+        "id": [result.ids[i] for i in items],
+        "label": ["" if place < n_new else labels[i] for place, i in enumerate(items)],
+        "suggestion": [int(result.suggestions[i]) if place < n_new else None for place, i in enumerate(items)],
+    }
+    source, rows = result.source, result.rows
+    if source is not None and source.kind == "texts" and rows is not None:
+        columns["text"] = [str(source.preview(int(rows[i]))) for i in items]
+    _write(columns, Path(path))
+
+
+def _write(columns: dict[str, list[Any]], path: Path) -> None:
+    writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
-        raise LabelingError(f"{where}: the name of an output must end in {', '.join(_WRITERS)}.")
-    if not where.parent.is_dir():
-        raise LabelingError(f"{where}: there is no folder {where.parent}; make it first.")
-    columns = _columns(result, relabel)
-    put_file(where, lambda file: writer(columns, file))
+        raise LabelingError(f"{path}: the name of an output must end in {', '.join(_WRITERS)}.")
+    if not path.parent.is_dir():
+        raise LabelingError(f"{path}: there is no folder {path.parent}; make it first.")
+    put_file(path, lambda file: writer(columns, file))
 
 
 def _columns(result: LabelResult, relabel: bool) -> dict[str, list[Any]]:

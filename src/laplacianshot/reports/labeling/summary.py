@@ -15,6 +15,7 @@ from laplacianshot.reports.text import percentage
 # Classes, suggestions and faults that are named; files and JSON have all.
 _NAMED_CLASSES = 25
 _NAMED = 10
+_NAMED_SUGGESTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class LabelSummary:
         tables = [self._classes()] if found.classes else []
         if len(found.suggested):
             tables.append(self._suggestions())
-        notes = [*found.notes, *self._disputed(), *self._skipped()]
-        if notes:
-            tables.append(Table("Notes", (), (), tuple(notes)))
-        return tables
+        return [*tables, *self._notes(*self._disputed())]
+
+    def _notes(self, *more: str) -> list[Table]:
+        notes = (*self.result.notes, *more, *self._skipped())
+        return [Table("Notes", (), (), notes)] if notes else []
 
     def _classes(self) -> Table:
         found = self.result
@@ -63,10 +65,10 @@ class LabelSummary:
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
         return Table(title, ("Class", "Given", "Predicted", "How sure"), tuple(rows), tuple(notes))
 
-    def _suggestions(self) -> Table:
+    def _suggestions(self, n_named: int = _NAMED) -> Table:
         found = self.result
         rows = []
-        for place, item in enumerate(found.suggested[:_NAMED], 1):
+        for place, item in enumerate(found.suggested[:n_named], 1):
             name = f"{place}. {self._shown(item)}"
             if not found.classes:
                 rows.append(row(name))
@@ -74,7 +76,7 @@ class LabelSummary:
             code = found.codes[item]
             label = _line(found.classes[code]) if code >= 0 else found.origins[item]
             rows.append(row(name, label, percentage(found.confidence[item]) if code >= 0 else ""))
-        more = len(found.suggested) - _NAMED
+        more = len(found.suggested) - n_named
         notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()
         if not found.classes:
             return Table("What to label first", ("Item",), tuple(rows), notes)
@@ -132,6 +134,22 @@ class LabelSummary:
             "notes": list(found.notes),
             "items": items,
         }
+
+
+class SuggestionSummary(LabelSummary):
+    """What to label first or next, and nothing else."""
+
+    def tables(self) -> Sequence[Table]:
+        """To be printed: the suggestions, then notes."""
+        suggestions = [self._suggestions(_NAMED_SUGGESTIONS)] if len(self.result.suggested) else []
+        return [*suggestions, *self._notes()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON, the most useful item first."""
+        document = super().to_dict()
+        items = document.pop("items")
+        kept = {name: document[name] for name in ("settings", "classes", "seconds", "skipped", "notes")}
+        return kept | {"suggestions": [items[i] for i in self.result.suggested]}
 
 
 def _line(text: str) -> str:

@@ -1,0 +1,134 @@
+"""``laplacianshot sort``: copy or link labeled pictures into one folder per class, and undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import note, progress_bar, warnings_as_notes, watcher
+from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.output import check_report_folder
+from laplacianshot.reports.files import json_text
+
+if TYPE_CHECKING:
+    from laplacianshot.labeling.outputs import SortResult
+    from laplacianshot.labeling.sources import Source
+
+SORT_EXAMPLES = """\
+Examples:
+
+  laplacianshot sort photos --labels all.csv -o sorted
+
+  laplacianshot sort photos --labels all.csv -o sorted --apply link
+
+  laplacianshot sort --undo sorted
+
+FILE is the output of laplacianshot label, or any table with the columns id and label; pictures without a label stay \
+where they are. Nothing is moved or overwritten: a picture whose name is taken gets a number.
+"""
+
+# Pictures left alone that are named; the others are counted.
+_MAX_NAMED = 10
+
+
+class Sorting(StrEnum):
+    """How pictures get into class folders."""
+
+    copy = "copy"
+    link = "link"
+
+
+def sort(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures that were labeled.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="Table with a label for each picture.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where the class folders are made.")
+    ] = None,
+    apply: Annotated[Sorting, typer.Option(help="Copy the pictures, or make symbolic links.")] = Sorting.copy,
+    undo: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Remove the copies or links that were made in this folder. Takes no SOURCE."),
+    ] = None,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Copy or link labeled pictures into one folder per class."""
+    if undo is not None:
+        if source is not None or labels is not None or output is not None:
+            raise CommandError("--undo takes only the folder of sorted pictures; leave out SOURCE, --labels and -o.")
+        return undo_sorting_in(undo, as_json)
+    if source is None or labels is None or output is None:
+        raise CommandError("give SOURCE, --labels FILE and -o DIR, or --undo DIR.")
+    folder = check_report_folder(output, "--output")
+    from laplacianshot.labeling.labels import read_predictions
+    from laplacianshot.labeling.sources import open_source
+
+    if not source.is_dir():
+        raise CommandError(f"{source} is not a folder of pictures.")
+    with warnings_as_notes():
+        pictures = open_source(source, folders_are_labels=False, labels_file=True)
+        found = read_predictions(labels, pictures)
+    done = sort_into(pictures, found, folder, apply)
+    if as_json:
+        _print_json({"sorted": done.n_done, "present": done.n_present}, done)
+    elif done.n_done:
+        print(f"Undo it with: laplacianshot sort --undo {output}")
+    return 0
+
+
+def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sorting) -> SortResult:
+    """Sort the pictures of a source by their labels, and say what was done."""
+    from laplacianshot.labeling.outputs import sort_pictures
+
+    with progress_bar() as bar:
+        done = sort_pictures(source, labels, folder, how.value, progress=watcher(bar)("Pictures"))
+    verb = "copied" if how is Sorting.copy else "linked"
+    present = f", {done.n_present:,} were there already" if done.n_present else ""
+    note(f"{done.n_done:,} pictures were {verb} into {folder}{present}.")
+    _name_skipped(done)
+    return done
+
+
+def undo_sorting_in(path: Path, as_json: bool) -> int:
+    """Undo all sorting into a folder; return the exit code."""
+    from laplacianshot.labeling.outputs import undo_sorting
+
+    with progress_bar() as bar:
+        done = undo_sorting(path, progress=watcher(bar)("Pictures"))
+    note(f"undone: {done.n_done:,} pictures.")
+    _name_skipped(done)
+    if as_json:
+        _print_json({"undone": done.n_done}, done)
+    return 0
+
+
+def _undo_at_once(context: typer.Context, log: Path | None) -> None:
+    """Run ``label --undo LOG``, as version 0.1 had it, before the rest of the command line is read."""
+    if log is not None:
+        raise typer.Exit(undo_sorting_in(log, as_json="--json" in (context.obj or ())))
+
+
+# Hidden: laplacianshot sort --undo is what --help shows.
+undo_option = Annotated[
+    Path | None, typer.Option("--undo", metavar="LOG", hidden=True, is_eager=True, callback=_undo_at_once)
+]
+
+
+def _name_skipped(done: SortResult) -> None:
+    for fault in done.skipped[:_MAX_NAMED]:
+        note(f"left alone: {fault.id!r}: {fault.reason}")
+    if len(done.skipped) > _MAX_NAMED:
+        note(f"and {len(done.skipped) - _MAX_NAMED:,} more were left alone.")
+
+
+def _print_json(counts: dict[str, int], done: SortResult) -> None:
+    skipped = [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]
+    print(json_text({**counts, "left": skipped}), end="")

@@ -1,0 +1,78 @@
+"""``laplacianshot suggest``: which items to label first or next."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laplacianshot.cli import options
+from laplacianshot.cli.console import compilation_shown, progress_bar, warnings_as_notes, watcher
+from laplacianshot.cli.errors import INTERRUPTED
+from laplacianshot.cli.output import Output, check_output, deliver
+
+SUGGEST_EXAMPLES = """\
+Examples:
+
+  laplacianshot suggest photos -n 20 -o first.csv
+
+  laplacianshot suggest photos --labels first.csv -n 10 -o next.csv
+
+Without labels the suggestions are typical of many other items and unlike one another. With labels they are the items \
+that would tell most about the rest. The output has the columns id, label and suggestion (and text): fill in the blank \
+labels, and pass the file to --labels. It also holds the labels that were given, so one file is enough.
+"""
+
+ENDINGS = (".csv", ".jsonl", ".parquet")
+
+
+def suggest(
+    source: options.SourceArgument,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, metavar="N", help="Number of items to suggest.")] = 20,
+    labels: options.LabelsOption = None,
+    text_column: options.TextColumnOption = None,
+    id_column: options.IdColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    folders_are_labels: options.FoldersOption = None,
+    encoder: options.EncoderOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File to fill in: .csv, .jsonl or .parquet.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    threads: options.ThreadsOption = None,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Suggest which items to label first, or next."""
+    out = None if output is None else check_output(output, ENDINGS)
+    # Imported here, so that --help does not wait for numpy.
+    from laplacianshot.labeling import label_source
+    from laplacianshot.labeling.outputs import write_suggestions
+    from laplacianshot.reports.labeling.summary import SuggestionSummary
+
+    try:
+        with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
+            result = label_source(
+                source,
+                labels,
+                encoder=encoder,
+                text_column=text_column,
+                id_column=id_column,
+                label_column=label_column,
+                folders_are_labels=folders_are_labels,
+                suggest=n,
+                threads=threads,
+                watch=watcher(bar),
+            )
+    except KeyboardInterrupt:
+        print("interrupted: finished work is kept; the same command continues from there.", file=sys.stderr)
+        return INTERRUPTED
+    outputs = [] if out is None else [Output(out, lambda: write_suggestions(result, out))]
+    return deliver(SuggestionSummary(result), outputs, as_json=as_json)

@@ -11,7 +11,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
+PIP_INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check --no-input -c constraints.txt
 
 APT_INSTALL = timeout 600 $$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends
 

@@ -188,6 +188,7 @@ def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(node
     assert set(again.usage) == {"survey", "given_rows"}
 
 
+@pytest.mark.slow
 def test_nodes_lost_in_every_stage_and_killed_workers_change_no_label(nodes, task, tmp_path):
     path, _, y, local = task
     killed = []
@@ -231,6 +232,7 @@ ray_fit(path, np.load(codes), folder=folder, address=address, shards=int(shards)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_from_the_last_finished_stage_and_saved_round(nodes, task, tmp_path):
     path, _, y, local = task
     np.save(tmp_path / "codes.npy", y)
@@ -264,6 +266,7 @@ def test_accuracies_over_workers_are_those_of_this_machine(nodes, task):
         np.testing.assert_array_equal(one.accuracies, other.accuracies)
 
 
+@pytest.mark.slow
 def test_evaluate_prints_the_same_figures(nodes, task, tmp_path, capsys):
     _, pixels, _, local = task
     np.savez(tmp_path / "digits.npz", features=pixels, labels=local.transduction_)
@@ -286,6 +289,7 @@ def mean_colors(path):
     return f"onnx:{path}"
 
 
+@pytest.mark.slow
 def test_pictures_are_encoded_by_ray_data_and_a_lost_node_changes_nothing(nodes, tmp_path):
     image = pytest.importorskip("PIL.Image", reason="needs the extra label")
     rng = np.random.default_rng(0)
@@ -328,6 +332,7 @@ def label_on_ray(nodes, *words):
     return run([str(word) for word in ["label", *words, *cluster]])
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_it_writes_on_one_machine(nodes, task, kept, labels_file, tmp_path):
     path, _, _, local = task
     words = [path, "--labels", labels_file, "-o", tmp_path / "out.csv", "--run-folder", kept]

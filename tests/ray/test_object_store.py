@@ -33,6 +33,7 @@ def store():
     server.stop()
 
 
+@pytest.mark.slow
 def test_shards_are_labeled_from_a_bucket_into_a_bucket(digits, store, tmp_path, monkeypatch):
     for name, value in store.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""A run that is killed again and again: ``python -m tests.reproduce.killing ARGUMENT...``, in the folder of the run.
+"""A run that is killed again and again: ``python -m tests.reproduce.killing STRIDE ARGUMENT...``, in its folder.
 
 Each attempt is a child forked from this process, which has loaded torch but computed nothing: only so can several
 begin within seconds.
@@ -15,7 +15,7 @@ import laplacianshot.reproduce.run
 import laplacianshot.reproduce.vectors  # noqa: F401 - loaded once for all children
 from laplacianshot.cli.app import run
 
-# Where each attempt is killed: when this file is about to be put in its place for the so manieth time.
+# Where each attempt is killed: when this file is about to be put in its place for the given number of times.
 DEATHS = (
     ("train/begun.json", 1),
     ("train/last.safetensors", 2),
@@ -52,7 +52,8 @@ def attempt(arguments: list[str], death: tuple[str, int] | None) -> int:
 
 
 if __name__ == "__main__":
-    for place in DEATHS:
-        status = attempt(sys.argv[1:], place)
+    stride, *arguments = sys.argv[1:]
+    for place in DEATHS[1 :: int(stride)] if int(stride) > 1 else DEATHS:
+        status = attempt(arguments, place)
         assert os.WIFSIGNALED(status), f"the run was to be killed at {place}, and ended with {status}"
-    assert attempt(sys.argv[1:], None) == 0
+    assert attempt(arguments, None) == 0

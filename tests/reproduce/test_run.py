@@ -48,9 +48,10 @@ def same_in_every_run(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
-def test_a_run_killed_in_every_step_ends_with_the_report_of_one_that_was_not(finished, fresh):
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_run_killed_in_every_step_ends_with_the_report_of_one_that_was_not(finished, fresh, stride):
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{Path(laplacianshot.__file__).parents[1]}"}
-    command = [sys.executable, "-m", "tests.reproduce.killing", *COMMAND]
+    command = [sys.executable, "-m", "tests.reproduce.killing", str(stride), *COMMAND]
     done = subprocess.run(command, cwd=fresh, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found, wanted = same_in_every_run(fresh), same_in_every_run(finished)

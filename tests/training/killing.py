@@ -1,4 +1,6 @@
-"""Runs that are killed: ``python -m tests.training.killing BUNDLE FOLDER SEED``.
+"""Runs that are killed: ``python -m tests.training.killing BUNDLE FOLDER SEED KILLS STRIDE``.
+
+KILLS runs are killed at random moments, others at every STRIDE-th call to the disk.
 
 Each run is a child forked from this process, which has loaded torch but computed nothing: only so can dozens of runs
 begin within seconds.
@@ -90,7 +92,7 @@ def killed_at_random(bundle: Path, output: Path, chance: random.Random, times: i
         assert not ended(pid)
 
 
-def main(bundle: Path, folder: Path, seed: int) -> None:
+def main(bundle: Path, folder: Path, seed: int, kills: int, stride: int) -> None:
     epochs._SECONDS = 0.0
     # What a run loads is loaded here, once for all; torch must not have started threads before a fork.
     torch.set_num_threads(1)
@@ -102,13 +104,13 @@ def main(bundle: Path, folder: Path, seed: int) -> None:
     validation_score(np.random.default_rng(0).random((48, 5), dtype=np.float32), labels, CONFIG, threads=1)
 
     assert ended(child(bundle, folder / "whole"))
-    killed_at_random(bundle, folder / "random", random.Random(seed), 5)
+    killed_at_random(bundle, folder / "random", random.Random(seed), kills)
     assert ended(child(bundle, folder / "random"))
     # Each call to the disk of a run's first checkpoints is a place to die, in turn; each attempt gets a little further.
-    for deadly in range(1, 17):
+    for deadly in range(1, 17, stride):
         assert not ended(child(bundle, folder / "writing", deadly=deadly))
     assert ended(child(bundle, folder / "writing"))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *(int(argument) for argument in sys.argv[3:]))

@@ -15,13 +15,17 @@ from tests.training.drawings import same_runs
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, bundle):
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param((1, 5), id="few"), pytest.param((5, 1), id="many", marks=pytest.mark.slow)],
+)
+def folder(request, tmp_path_factory, bundle):
     """Outputs of a run of one piece, and of runs killed at many moments."""
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
     made = tmp_path_factory.mktemp("killed")
-    command = [sys.executable, "-m", "tests.training.killing", str(bundle), str(made), "0"]
+    kills, stride = request.param
+    command = [sys.executable, "-m", "tests.training.killing", str(bundle), str(made), "0", str(kills), str(stride)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return made

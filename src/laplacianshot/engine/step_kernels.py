@@ -22,6 +22,9 @@ from laplacianshot.runtime.types import Floats
 
 # The smallest normal float64: log p stays finite where a share has vanished.
 TINY = 2.2250738585072014e-308
+# Entries of an assignment are at least e^-70 (4e-31) of the largest: smaller ones would make denormal products, which
+# processors are slow at.
+_DEEPEST = -70.0
 # Relative width at which the search for the temperature stops, and the number of doublings it starts with at most.
 _TAU_TOLERANCE = 1.2e-6
 _MAX_DOUBLINGS = 60
@@ -74,9 +77,10 @@ def step_logit(lam_b: Any, cost: Any, share_cost: Any, g_r: Any, log_y: Any, sca
 def y_row(logits: Floats, cost: Floats, y: Floats) -> Any:
     """``y <- softmax(logits)`` and ``logits <- log y``, (C,): gives ``sum y.(log y + cost)`` and the largest entry."""
     top = largest(logits)
+    deepest = y.dtype.type(_DEEPEST)
     total = y.dtype.type(0)
     for c in range(len(logits)):
-        value = exp_nonpositive(logits[c] - top)
+        value = exp_nonpositive(max(logits[c] - top, deepest))
         y[c] = value
         total += value
     log_total = top + np.log(total)

@@ -16,6 +16,13 @@ def path(n):
     return sp.csr_array(sp.diags([ones, ones], [-1, 1], shape=(n, n)))
 
 
+@pytest.fixture(autouse=True, params=["numpy", "compiled"])
+def conductances(request, monkeypatch):
+    """Every test holds for the numpy definition, which small sets run, and for the kernels."""
+    if request.param == "compiled":
+        monkeypatch.setattr(novelty, "SMALL_ROWS", 0)
+
+
 def test_items_of_clusters_without_a_label_are_strangest(clusters):
     X, truth, y = clusters(6, 30, 2, dim=16, spread=0.2)
     y[truth >= 4] = -1

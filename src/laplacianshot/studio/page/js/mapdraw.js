@@ -1,37 +1,17 @@
 // @ts-check
-/** Draws the map on a canvas: items as discs of their class, paler where unsure; given ones ringed, disputed ones crossed. */
+/** Draws the map: a disc per item in the color of its class, paler at low confidence; rings and crosses mark items. */
 
 import { colorOf, isDark } from "./color.js";
 import { densest } from "./mapnames.js";
-import { Plane } from "./mapplane.js";
 import { GROWS, lasts, spread } from "./mapwave.js";
 import { FLAG, ORIGIN } from "./order.js";
+import { Plane, clearCanvas, confidenceColors, penOf } from "./plane.js";
 import { store } from "./store.js";
 
-/** @typedef {"class" | "sure"} Coloring */
+/** @typedef {"class" | "confidence"} Coloring */
 
 const PALE = [0.28, 0.5, 0.8];
 const STEPS = 14;
-
-/** Unsure to sure: from orange over gray to blue. */
-function ramp() {
-  const ends = isDark()
-    ? [
-        [255, 154, 102],
-        [96, 105, 115],
-        [88, 180, 236],
-      ]
-    : [
-        [213, 94, 0],
-        [200, 205, 211],
-        [0, 114, 178],
-      ];
-  return Array.from({ length: STEPS }, (_, step) => {
-    const at = (2 * step) / (STEPS - 1);
-    const [from, to, share] = at < 1 ? [ends[0], ends[1], at] : [ends[1], ends[2], at - 1];
-    return `rgb(${from.map((v, k) => Math.round(v + share * (to[k] - v)))})`;
-  });
-}
 
 export class Drawing extends Plane {
   /** @type {Coloring} */
@@ -87,13 +67,7 @@ export class Drawing extends Plane {
   #draw() {
     this.#waiting = false;
     const { canvas, context, width, height } = this;
-    const ratio = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    clearCanvas(context, width, height);
     const { columns } = store;
     if (!this.xs.length || columns.n !== this.xs.length || !width) return;
     const style = getComputedStyle(canvas);
@@ -126,21 +100,21 @@ export class Drawing extends Plane {
         if (since < 0) id = this.#wave.old[i];
         else if (since < GROWS) size = r * (1 + 0.9 * (1 - since / GROWS));
       }
-      const sure = columns.confidence[i];
+      const confidence = columns.confidence[i];
       const dim = filter.only !== null && id !== filter.only;
       const level = dim
         ? 3
-        : this.coloring === "sure"
-          ? Math.min(STEPS - 1, Math.floor((sure || 0) * STEPS))
+        : this.coloring === "confidence"
+          ? Math.min(STEPS - 1, Math.floor((confidence || 0) * STEPS))
           : id < 0
             ? 1
-            : sure >= 0.8
+            : confidence >= 0.8
               ? 2
-              : sure >= 0.5
+              : confidence >= 0.5
                 ? 1
                 : 0;
       const key =
-        this.coloring === "sure"
+        this.coloring === "confidence"
           ? (id < 0 || columns.origins[i] === ORIGIN.given ? -1 : level) + (dim ? 100 : 0)
           : id * 4 + level;
       let path = paths.get(key);
@@ -151,10 +125,10 @@ export class Drawing extends Plane {
         path.arc(x, y, size, 0, 6.2832);
       }
     }
-    const steps = this.coloring === "sure" ? ramp() : [];
+    const steps = this.coloring === "confidence" ? confidenceColors(isDark(), STEPS) : [];
     // What has no label lies below.
     for (const [key, path] of [...paths].sort(([a], [b]) => a - b)) {
-      if (this.coloring === "sure") {
+      if (this.coloring === "confidence") {
         const level = key >= 99 ? key - 100 : key;
         context.globalAlpha = key >= 99 ? 0.1 : 0.85;
         context.fillStyle = level < 0 ? colorOf(-1) : steps[level];
@@ -172,25 +146,11 @@ export class Drawing extends Plane {
   /** @param {number} r @param {(name: string) => string} css */
   #marks(r, css) {
     const { context } = this;
+    const pen = penOf(context, this);
     const { columns, filter } = store;
     const [ink, paper, accent, bad] = [css("--ink"), css("--paper"), css("--accent"), css("--bad")];
     const seen = (/** @type {number} */ i) =>
       this.left(i) > -9 && this.left(i) < this.width + 9 && this.top(i) > -9 && this.top(i) < this.height + 9;
-    const ring = (
-      /** @type {number} */ i,
-      /** @type {number} */ size,
-      /** @type {string} */ color,
-      /** @type {number} */ line,
-    ) => {
-      context.beginPath();
-      context.arc(this.left(i), this.top(i), size, 0, 6.2832);
-      context.lineWidth = line + 2.5;
-      context.strokeStyle = paper;
-      context.stroke();
-      context.lineWidth = line;
-      context.strokeStyle = color;
-      context.stroke();
-    };
     let given = 0;
     for (let i = 0; i < columns.n; i++) if (columns.origins[i] === ORIGIN.given) given++;
     // Rings around thousands of accepted labels would hide the map.
@@ -203,20 +163,12 @@ export class Drawing extends Plane {
         !seen(i)
       )
         continue;
-      if (!small) {
-        context.beginPath();
-        context.arc(this.left(i), this.top(i), r + 1.6, 0, 6.2832);
-        context.fillStyle = colorOf(columns.classes[i]);
-        context.fill();
-        context.lineWidth = 1.5;
-        context.strokeStyle = ink;
-        context.stroke();
-      }
-      if (disputed) this.#cross(i, r + 3.5, bad);
+      if (!small) pen.given(i, r + 1.6, colorOf(columns.classes[i]), ink);
+      if (disputed) pen.cross(i, r + 3.5, bad);
     }
     if (store.view !== "gallery")
       for (const i of store.queue.slice(0, 24))
-        if (columns.origins[i] !== ORIGIN.given && seen(i)) ring(i, r + 2.5, accent, 1.4);
+        if (columns.origins[i] !== ORIGIN.given && seen(i)) pen.ring(i, r + 2.5, accent, 1.4, paper);
     if (store.selection.size) {
       const path = new Path2D();
       for (const i of store.selection) {
@@ -229,20 +181,7 @@ export class Drawing extends Plane {
       context.stroke(path);
     }
     for (const i of new Set([store.focus, this.hover]))
-      if (i >= 0 && i < columns.n && seen(i)) ring(i, r + 5, ink, 2.5);
-  }
-
-  /** @param {number} i @param {number} d @param {string} color */
-  #cross(i, d, color) {
-    const [x, y, { context }] = [this.left(i), this.top(i), this];
-    context.lineWidth = 2;
-    context.strokeStyle = color;
-    context.beginPath();
-    context.moveTo(x - d, y - d);
-    context.lineTo(x + d, y + d);
-    context.moveTo(x - d, y + d);
-    context.lineTo(x + d, y - d);
-    context.stroke();
+      if (i >= 0 && i < columns.n && seen(i)) pen.ring(i, r + 5, ink, 2.5, paper);
   }
 
   /** @param {(name: string) => string} css */

@@ -24,8 +24,5 @@ export function showTip(item, drawing) {
   text.textContent = store.texts.get(item)?.text ?? "";
   name.textContent = nameOf(item);
   tip.hidden = false;
-  const [x, y, w, h] = [drawing.left(item), drawing.top(item), tip.offsetWidth, tip.offsetHeight];
-  const beside = x + 16 + w > drawing.width ? x - w - 16 : x + 16;
-  tip.style.left = `${Math.max(4, Math.min(drawing.width - w - 4, beside))}px`;
-  tip.style.top = `${Math.max(4, Math.min(drawing.height - h - 4, y - h / 2))}px`;
+  drawing.putBeside(tip, item);
 }

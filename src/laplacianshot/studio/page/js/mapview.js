@@ -5,6 +5,7 @@ import { byId, counted, el, icon } from "./dom.js";
 import { Drawing } from "./mapdraw.js";
 import { showTip, tip } from "./maptip.js";
 import { inside } from "./order.js";
+import { ARROWS, followPointers, pixelOf } from "./plane.js";
 import { store } from "./store.js";
 import { about, nameOf } from "./tiles.js";
 import { say } from "./toast.js";
@@ -43,7 +44,7 @@ export function buildMap() {
       icon(sign),
       el("span", {}, text),
     );
-  const coloring = (/** @type {"class" | "sure"} */ name, /** @type {string} */ text) =>
+  const coloring = (/** @type {"class" | "confidence"} */ name, /** @type {string} */ text) =>
     el(
       "button",
       {
@@ -73,7 +74,7 @@ export function buildMap() {
         "div",
         { class: "group", role: "group", "aria-label": "Colors show" },
         coloring("class", "Class"),
-        coloring("sure", "Confidence"),
+        coloring("confidence", "Confidence"),
       ),
       el(
         "div",
@@ -86,17 +87,20 @@ export function buildMap() {
     el("div", { class: "map-frame" }, canvas, tip, message, key),
   );
   key.append(
-    el("span", { class: "of-sure", hidden: true }, "unsure", el("i", { class: "ramp" }), "sure"),
+    el("span", { class: "of-confidence", hidden: true }, "0%", el("i", { class: "ramp" }), "100%"),
     el("span", {}, el("i", { class: "ring" }), "given"),
     el("span", {}, el("i", { class: "wanted" }), "to label next"),
     el("span", {}, el("i", { class: "cross" }, "\u00d7"), "disputed"),
   );
-  canvas.addEventListener("pointerdown", pressed);
-  canvas.addEventListener("pointermove", moved);
-  canvas.addEventListener("pointerup", released);
-  canvas.addEventListener("pointercancel", released);
+  followPointers(canvas, {
+    press: pressed,
+    hover: ([x, y]) => pointAt(nearest(x, y, 16)),
+    pinch: (factor, [x, y]) => zoom(factor, x, y),
+    drag: dragged,
+    release: released,
+  });
   canvas.addEventListener("pointerleave", () => pointAt(-1));
-  canvas.addEventListener("dblclick", (event) => zoom(2, ...at(event)));
+  canvas.addEventListener("dblclick", (event) => zoom(2, ...pixelOf(event, canvas)));
   canvas.addEventListener("wheel", wheeled, { passive: false });
   new ResizeObserver(() => {
     drawing.width = canvas.clientWidth;
@@ -117,7 +121,7 @@ function showMessage() {
   if (!ready)
     message.replaceChildren(
       icon("map"),
-      el("p", {}, "The map is drawn as soon as there are enough vectors: near items lie near each other."),
+      el("p", {}, "The map appears as soon as enough items have vectors. Similar items are close together."),
     );
 }
 
@@ -132,10 +136,10 @@ function setMode(name) {
     );
 }
 
-/** @param {"class" | "sure"} name */
+/** @param {"class" | "confidence"} name */
 function setColoring(name) {
   drawing.coloring = name;
-  /** @type {HTMLElement} */ (key.querySelector(".of-sure")).hidden = name !== "sure";
+  /** @type {HTMLElement} */ (key.querySelector(".of-confidence")).hidden = name !== "confidence";
   document
     .querySelectorAll("[data-coloring]")
     .forEach((button) =>
@@ -144,19 +148,9 @@ function setColoring(name) {
   drawing.redraw();
 }
 
-/** @param {MouseEvent} event @returns {[number, number]} */
-function at(event) {
-  const box = canvas.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
-}
-
 /** @param {number} factor @param {number} [x] @param {number} [y] */
 function zoom(factor, x = drawing.width / 2, y = drawing.height / 2) {
-  const [before, { look }] = [drawing.within(x, y), drawing];
-  look.zoom = Math.max(0.8, Math.min(80, look.zoom * factor));
-  const after = drawing.within(x, y);
-  look.x += before[0] - after[0];
-  look.y += before[1] - after[1];
+  drawing.zoom(factor, x, y, [0.8, 80]);
   pointAt(-1);
   drawing.redraw();
 }
@@ -171,57 +165,34 @@ function wheeled(event) {
   event.preventDefault();
   // A wheel counts in lines or pixels; a turn of one notch zooms alike.
   const lines = event.deltaMode === 1 ? 24 : 1;
-  zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0018)), ...at(event));
+  zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0018)), ...pixelOf(event, canvas));
 }
 
-/** @type {Map<number, [number, number]>} */
-const fingers = new Map();
-let dragging = false;
 let drawingLasso = false;
 
-/** @param {PointerEvent} event */
-function pressed(event) {
-  if (event.button > 0) return;
-  fingers.set(event.pointerId, at(event));
-  canvas.setPointerCapture(event.pointerId);
-  dragging = false;
-  drawingLasso = fingers.size === 1 && (mode === "lasso" || event.shiftKey);
-  drawing.lasso = drawingLasso ? [at(event)] : [];
+/** @param {PointerEvent} event @param {[number, number]} at @param {number} fingers */
+function pressed(event, at, fingers) {
+  drawingLasso = fingers === 1 && (mode === "lasso" || event.shiftKey);
+  drawing.lasso = drawingLasso ? [at] : [];
 }
 
-/** @param {PointerEvent} event */
-function moved(event) {
-  const [x, y] = at(event);
-  const before = fingers.get(event.pointerId);
-  if (!before) return pointAt(nearest(x, y, 16));
-  if (fingers.size === 2) {
-    const spread = () => {
-      const [a, b] = [...fingers.values()];
-      return Math.hypot(a[0] - b[0], a[1] - b[1]);
-    };
-    const old = spread();
-    fingers.set(event.pointerId, [x, y]);
-    return zoom(spread() / Math.max(1, old), x, y);
-  }
-  if (!dragging && Math.hypot(x - before[0], y - before[1]) < 4) return;
-  dragging = true;
+/** @param {[number, number]} at @param {[number, number]} before */
+function dragged(at, before) {
   pointAt(-1);
-  if (drawingLasso) drawing.lasso.push([x, y]);
+  if (drawingLasso) drawing.lasso.push(at);
   else {
     canvas.classList.add("grabbing");
-    drawing.look.x -= (x - before[0]) / drawing.scale();
-    drawing.look.y -= (y - before[1]) / drawing.scale();
-    fingers.set(event.pointerId, [x, y]);
+    drawing.pan(at[0] - before[0], at[1] - before[1]);
   }
   drawing.redraw();
+  return !drawingLasso;
 }
 
-/** @param {PointerEvent} event */
-function released(event) {
-  if (!fingers.delete(event.pointerId)) return;
+/** @param {PointerEvent} event @param {[number, number]} at @param {boolean} wasDragged */
+function released(event, at, wasDragged) {
   canvas.classList.remove("grabbing");
   const adding = event.ctrlKey || event.metaKey;
-  if (drawingLasso && dragging) {
+  if (drawingLasso && wasDragged) {
     const found = inside(
       drawing.xs,
       drawing.ys,
@@ -231,8 +202,8 @@ function released(event) {
       store.filter.only === null ? found : found.filter((i) => store.columns.classes[i] === store.filter.only);
     store.select(adding ? [...store.selection, ...shown] : shown);
     say(`${counted(store.selection.size, "item")} selected`);
-  } else if (!dragging && event.type === "pointerup") {
-    const item = nearest(...at(event), 18);
+  } else if (!wasDragged && event.type === "pointerup") {
+    const item = nearest(...at, 18);
     if (item < 0) store.select([]);
     else if (adding || event.shiftKey) toggle(item);
     else store.select([item], item);
@@ -269,8 +240,7 @@ function pointAt(i) {
  * @param {KeyboardEvent} event
  */
 export function mapKey(event) {
-  const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  const arrow = arrows[/** @type {keyof typeof arrows} */ (event.key)];
+  const arrow = ARROWS[event.key];
   if (arrow) step(arrow[0], arrow[1], event.shiftKey);
   else if (event.key === "+" || event.key === "=") zoom(1.5);
   else if (event.key === "-") zoom(1 / 1.5);

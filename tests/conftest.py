@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,27 @@ def shared() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Chromium without a window, driven by Playwright. Tests that need it are skipped without it, but fail in CI.
+
+    Its scope is the module, as its event loop must have ended before other tests start theirs.
+    """
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        program = None
+    if program is None:
+        missing = "needs chromium and playwright (on Debian and Ubuntu: apt-get install chromium)"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=arguments, timeout=120_000)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

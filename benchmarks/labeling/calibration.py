@@ -28,7 +28,7 @@ from rich.progress import track
 
 from laplacianshot import LaplacianShot
 from laplacianshot.labeling.calibration import calibrate
-from laplacianshot.reports.style import BLUE, FAINT, INK, QUIET, bare
+from laplacianshot.reports.figures import BLUE, FAINT, INK, QUIET, bare
 from laplacianshot.runtime.files import put_file
 from laplacianshot.runtime.types import Floats
 

@@ -33,7 +33,7 @@ from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.neighbors.knn import nearest_neighbors
-from laplacianshot.reports.style import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
+from laplacianshot.reports.figures import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
 
 FOREIGN = 0.2
 SHOTS = (1, 2, 5)

@@ -31,7 +31,7 @@ from laplacianshot.episodes.results import mean_interval, paired_difference
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.suggestions import suggest, suggest_first
-from laplacianshot.reports.style import BLUE, INK, ORANGE, QUIET, VERMILION, bare
+from laplacianshot.reports.figures import BLUE, INK, ORANGE, QUIET, VERMILION, bare
 
 CLASSES = 20
 BATCHES = 8

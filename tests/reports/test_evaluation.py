@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 
 from laplacianshot.episodes.results import Evaluations, Setting
-from laplacianshot.reports.evaluation import csv_rows, verdict
-from laplacianshot.reports.evaluation_page import PAGE, csv_text, report_page, write_report
-from laplacianshot.reports.evaluation_tables import (
+from laplacianshot.reports.evaluation import (
     ablation_table,
     classes_table,
     convergence_table,
+    csv_rows,
     overview_table,
     published_tables,
     setting_table,
     short_name,
     timing_table,
+    verdict,
 )
+from laplacianshot.reports.evaluation_page import PAGE, csv_text, report_page, write_report
 from laplacianshot.reports.table import Table, row, to_markdown, to_text
 from tests.reports.made_up import MEANS, convergence, evaluations, report
 

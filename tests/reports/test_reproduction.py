@@ -9,8 +9,14 @@ import pytest
 
 from laplacianshot.episodes.plans import Tuned
 from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.reports.reproduction import Reproduction, StepTime, accuracy_table, standing_table
-from laplacianshot.reports.reproduction_page import RUN_TITLE, write_reproduction
+from laplacianshot.reports.reproduction import (
+    RUN_TITLE,
+    Reproduction,
+    StepTime,
+    accuracy_table,
+    standing_table,
+    write_reproduction,
+)
 from laplacianshot.training.state import EpochRecord
 from tests.reports.made_up import MEANS, evaluations, report
 

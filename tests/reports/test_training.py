@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laplacianshot.reports.training import TrainingReport, _duration
-from laplacianshot.reports.training_figure import save_training_figure, training_curves
+from laplacianshot.reports.training import TrainingReport, _duration, save_training_figure, training_curves
 from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
 
 

@@ -203,8 +203,9 @@ def _which_rows(split: str | None, feature_set: FeatureSet) -> str:
 
 
 def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | None) -> list[Output]:
-    from laplacianshot.reports.evaluation_page import PAGE, csv_text, write_report
-    from laplacianshot.reports.files import write_text
+    from laplacianshot.reports.evaluation_page import csv_text, write_report
+    from laplacianshot.reports.page import PAGE
+    from laplacianshot.reports.text import write_text
 
     outputs: list[Output] = []
     if csv_path is not None:

@@ -196,7 +196,7 @@ def label(
     sorted_into = None if apply is None else check_report_folder(apply[1], "--apply")
     # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
-    from laplacianshot.reports.labeling.summary import LabelSummary
+    from laplacianshot.reports.label_summary import LabelSummary
 
     try:
         with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
@@ -272,7 +272,7 @@ def label_shards(
     The vectors stay where they are; no machine holds all of them.
     """
     from laplacianshot.ray.label_shards import label_shards as label_on_ray
-    from laplacianshot.reports.files import json_text
+    from laplacianshot.reports.text import json_text
 
     if labels is None or output is None:
         raise CommandError("shards need --labels FILE with row numbers as ids, and -o FOLDER for labels in shards.")
@@ -360,7 +360,7 @@ def _tasks_of(result: LabelResult, path: Path) -> Output:
 
 
 def _write_page(result: LabelResult, folder: Path) -> None:
-    from laplacianshot.reports.labeling import write_label_report
+    from laplacianshot.reports.label_page import write_label_report
 
     with progress_bar() as bar:
         write_label_report(result, folder, watch=watcher(bar))

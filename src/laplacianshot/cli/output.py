@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from laplacianshot.cli.console import output_console, print_table
 from laplacianshot.cli.errors import FAILED, INTERRUPTED, CommandError
-from laplacianshot.reports.files import json_text
+from laplacianshot.reports.text import json_text
 from laplacianshot.runtime.errors import LaplacianShotError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from laplacianshot.cli.console import output_console, print_table, progress_bar,
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.extract import OnError
 from laplacianshot.cli.output import check_report_folder
-from laplacianshot.reports.files import json_text
+from laplacianshot.reports.text import json_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -193,9 +193,8 @@ def _list(as_json: bool) -> None:
 
 
 def _print(outcome: Outcome, as_json: bool) -> None:
-    from laplacianshot.reports.evaluation_page import PAGE
-    from laplacianshot.reports.reproduction import StepTime, accuracy_table, steps_table
-    from laplacianshot.reports.reproduction_page import RESULTS, RUN
+    from laplacianshot.reports.page import PAGE
+    from laplacianshot.reports.reproduction import RESULTS, RUN, StepTime, accuracy_table, steps_table
 
     results = run = None
     if outcome.folder is not None:

@@ -13,7 +13,7 @@ from laplacianshot.cli import options
 from laplacianshot.cli.console import note, progress_bar, warnings_as_notes, watcher
 from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.output import check_report_folder
-from laplacianshot.reports.files import json_text
+from laplacianshot.reports.text import json_text
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.outputs import SortResult

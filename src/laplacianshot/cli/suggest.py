@@ -55,7 +55,7 @@ def suggest(
     # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
     from laplacianshot.labeling.outputs import write_suggestions
-    from laplacianshot.reports.labeling.summary import SuggestionSummary
+    from laplacianshot.reports.label_summary import SuggestionSummary
 
     try:
         with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():

@@ -94,8 +94,7 @@ def _run(
     config: TrainConfig, pictures: Pictures, folder: Path, resume: bool, as_json: bool, command: str, data: Path
 ) -> int:
     from laplacianshot.episodes.evaluation import validation_score
-    from laplacianshot.reports.training import TrainingReport
-    from laplacianshot.reports.training_figure import save_training_figure
+    from laplacianshot.reports.training import TrainingReport, save_training_figure
     from laplacianshot.training import TrainError, TrainingInterrupted
     from laplacianshot.training import train as run
 
@@ -225,8 +224,8 @@ def _numbers(status: TrainStatus) -> str:
 
 def _list(as_json: bool) -> None:
     from laplacianshot.datasets.pictures import DATASETS
-    from laplacianshot.reports.files import json_text
     from laplacianshot.reports.table import Table, row
+    from laplacianshot.reports.text import json_text
     from laplacianshot.training import config_names, load_config
 
     found = {name: (about, load_config(name)) for name, about in config_names().items()}

@@ -113,6 +113,7 @@ def _tuning_split(feature_set: FeatureSet, wanted: str | None) -> str | None:
 
 
 def _outputs(result: TuningReport, folder: Path | None) -> list[Output]:
-    from laplacianshot.reports.tuning import PAGE, write_report
+    from laplacianshot.reports.page import PAGE
+    from laplacianshot.reports.tuning import write_report
 
     return [] if folder is None else [Output(folder / PAGE, lambda: write_report(result, folder))]

@@ -10,7 +10,7 @@ import numpy as np
 
 from laplacianshot.datasets import Digits
 from laplacianshot.reports.demo import DEFAULT, DemoResult, Example, Trace
-from laplacianshot.reports.style import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, spread_out
+from laplacianshot.reports.figures import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, spread_out
 from laplacianshot.runtime.files import put_file
 from laplacianshot.runtime.types import Floats, Ints
 

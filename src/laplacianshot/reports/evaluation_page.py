@@ -1,43 +1,60 @@
-"""The folder that ``laplacianshot evaluate --report`` fills: a page, figures, and the numbers as JSON, CSV and text."""
+"""The folder of ``laplacianshot evaluate --report``: a page, figures, and the numbers as JSON, CSV and Markdown."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from laplacianshot.episodes.results import Convergence, Evaluations
-from laplacianshot.reports import html
-from laplacianshot.reports.evaluation import EvaluationReport, csv_rows, verdict
-from laplacianshot.reports.evaluation_figure import accuracy_figure, convergence_figure, timing_figure
-from laplacianshot.reports.evaluation_tables import (
+import numpy as np
+
+from laplacianshot.episodes.plans import RECIPES
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations
+from laplacianshot.reports.evaluation import (
+    DEFAULT,
     PARTIAL,
+    EvaluationReport,
     ablation_table,
     classes_table,
     convergence_table,
+    csv_rows,
     methods_table,
     overview_table,
+    prototype_of,
     published_notes,
     published_tables,
+    ranked,
+    seconds_per_task,
     setting_table,
     timing_table,
+    verdict,
 )
-from laplacianshot.reports.files import json_text, write_text
+from laplacianshot.reports.figures import INK, OBJECTIVES, QUIET, WIDTH, bare, inline_svg, new_figure, svg_text
+from laplacianshot.reports.figures import RECIPES as COLORS
+from laplacianshot.reports.page import (
+    PAGE,
+    Beside,
+    Block,
+    Details,
+    Drawing,
+    Figures,
+    Heading,
+    Section,
+    Text,
+    drawing,
+    render_page,
+)
 from laplacianshot.reports.published import load_published
-from laplacianshot.reports.svg import inline_svg, svg_text
-from laplacianshot.reports.table import to_markdown
-from laplacianshot.reports.text import counted
+from laplacianshot.reports.table import Table, to_markdown
+from laplacianshot.reports.text import counted, json_text, milliseconds, write_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-PAGE = "index.html"
-
-# Anchor, title and elements of a part of a page.
-Section: TypeAlias = tuple[str, str, list[str]]
 
 _READING = (
     "Every method saw the same tasks. Accuracy is the share of right labels among the queries of a task, averaged over "
@@ -86,7 +103,7 @@ def drawings(figures: Mapping[str, Figure]) -> dict[str, str]:
 
 
 def report_page(report: EvaluationReport, drawings: Mapping[str, str] | None = None) -> str:
-    """The page as a text, with the figures of :func:`report_drawings`."""
+    """Return the page, with the figures of :func:`report_drawings`."""
     drawn = report_drawings(report) if drawings is None else drawings
     sections = report_sections(report, drawn)
     if report.timing:
@@ -94,8 +111,9 @@ def report_page(report: EvaluationReport, drawings: Mapping[str, str] | None = N
     if report.published is not None:
         sections.append(_published_section(report.published, report.evaluations))
     sections += closing_sections(report.methods)
-    opening = [html.warning(PARTIAL)] if report.interrupted else []
-    return sections_page("Few-shot evaluation", sections, opening, lead=str(report.features), command=report.command)
+    opening = [Text(PARTIAL, "warning")] if report.interrupted else []
+    lead = str(report.features)
+    return render_page("Few-shot evaluation", sections, opening=opening, lead=lead, command=report.command)
 
 
 def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[Section]:
@@ -103,22 +121,37 @@ def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[
     sections: list[Section] = []
     if len(report.evaluations) > 1:
         overview = overview_table(report.evaluations)
-        sections.append(("overview", overview.title, [html.table_html(overview)]))
+        sections.append(Section("overview", overview.title, (overview,)))
     sections += [_setting_section(evaluations, drawn) for evaluations in report.evaluations]
     if report.ablation:
         tables = [ablation_table(evaluations, report.published) for evaluations in report.ablation]
-        parts = [html.heading(t.title, f"ablation-{i}", level=3) + html.table_html(t) for i, t in enumerate(tables)]
-        sections.append(("ablation", "Ablation", parts))
+        sections.append(Section("ablation", "Ablation", titled(tables, "ablation")))
     if report.convergence:
-        table = html.table_html(convergence_table(report.convergence))
-        shown = [_shown(drawn, _trace_name(trace), _trace_caption(trace)) for trace in report.convergence]
-        sections.append(("convergence", "Convergence", [table, html.figures(shown)]))
+        shown = [drawn_figure(drawn, _trace_name(trace), _trace_caption(trace)) for trace in report.convergence]
+        blocks = (convergence_table(report.convergence), Figures(tuple(shown)))
+        sections.append(Section("convergence", "Convergence", blocks))
     return sections
+
+
+def titled(tables: Sequence[Table], anchor: str) -> tuple[Block, ...]:
+    """Tables, each under a heading of its own."""
+    pairs = ((Heading(table.title, f"{anchor}-{number}"), table) for number, table in enumerate(tables))
+    return tuple(block for pair in pairs for block in pair)
+
+
+def drawn_figure(drawn: Mapping[str, str], name: str, caption: str) -> Drawing:
+    """A drawing for a page, by the name of its file."""
+    return drawing(inline_svg(drawn[name], name, caption), caption)
 
 
 def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, str]) -> Section:
     """Times side by side, with drawings of :func:`timing_figures`."""
-    return "time", "Time", [_timing_part(evaluations, drawn) for evaluations in all_evaluations]
+    blocks: list[Block] = []
+    for evaluations in all_evaluations:
+        table, name = timing_table(evaluations), f"time-{evaluations[0].setting.slug}"
+        shown = drawn_figure(drawn, name, "Time per task, each method run alone.")
+        blocks += [Heading(table.title, name), Beside(((table,),), Figures((shown,)))]
+    return Section("time", "Time", tuple(blocks))
 
 
 def timing_figures(all_evaluations: Sequence[Evaluations]) -> dict[str, Figure]:
@@ -129,51 +162,33 @@ def timing_figures(all_evaluations: Sequence[Evaluations]) -> dict[str, Figure]:
 def closing_sections(methods: Mapping[str, str]) -> list[Section]:
     """What the methods ran with, and how to read the tables."""
     return [
-        ("methods", "Methods", [html.table_html(methods_table(methods))]),
-        ("reading", "How to read this", [html.paragraph(text) for text in _READING]),
+        Section("methods", "Methods", (methods_table(methods),)),
+        Section("reading", "How to read this", tuple(Text(text) for text in _READING)),
     ]
-
-
-def sections_page(
-    title: str, sections: Sequence[Section], opening: Sequence[str] = (), *, lead: str = "", command: str = ""
-) -> str:
-    """A page of sections, with links to them at its top."""
-    parts = [*opening, html.contents([(anchor, name) for anchor, name, _ in sections])]
-    if command:
-        parts.append(html.code(command))
-    for anchor, name, content in sections:
-        parts += [html.heading(name, anchor), *content]
-    return html.page(title, parts, lead=lead)
 
 
 def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Section:
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
-    shown = _shown(drawn, f"accuracy-{setting.slug}", caption)
-    table = html.table_html(setting_table(evaluations))
-    parts = [html.paragraph(verdict(evaluations)), html.side_by_side(table, html.figures([shown]))]
+    shown = drawn_figure(drawn, f"accuracy-{setting.slug}", caption)
+    blocks: list[Block] = [
+        Text(verdict(evaluations)),
+        Beside(((setting_table(evaluations),),), Figures((shown,))),
+    ]
     classes = classes_table(evaluations)
     if classes.rows:
-        parts.append(html.details("Accuracy of each class, hardest first", html.table_html(classes)))
-    return setting.slug, setting.title, parts
-
-
-def _timing_part(evaluations: Evaluations, drawn: Mapping[str, str]) -> str:
-    table, name = timing_table(evaluations), f"time-{evaluations[0].setting.slug}"
-    shown = _shown(drawn, name, "Time of a task, each method run alone.")
-    return html.heading(table.title, name, level=3) + html.side_by_side(html.table_html(table), html.figures([shown]))
+        blocks.append(Details("Accuracy per class, lowest first", (classes,)))
+    return Section(setting.slug, setting.title, tuple(blocks))
 
 
 def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> Section:
-    parts = [html.warning(note) for note in published_notes(key)]
-    for number, table in enumerate(published_tables(key, all_evaluations)):
-        own = replace(table, notes=tuple(note for note in table.notes if note not in published_notes(key)))
-        parts.append(html.heading(table.title, f"published-{number}", level=3) + html.table_html(own))
-    return "published", f"Published figures, {load_published().title(key)}", parts
-
-
-def _shown(drawn: Mapping[str, str], name: str, caption: str) -> tuple[str, str]:
-    return inline_svg(drawn[name], name, caption), caption
+    notes = published_notes(key)
+    tables = [
+        replace(table, notes=tuple(note for note in table.notes if note not in notes))
+        for table in published_tables(key, all_evaluations)
+    ]
+    blocks = (*(Text(note, "warning") for note in notes), *titled(tables, "published"))
+    return Section("published", f"Published figures, {load_published().title(key)}", blocks)
 
 
 def _trace_name(trace: Convergence) -> str:
@@ -183,3 +198,103 @@ def _trace_name(trace: Convergence) -> str:
 def _trace_caption(trace: Convergence) -> str:
     tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
     return f"{trace.method}, {trace.setting.title}: {tasks}."
+
+
+_LINE = 0.235
+
+# Single tasks drawn beside the mean of all.
+_SINGLE_TASKS = 6
+# The axis ends where so many of them have.
+_SHOWN_TASKS = 0.95
+
+
+def accuracy_figure(evaluations: Evaluations) -> Figure:
+    """Mean accuracy with its 95% interval, a line a method, best on top; dashed: nearest prototype."""
+    order = ranked(evaluations)[::-1]
+    figure, axes = _lines(order)
+    prototype = prototype_of(evaluations)
+    if prototype is not None:
+        axes.axvline(100 * evaluations[prototype].mean, color=QUIET, lw=1, ls=(0, (4, 3)), zorder=1)
+    for place, evaluation in enumerate(order):
+        mean, color = 100 * evaluation.mean, _color(evaluation.method)
+        margin = 100 * evaluation.ci95
+        if np.isfinite(margin):
+            axes.plot([mean - margin, mean + margin], [place, place], color=color, lw=2.2, solid_capstyle="butt")
+        axes.plot([mean], [place], marker="o", ms=6, color=color, zorder=3)
+        _beside(axes, place, f"{mean:.2f}", evaluation.method)
+    axes.set_xlabel("accuracy, %", fontsize=9.5, color=QUIET, loc="right")
+    axes.margins(x=0.06)
+    return figure
+
+
+def timing_figure(evaluations: Evaluations) -> Figure:
+    """Milliseconds a task on a logarithmic scale, fastest on top."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    order = sorted(evaluations, key=seconds_per_task, reverse=True)
+    figure, axes = _lines(order)
+    times = [1000 * seconds_per_task(evaluation) for evaluation in order]
+    left = min(times) / 2
+    for place, (evaluation, time) in enumerate(zip(order, times, strict=True)):
+        axes.plot([left, time], [place, place], color=_color(evaluation.method), lw=7, solid_capstyle="butt")
+        _beside(axes, place, milliseconds(time / 1000), evaluation.method)
+    axes.set_xscale("log")
+    axes.set_xlim(left, 1.15 * max(times))
+    few = max(times) / left < 30
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("milliseconds a task, logarithmic", fontsize=9.5, color=QUIET, loc="right")
+    return figure
+
+
+def convergence_figure(trace: Convergence) -> Figure:
+    """The objective after each update: the mean of all tasks, and a few single ones from their own first value."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure = new_figure(WIDTH, 2.9)
+    axes = figure.add_subplot()
+    bare(axes)
+    recipe = RECIPES[trace.method]
+    # Tasks start at very different values: what counts is the way from there.
+    change = trace.filled - trace.filled[:, :1]
+    # A few stragglers would squeeze all others into the first part of the axis.
+    change = change[:, : math.ceil(np.quantile(trace.iterations, _SHOWN_TASKS))]
+    updates = np.arange(1, change.shape[1] + 1)
+    for line in change[:_SINGLE_TASKS]:
+        axes.plot(updates, line, color=QUIET, lw=0.9, alpha=0.6)
+    axes.plot(updates, change.mean(axis=0), color=COLORS[recipe], lw=2.6, marker="o", ms=4 if len(updates) <= 40 else 0)
+    axes.set_ylabel(f"{OBJECTIVES[recipe]} minus its first value", fontsize=9.5, color=QUIET)
+    axes.set_xlabel("update", fontsize=9.5, color=QUIET, loc="right")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def _lines(order: Sequence[Evaluation]) -> tuple[Figure, Axes]:
+    """Axes with a line for each method, named on the left."""
+    figure = new_figure(WIDTH, 0.65 + _LINE * len(order))
+    axes = figure.add_subplot()
+    bare(axes, grid="x")
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    axes.set_yticks(range(len(order)), [evaluation.method for evaluation in order])
+    for label, evaluation in zip(axes.get_yticklabels(), order, strict=True):
+        label.set_color(_color(evaluation.method) if evaluation.method in RECIPES else INK)
+        label.set_fontweight("bold" if evaluation.method == DEFAULT else "normal")
+    return figure, axes
+
+
+def _beside(axes: Axes, place: int, text: str, method: str) -> None:
+    axes.text(
+        1.02,
+        place,
+        text,
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize=9.5,
+        color=INK,
+        fontweight="bold" if method == DEFAULT else "normal",
+    )
+
+
+def _color(method: str) -> str:
+    return COLORS[RECIPES[method]] if method in RECIPES else QUIET

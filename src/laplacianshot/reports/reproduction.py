@@ -1,26 +1,41 @@
-"""What ``laplacianshot reproduce`` found: tables, and the same as plain data."""
+"""The report of ``laplacianshot reproduce``: tables, plain data, and a folder with a page, Markdown and figures."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from laplacianshot.episodes.plans import RECIPES, Tuned
 from laplacianshot.episodes.results import Evaluations, MeanInterval, Setting
-from laplacianshot.reports.evaluation import EvaluationReport
-from laplacianshot.reports.evaluation_tables import (
+from laplacianshot.reports.evaluation import (
     DEFAULT,
     PROTOTYPES,
+    EvaluationReport,
     gap_cell,
     short_name,
     timing_table,
 )
+from laplacianshot.reports.evaluation_page import (
+    closing_sections,
+    csv_text,
+    drawings,
+    drawn_figure,
+    report_drawings,
+    report_sections,
+    timing_figures,
+    timing_section,
+    titled,
+)
+from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, Text, render_page
 from laplacianshot.reports.published import load_published
-from laplacianshot.reports.table import Cell, Table, row
-from laplacianshot.reports.text import percent
-from laplacianshot.reports.tuning import lam_table, neighbors_table
+from laplacianshot.reports.table import Cell, Table, row, to_markdown
+from laplacianshot.reports.text import json_text, percent, write_text
+from laplacianshot.reports.training import training_curves
+from laplacianshot.reports.tuning import lam_figure, lam_table, neighbors_table
 from laplacianshot.training.state import EpochRecord
 
 # Rows of ours in the table beside published figures.
@@ -264,3 +279,91 @@ def _timeless(document: Any) -> Any:
     if isinstance(document, dict):
         return {key: _timeless(value) for key, value in document.items() if "second" not in key}
     return [_timeless(value) for value in document] if isinstance(document, (list, tuple)) else document
+
+
+RESULTS, RUN, MARKDOWN = "results.json", "run.json", "report.md"
+
+# What comes below is different in every run.
+RUN_TITLE = "This run"
+
+_TRAINING_CAPTION = "Training, epoch by epoch; the weights of the marked epoch were kept."
+_TUNING_CAPTION = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
+
+
+def write_reproduction(found: Reproduction, folder: Path) -> None:
+    """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
+    drawn = reproduction_drawings(found)
+    for name, text in drawn.items():
+        write_text(folder / f"{name}.svg", text)
+    write_text(folder / RESULTS, json_text(found.results()))
+    write_text(folder / RUN, json_text(found.run()))
+    write_text(folder / "results.csv", csv_text(found.evaluation))
+    write_text(folder / MARKDOWN, markdown(found, list(drawn)))
+    # The page last: where it is, the rest is.
+    write_text(folder / PAGE, reproduction_page(found, drawn))
+
+
+def reproduction_drawings(found: Reproduction) -> dict[str, str]:
+    """Figures as SVG, by the name of their file."""
+    figures = {"training": training_curves(found.epochs, found.best_epoch)}
+    figures |= {_tuned_name(*entry): lam_figure(entry[2]) for entry in found.tuned}
+    return drawings(figures) | report_drawings(found.evaluation) | drawings(timing_figures(found.times))
+
+
+def reproduction_page(found: Reproduction, drawn: Mapping[str, str]) -> str:
+    """Return the page."""
+    sections = [Section("setting", "Setting", (facts_table(found.facts),)), *_published_sections(found)]
+    accuracy = accuracy_table(found.results())
+    sections.append(Section("accuracy", accuracy.title, (accuracy,)))
+    sections += report_sections(found.evaluation, drawn)
+    if found.transforms:
+        tables = [transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
+        sections.append(Section("transforms", "Transforms", titled(tables, "transforms")))
+    if found.tuned:
+        sections.append(Section("tuning", "Tuning", (tuned_table(found.tuned), *_curves(found, drawn))))
+    curves = Figures((drawn_figure(drawn, "training", _TRAINING_CAPTION),))
+    sections.append(Section("training", "Training", (curves,)))
+    if found.times:
+        sections.append(timing_section(found.times, drawn))
+    run = (steps_table(found.steps), environment_table(found.environment))
+    sections += [Section("run", RUN_TITLE, run), *closing_sections(found.evaluation.methods)]
+    lead = str(found.evaluation.features)
+    return render_page(f"Reproduction: {found.title}", sections, lead=lead, command=found.command)
+
+
+def markdown(found: Reproduction, figures: Sequence[str]) -> str:
+    """The report as Markdown: first what is the same in every run, then times and environment."""
+    drawn = [name for name in figures if not name.startswith("time-")]
+    return "\n".join(
+        [
+            f"# Reproduction: {found.title}\n\n{found.evaluation.features}\n\n```\n{found.command}\n```\n",
+            to_markdown(found.tables()),
+            f"## Training config\n\n```json\n{json.dumps(found.config, indent=2)}\n```\n",
+            "## Figures\n\n" + "\n\n".join(f"![{name}]({name}.svg)" for name in drawn) + "\n",
+            f"# {RUN_TITLE}\n",
+            to_markdown(found.run_tables()),
+        ]
+    )
+
+
+def _published_sections(found: Reproduction) -> list[Section]:
+    tables = found.published_tables()
+    if not tables or found.evaluation.published is None:
+        return []
+    notes = published_notes(found.evaluation.published)
+    bare_tables = [replace(table, notes=()) for table in tables]
+    blocks = (*(Text(note, "warning") for note in notes), *titled(bare_tables, "published"))
+    return [Section("published", "Beside published figures", blocks)]
+
+
+def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[Block]:
+    blocks: list[Block] = []
+    for entry in found.tuned:
+        tables = tuning_tables(*entry)
+        shown = Figures((drawn_figure(drawn, _tuned_name(*entry), _TUNING_CAPTION),))
+        blocks.append(Details(tables[0].title, (Beside((tables,), shown),)))
+    return blocks
+
+
+def _tuned_name(method: str, transform: str, one: Tuned) -> str:
+    return f"lambda-{method}-{transform}-{one.tuning.setting.slug}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "quiet"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text and how it is meant: a clear gain, a clear loss, or nothing to look at."""
+    """A text and its tone: a clear gain, a clear loss, or unimportant."""
 
     text: str
     tone: Tone = ""
@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a head. The first column holds names, the others numbers.
+    """A titled table. The first column contains names, the others numbers.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Table:
     notes : tuple of str
         Sentences below the table.
     words : tuple of int
-        Columns besides the first that hold words, not numbers.
+        Columns, besides the first, that contain words and not numbers.
     spare : int
-        So many columns, from the last on, may be left out where there is no room.
+        Number of columns, counted from the last, that may be left out on a narrow terminal.
     """
 
     title: str
@@ -49,18 +49,20 @@ class Table:
     words: tuple[int, ...] = ()
     spare: int = 0
 
+    kind: ClassVar[str] = "table"
+
     def is_number(self, column: int) -> bool:
-        """Whether a column holds numbers, to be set flush right."""
+        """Whether a column contains numbers, which are aligned right."""
         return column > 0 and column not in self.words
 
 
 def row(*cells: str | Cell, bold: bool = False) -> Row:
-    """A row of texts and cells."""
+    """Make a row of texts and cells."""
     return Row(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells), bold)
 
 
 def to_markdown(tables: Sequence[Table]) -> str:
-    """The tables as Markdown, each under its title.
+    """Return the tables as Markdown, each under its title.
 
     Examples
     --------
@@ -76,7 +78,7 @@ def to_markdown(tables: Sequence[Table]) -> str:
 
 
 def to_text(table: Table) -> str:
-    """The table in columns of plain text, under its title, notes below.
+    """Return the table as plain text, with its title above and notes below.
 
     Examples
     --------

@@ -1,10 +1,15 @@
-"""How numbers are written: one place for every table, page and sentence."""
+"""How numbers, JSON documents and files are written: one place for every table, page and sentence."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from laplacianshot.episodes.results import MeanInterval
+from laplacianshot.runtime.files import put_file
 
 
 def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> str:
@@ -71,3 +76,13 @@ def interval_dict(interval: MeanInterval) -> dict[str, float | int | None]:
     """An interval for JSON; that of one value is None."""
     ci95 = interval.ci95 if math.isfinite(interval.ci95) else None
     return {"mean": interval.mean, "ci95": ci95, "n": interval.n}
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """One strict JSON document."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a text at ``path``, whole or not at all."""
+    put_file(path, lambda file: file.write(text.encode("utf-8")))

@@ -12,18 +12,14 @@ import numpy as np
 from laplacianshot import __version__
 from laplacianshot.episodes.plans import Tuned, TuningRun
 from laplacianshot.episodes.results import Tuning, paired_difference
-from laplacianshot.reports import html
-from laplacianshot.reports.evaluation_tables import DEFAULT, PARTIAL, gap_cell
-from laplacianshot.reports.files import json_text, write_text
-from laplacianshot.reports.style import BLUE, QUIET, VERMILION, bare
-from laplacianshot.reports.svg import WIDTH, inline_svg, new_figure, svg_text
+from laplacianshot.reports.evaluation import DEFAULT, PARTIAL, gap_cell
+from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, WIDTH, bare, inline_svg, new_figure, svg_text
+from laplacianshot.reports.page import PAGE, Beside, Figures, Section, Text, drawing, render_page
 from laplacianshot.reports.table import Table, row, to_markdown
-from laplacianshot.reports.text import interval_dict, percent
+from laplacianshot.reports.text import interval_dict, json_text, percent, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-PAGE = "index.html"
 
 # Characters of the longest bar in a table.
 _BAR = 16
@@ -164,24 +160,20 @@ def report_drawings(report: TuningReport) -> dict[str, str]:
 
 
 def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None) -> str:
-    """The page as a text, with the figures of :func:`report_drawings`."""
+    """Return the page, with the figures of :func:`report_drawings`."""
     drawn = report_drawings(report) if drawings is None else drawings
-    parts = [html.warning(PARTIAL)] if report.interrupted else []
-    if report.command:
-        parts.append(html.code(report.command))
+    sections = []
     for one in report.tuned:
-        tuning = one.tuning
-        caption = "Accuracy against lambda with 95% intervals; dashed: the chosen one. Every value saw the same tasks."
-        shown = html.figures([(inline_svg(drawn[_name(one)], _name(one), caption), caption)])
+        tuning, name = one.tuning, _name(one)
+        caption = "Accuracy per lambda with 95% intervals; dashed: the chosen value. All values saw the same tasks."
+        shown = Figures((drawing(inline_svg(drawn[name], name, caption), caption),))
+        tables = (lam_table(one, bars=False), neighbors_table(tuning, report.method))
         title = f"{tuning.setting.title}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
-        parts += [
-            html.heading(title, _name(one)),
-            html.side_by_side(
-                html.table_html(lam_table(one, bars=False)) + html.table_html(neighbors_table(tuning, report.method)),
-                shown,
-            ),
-        ]
-    return html.page(f"Tuning {report.method}", parts, lead=report.file)
+        sections.append(Section(name, title, (Beside((tables,), shown),)))
+    opening = [Text(PARTIAL, "warning")] if report.interrupted else []
+    return render_page(
+        f"Tuning {report.method}", sections, opening=opening, lead=report.file, command=report.command, links=False
+    )
 
 
 def _name(one: Tuned) -> str:

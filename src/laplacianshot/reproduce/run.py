@@ -294,7 +294,7 @@ class _Chain:
         self._do(self._own("report"), inputs, self._report_now)
 
     def _report_now(self, step: Step) -> str:
-        from laplacianshot.reports.reproduction_page import write_reproduction
+        from laplacianshot.reports.reproduction import write_reproduction
         from laplacianshot.reproduce.vectors import trained_epochs
 
         found = make_report(

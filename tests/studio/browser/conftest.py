@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,22 +14,9 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 # Seconds. Far more than anything takes on an idle machine: a busy one must not fail a test.
-PATIENCE = 60
+PATIENCE = 120
 WINDOW = {"width": 1440, "height": 900}
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser without a window. Of the module, as its loop must have ended before others begin theirs."""
-    if CHROMIUM is None:
-        pytest.skip("needs chromium (on Debian and Ubuntu: apt-get install chromium)")
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra test")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @dataclass

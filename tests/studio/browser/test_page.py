@@ -92,6 +92,7 @@ def test_two_tabs_stay_in_step(demo, visit):
     one.page.locator(".class-row", has_text="renamed elsewhere").wait_for()
 
 
+@pytest.mark.slow
 def test_names_are_text_and_nothing_but_text(studio, visit, vectors):
     person = Person(visit.open(studio(vectors).address))
     page = person.page
@@ -122,6 +123,7 @@ def test_names_are_text_and_nothing_but_text(studio, visit, vectors):
     assert page.evaluate("window.caught === undefined && !document.querySelector('main img, aside img, .toast img')")
 
 
+@pytest.mark.slow
 def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     person = Person(visit.open(studio("--demo").address))
     page = person.page
@@ -171,6 +173,7 @@ def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     page.locator("#summary", has_text="5 pictures").wait_for()
 
 
+@pytest.mark.slow
 def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     running = studio("--demo")
     person, other = Person(visit.open(running.address)), Person(visit.open(running.address))
@@ -180,13 +183,15 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     known = {one["name"]: one["id"] for one in other.state()["classes"]}
 
     def someone_else_labels(item, name):
-        """And the page has heard of it before this ends."""
         sent = other.page.request.post(f"{other.origin}/api/label", data={"items": [item], "class": known[name]})
         assert sent.ok, sent.text()
         version = other.state()["version"]
         other.sees_version(version)
-        page.wait_for_timeout(300)
         return version
+
+    def news_waits():
+        """The page has heard of a change, and does not show it while the mouse is pressed."""
+        person.wait("async () => (await import('/page/js/hand.js')).isNewsWaiting()")
 
     person.sees_version(someone_else_labels(1790, "a"))
     person.view("Gallery")
@@ -197,6 +202,7 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     row.hover()
     row.hover()
     version = someone_else_labels(1791, "b")
+    news_waits()
     page.mouse.up()
     page.locator(f"#{item}.given").wait_for()
     person.sees_version(version)
@@ -204,6 +210,7 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     row.hover()
     page.mouse.down()
     version = someone_else_labels(1792, "a")
+    news_waits()
     page.mouse.up()
     page.locator(".class-row.chosen", has_text="b").wait_for()
     person.sees_version(version)

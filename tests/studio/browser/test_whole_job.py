@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 
+import pytest
 from sklearn.datasets import load_digits
 
 from tests.studio.browser.person import Person
@@ -12,7 +13,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 HOSTILE = " <img src=x onerror=alert(1)>"
 # Things of each subject, and phrases that they fit into.
 SUBJECTS = {
-    "weather": ("rain|a storm|snow|thick fog|bright sunshine|hail|a cache wind|black ice", (
+    "weather": ("rain|a storm|snow|thick fog|bright sunshine|hail|a warm wind|black ice", (
         "The forecast says there will be {} tomorrow.",
         "We had {} over the hills all week.",
         "Expect {} and low temperatures.",
@@ -122,6 +123,7 @@ def test_five_pictures_labeled_by_keys_label_the_rest_and_all_is_found_again(stu
     found_again(Person(visit.open(here.start().address)), rows)
 
 
+@pytest.mark.slow
 def test_five_sentences_labeled_by_keys_label_the_rest_and_all_is_found_again(studio, visit, tmp_path):
     table = tmp_path / "sentences.csv"
     truth = {}

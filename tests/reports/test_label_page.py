@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from laplacianshot.reports.labeling import label_page, write_label_report
-from tests.reports.labeling.made_up import HOSTILE, of_pictures, of_texts, result, unlabeled
+from laplacianshot.reports.label_page import label_page, write_label_report
+from tests.reports.labels_made_up import HOSTILE, of_pictures, of_texts, result, unlabeled
 
 VOID = {"meta", "img", "br", "wbr", "input", "link"}
 
@@ -70,7 +70,8 @@ def test_the_page_has_a_section_for_everything_there_is(page):
     Elements(page)
     titles = re.findall(r'<h2 id="([^"]+)"', page)
     assert titles == [
-        "map", "next", "disputed", "least-sure", "surest", "rejected", "classes", "sure", "skipped", "run", "reading",
+        "map", "next", "disputed", "least-confident", "most-confident", "rejected", "classes", "confidence",
+        "skipped", "run", "reading",
     ]  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def test_every_number_on_top_is_that_of_the_result(page, pictures):
         "classes": "3",
         "labels given": "12",
         "labels predicted": "45",
-        "of them right, we expect, about": f"{100 * sure:.0f}%",
+        "of them expected to be right": f"about {100 * sure:.0f}%",
         "fit no class": "3",
         "given labels disputed": "2",
         "to label next": "5",
@@ -112,7 +113,7 @@ def test_the_page_loads_nothing(page):
 def test_only_the_scripts_of_the_page_itself_may_run(page):
     policy = Elements(page).of("meta")[2]
     assert policy["http-equiv"] == "Content-Security-Policy"
-    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    (script,) = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy["content"]
     assert "default-src 'none'" in policy["content"]
@@ -175,7 +176,7 @@ def test_files_of_one_name_in_several_folders_can_be_told_apart(tmp_path):
     found = of_pictures(tmp_path, 60)
     deep = "a folder with a long name/another one/and one more"
     ids = tuple(f"{deep}/{i}/and the last of them/IMG_0001.jpg" if i % 2 else f"{i}/IMG_0001.jpg" for i in range(60))
-    shown = section(label_page(replace(found, ids=ids)), "least-sure")
+    shown = section(label_page(replace(found, ids=ids)), "least-confident")
     shown = shown.replace("<wbr>", "")
     cards = re.findall(
         r'<li class="item" title="([^"]+)">.*?<p class="quiet path"><bdi>([^<]+)</bdi>', shown, re.DOTALL
@@ -217,7 +218,7 @@ def test_without_vectors_there_is_neither_map_nor_script():
 
 def test_notes_and_a_graph_that_did_not_settle_are_told():
     page = label_page(replace(result(), converged=False, notes=("No item of <x> can be read.",)))
-    assert "stopped before it settled" in page
+    assert "stopped before it converged" in page
     assert '<p class="warning">No item of &lt;x&gt; can be read.</p>' in page
 
 
@@ -251,9 +252,9 @@ def test_many_items_of_many_classes_make_a_page_of_bounded_length():
 
 
 def test_of_more_items_than_a_map_can_show_all_that_are_listed_are_on_it(monkeypatch, pictures):
-    monkeypatch.setattr("laplacianshot.reports.labeling.page._ON_MAP", 50)
+    monkeypatch.setattr("laplacianshot.reports.label_page.MAX_ON_MAP", 50)
     page = label_page(pictures)
-    assert "50 of the 60 items, all that are listed below among them." in page
+    assert "50 of the 60 items, including all items listed below." in page
     data = json.loads(re.search(r'id="map-data">(.*?)</script>', page, re.DOTALL)[1])
     assert len(data["texts"]) == 50
     assert set(data["sheet"]["items"]) <= set(range(50))

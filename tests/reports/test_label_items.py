@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED
-from laplacianshot.reports.labeling.choice import LIST, OF_CLASS, choose
-from tests.reports.labeling.made_up import result, unlabeled
+from laplacianshot.reports.label_items import LIST, OF_CLASS, choose
+from tests.reports.labels_made_up import result, unlabeled
 
 
 def test_each_list_begins_with_what_is_most_worth_a_look():
     found = result(200)
     choice = choose(found)
     np.testing.assert_array_equal(found.suggestions[choice.suggested], [1, 2, 3, 4, 5])
-    assert np.all(np.diff(found.confidence[choice.least_sure]) >= 0)
+    assert np.all(np.diff(found.confidence[choice.least_confident]) >= 0)
     assert np.all(np.diff(found.novelty[choice.rejected]) <= 0)
-    assert {found.origins[i] for i in choice.least_sure} == {PREDICTED}
+    assert {found.origins[i] for i in choice.least_confident} == {PREDICTED}
     assert {found.origins[i] for i in choice.rejected} == {REJECTED}
-    assert found.confidence[choice.least_sure[0]] == min(
+    assert found.confidence[choice.least_confident[0]] == min(
         found.confidence[i] for i in range(200) if found.origins[i] == PREDICTED
     )
     doubts = [found.probabilities[i, found.disputes[i]] for i in choice.disputed]
@@ -30,7 +30,7 @@ def test_each_list_begins_with_what_is_most_worth_a_look():
 
 def test_the_surest_are_of_all_classes_in_turn():
     found = result(300)
-    surest = choose(found).surest
+    surest = choose(found).most_confident
     assert len(surest) == LIST
     for turn in range(0, LIST, 3):
         assert sorted(found.codes[surest[turn : turn + 3]]) == [0, 1, 2]
@@ -50,7 +50,7 @@ def test_every_item_of_a_class_is_counted_and_shown_at_most_once():
         assert min(found.confidence[predicted]) >= max(found.confidence[shown.worst])
         assert found.origins[shown.best[0]] == GIVEN
         mine = np.array([c == shown.code and o == PREDICTED for c, o in zip(found.codes, found.origins, strict=True)])
-        np.testing.assert_allclose(shown.sure, found.confidence[mine].mean())
+        np.testing.assert_allclose(shown.confidence, found.confidence[mine].mean())
 
 
 def test_the_largest_classes_come_first():
@@ -77,8 +77,8 @@ def test_a_class_of_given_items_only_has_no_average():
     found = result(60)
     only = replace(found, origins=(GIVEN,) * 60)
     choice = choose(only)
-    assert all(np.isnan(shown.sure) and shown.n_predicted == 0 for shown in choice.classes)
-    assert len(choice.least_sure) == len(choice.surest) == len(choice.rejected) == 0
+    assert all(np.isnan(shown.confidence) and shown.n_predicted == 0 for shown in choice.classes)
+    assert len(choice.least_confident) == len(choice.most_confident) == len(choice.rejected) == 0
 
 
 def test_before_the_first_label_only_suggestions_are_listed():

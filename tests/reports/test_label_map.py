@@ -10,13 +10,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laplacianshot.reports.labeling.choice import choose
-from laplacianshot.reports.labeling.map_part import map_data, map_html, places_of
-from tests.reports.labeling.made_up import HOSTILE, result, unlabeled
+from laplacianshot.reports.label_items import choose
+from laplacianshot.reports.label_map import map_block, map_data, places_of
+from laplacianshot.reports.page import Section, render_page
+from tests.reports.labels_made_up import HOSTILE, result, unlabeled
 
 
 def unpacked(text, dtype):
     return np.frombuffer(base64.b64decode(text), dtype)
+
+
+def map_html(found, data, classes):
+    """The map as it is in a page."""
+    return render_page("Map", [Section("map", "Map", (map_block(found, data, classes),))])
 
 
 def test_the_data_hold_what_the_result_holds():
@@ -26,7 +32,7 @@ def test_the_data_hold_what_the_result_holds():
     grid = unpacked(data["places"], "<u2").reshape(-1, 2)
     np.testing.assert_allclose(grid / 32767.5 - 1, places, atol=2e-5)
     np.testing.assert_array_equal(unpacked(data["codes"], "<i4"), found.codes)
-    np.testing.assert_allclose(unpacked(data["sure"], "u1") / 200, found.confidence, atol=0.003)
+    np.testing.assert_allclose(unpacked(data["confidence"], "u1") / 200, found.confidence, atol=0.003)
     origins = unpacked(data["origins"], "u1")
     assert [("predicted", "given", "rejected")[o] for o in origins] == list(found.origins)
     np.testing.assert_array_equal(data["suggested"], found.suggested)
@@ -38,7 +44,7 @@ def test_the_data_hold_what_the_result_holds():
 def test_only_what_is_certain_is_drawn_as_certain():
     found = replace(result(), confidence=np.resize([0.0, 1e-5, 0.5, 0.994, 0.99999, 1.0], 60))
     data = map_data(found, np.zeros((60, 2)), None, None)
-    assert unpacked(data["sure"], "u1").tolist()[:6] == [0, 1, 100, 199, 199, 200]
+    assert unpacked(data["confidence"], "u1").tolist()[:6] == [0, 1, 100, 199, 199, 200]
 
 
 def test_no_name_ends_the_data_or_begins_an_element():

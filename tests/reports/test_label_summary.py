@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from laplacianshot.reports.labeling.summary import LabelSummary
-from tests.reports.labeling import made_up
+from laplacianshot.reports.label_summary import LabelSummary
+from tests.reports import labels_made_up as made_up
 
 TEXTS = tuple(f"sentence {n} on\nbirds" for n in range(60))
 

@@ -1,0 +1,298 @@
+"""Which items a label report shows, and what it says about each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from laplacianshot.labeling.class_rows import entries_at
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
+from laplacianshot.reports.text import percentage
+from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.ui.colors import ClassColor, class_color
+from laplacianshot.ui.names import line, passage, short_path
+from laplacianshot.ui.thumbnails import Thumbnail
+
+# Maximum number of items in a list, and per class.
+LIST = 24
+OF_CLASS = 12
+# Maximum number over all classes, as every picture makes the page larger.
+_OF_ALL_CLASSES = 720
+# Maximum number of classes that are shown with items; a table lists the others.
+_CLASSES = 240
+
+
+@dataclass(frozen=True)
+class ClassItems:
+    """A class and the items that a page shows of it.
+
+    Attributes
+    ----------
+    code : int
+    n_given, n_predicted : int
+    confidence : float
+        Mean confidence of its predicted items; NaN without any.
+    best : int array
+        Positions of some given items, then of the most confident predicted ones.
+    worst : int array
+        Positions of other predicted items, lowest confidence first.
+    """
+
+    code: int
+    n_given: int
+    n_predicted: int
+    confidence: float
+    best: Ints
+    worst: Ints
+
+    @property
+    def n_items(self) -> int:
+        """Number of items of the class."""
+        return self.n_given + self.n_predicted
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Positions of the items in each list of a page.
+
+    Attributes
+    ----------
+    suggested, disputed, rejected, least_confident, most_confident : int array
+        At most 24 each. Rejected items are sorted by novelty; the most confident ones cover many classes.
+    classes : tuple of ClassItems
+        All of them, the largest first.
+    n_pictured : int
+        Number of classes, from the first, that are shown with items.
+    """
+
+    suggested: Ints
+    disputed: Ints
+    rejected: Ints
+    least_confident: Ints
+    most_confident: Ints
+    classes: tuple[ClassItems, ...]
+    n_pictured: int
+
+    def items(self) -> Ints:
+        """Return all positions that are in a list, sorted, without duplicates."""
+        lists = [self.suggested, self.disputed, self.rejected, self.least_confident, self.most_confident]
+        for shown in self.classes[: self.n_pictured]:
+            lists += [shown.best, shown.worst]
+        return np.unique(np.concatenate(lists)).astype(np.int64)
+
+
+def choose(result: LabelResult) -> Choice:
+    """Choose the items that a page shows of a result."""
+    origins = np.asarray(result.origins, dtype=object)
+    predicted, rejected = np.flatnonzero(origins == PREDICTED), np.flatnonzero(origins == REJECTED)
+    # Highest confidence first; ties in the order of the source.
+    order = predicted[np.argsort(-result.confidence[predicted], kind="stable")]
+    disputed = np.flatnonzero(result.disputes >= 0)
+    doubt = _probability(result, disputed, result.disputes[disputed])
+    classes = _classes(result, origins, order)
+    return Choice(
+        suggested=result.suggested[:LIST],
+        disputed=disputed[np.argsort(-doubt, kind="stable")][:LIST],
+        rejected=rejected[np.argsort(-result.novelty[rejected], kind="stable")][:LIST],
+        least_confident=order[::-1][:LIST],
+        most_confident=_most_confident(result.codes, order),
+        classes=classes,
+        n_pictured=min(len(classes), _CLASSES),
+    )
+
+
+def _probability(result: LabelResult, items: Ints, codes: Ints) -> Floats:
+    return entries_at(result.probabilities, items, codes) if len(result.classes) else np.zeros(len(items))
+
+
+def _most_confident(codes: Ints, order: Ints) -> Ints:
+    """The most confident item of each class, then the second of each, and so on."""
+    by_class = np.argsort(codes[order], kind="stable")
+    sorted_codes = codes[order][by_class]
+    turn = np.empty(len(order), dtype=np.int64)
+    starts = np.searchsorted(sorted_codes, sorted_codes)
+    turn[by_class] = np.arange(len(order)) - starts
+    return order[np.argsort(turn, kind="stable")][:LIST]
+
+
+def _classes(
+    result: LabelResult, origins: np.ndarray[tuple[int], np.dtype[np.object_]], order: Ints
+) -> tuple[ClassItems, ...]:
+    n_classes = len(result.classes)
+    given = np.flatnonzero((origins == GIVEN) & (result.codes >= 0))
+    each = max(1, min(OF_CLASS, _OF_ALL_CLASSES // max(1, min(n_classes, _CLASSES))))
+    found = []
+    for code, mine, certain in zip(
+        range(n_classes),
+        _grouped(result.codes, given, n_classes),
+        _grouped(result.codes, order, n_classes),
+        strict=True,
+    ):
+        first = (each + 1) // 2
+        labeled = mine[: max(first - len(certain), (first + 1) // 2)]
+        best = certain[: first - len(labeled)]
+        worst = certain[len(best) :][::-1][: each - first]
+        confidence = float(result.confidence[certain].mean()) if len(certain) else float("nan")
+        found.append(ClassItems(code, len(mine), len(certain), confidence, np.concatenate([labeled, best]), worst))
+    return tuple(sorted(found, key=lambda shown: -shown.n_items))
+
+
+def _grouped(codes: Ints, items: Ints, n_classes: int) -> list[Ints]:
+    """Items of each class, in the order of ``items``."""
+    by_class = items[np.argsort(codes[items], kind="stable")]
+    return np.split(by_class, np.searchsorted(codes[by_class], np.arange(1, n_classes))) if n_classes else []
+
+
+# A less probable class is not named beside a better one.
+MIN_PROBABILITY = 0.005
+MAX_PATH_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class CardLabel:
+    """A line below an item: a class and a percentage, either of which may be missing.
+
+    Attributes
+    ----------
+    name, percent : str
+    color : ClassColor or None
+    other : bool
+        Whether the line is drawn less prominently.
+    part : str
+        A word above the line.
+    """
+
+    name: str = ""
+    color: ClassColor | None = None
+    percent: str = ""
+    other: bool = False
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One item: a picture with its path, or a text with its name."""
+
+    text: str
+    name: str
+    picture: Thumbnail | None
+    badge: str
+    labels: tuple[CardLabel, ...]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items side by side."""
+
+    cards: tuple[Card, ...]
+    in_rows: bool
+
+    kind: ClassVar[str] = "items"
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Makes the cards of a result's items.
+
+    Attributes
+    ----------
+    result : LabelResult
+    pictures : mapping of int to Thumbnail
+        For the items that have one.
+    texts : mapping of int to str, or None
+        Texts of the items; None for pictures and vectors.
+    """
+
+    result: LabelResult
+    pictures: Mapping[int, Thumbnail]
+    texts: Mapping[int, str] | None
+
+    def items(
+        self,
+        items: Iterable[int],
+        labels: Callable[[int], tuple[CardLabel, ...]] | None = None,
+        badge: Callable[[int], str] | None = None,
+    ) -> Items:
+        """Return cards of items.
+
+        Parameters
+        ----------
+        items : iterable of int
+        labels : callable, optional
+            Lines below an item; default: its label and confidence.
+        badge : callable, optional
+            A word on an item; default: "given" on labeled items.
+        """
+        labels = self.label if labels is None else labels
+        badge = self._given if badge is None else badge
+        cards = tuple(self._card(int(item), labels(int(item)), badge(int(item))) for item in items)
+        return Items(cards, in_rows=not self.pictures)
+
+    def label(self, item: int) -> tuple[CardLabel, ...]:
+        """The label and its confidence; for a rejected item the most probable class."""
+        result = self.result
+        code = int(result.codes[item])
+        if result.origins[item] == REJECTED and result.classes:
+            probabilities = result.probabilities_of(item)
+            best = int(np.argmax(probabilities))
+            return (self._of_class(best, probabilities[best], other=True),)
+        if code < 0:
+            return ()
+        return (self._of_class(code, None if result.origins[item] == GIVEN else result.confidence[item]),)
+
+    def confidence(self, item: int) -> tuple[CardLabel, ...]:
+        """The confidence alone, where the class is known."""
+        if self.result.origins[item] == GIVEN:
+            return ()
+        return (CardLabel(percent=percentage(float(self.result.confidence[item]))),)
+
+    def best_classes(self, item: int, n: int = 2) -> tuple[CardLabel, ...]:
+        """The most probable classes, without very improbable ones."""
+        probabilities = self.result.probabilities_of(item)
+        best = np.argsort(-probabilities, kind="stable")[:n]
+        best = best[(probabilities[best] >= MIN_PROBABILITY) | (np.arange(len(best)) == 0)]
+        return tuple(self._of_class(int(c), probabilities[c], other=place > 0) for place, c in enumerate(best))
+
+    def disputed(self, item: int) -> tuple[CardLabel, ...]:
+        """The given class, and the class that the neighbors suggest."""
+        given, other = int(self.result.codes[item]), int(self.result.disputes[item])
+        probabilities = self.result.probabilities_of(item)
+        return (
+            self._of_class(given, probabilities[given], other=True, part="given"),
+            self._of_class(other, probabilities[other], part="neighbors suggest"),
+        )
+
+    def rank(self, item: int) -> str:
+        """The rank among the items to label next."""
+        return str(int(self.result.suggestions[item]))
+
+    def _of_class(self, code: int, share: float | None, *, other: bool = False, part: str = "") -> CardLabel:
+        percent = "" if share is None else percentage(float(share))
+        return CardLabel(line(self.result.classes[code]), class_color(code), percent, other, part)
+
+    def _given(self, item: int) -> str:
+        return "given" if self.result.origins[item] == GIVEN else ""
+
+    def _card(self, item: int, labels: tuple[CardLabel, ...], badge: str) -> Card:
+        name = line(self.result.ids[item])
+        if self.pictures:
+            whole = line(self.result.ids[item], MAX_PATH_LENGTH)
+            return Card(self._paths.get(item, whole), whole, self.pictures.get(item), badge, labels)
+        if self.texts is None:
+            return Card(name, "", None, badge, labels)
+        return Card(passage(self.texts[item]), name, None, badge, labels)
+
+    @cached_property
+    def _paths(self) -> dict[int, str]:
+        """Paths of the pictures, shortened unless two of them would look the same."""
+        short = {item: short_path(self.result.ids[item]) for item in self.pictures}
+        alike = Counter(short.values())
+        return {
+            item: path if alike[path] == 1 else line(self.result.ids[item], MAX_PATH_LENGTH)
+            for item, path in short.items()
+        }

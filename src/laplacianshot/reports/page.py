@@ -1,0 +1,175 @@
+"""Pages made of blocks: one HTML file each that loads nothing from elsewhere, for light and dark screens.
+
+Python builds the blocks as plain data; the Jinja templates beside this module turn them into HTML and escape every
+text. Only figures, which we draw ourselves, and JSON and scripts, which cannot contain ``<``, are inserted as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, Protocol
+
+from laplacianshot import __version__
+from laplacianshot.runtime.extras import require
+
+PAGE = "index.html"
+
+
+class Block(Protocol):
+    """One part of a page; ``kind`` selects how the template draws it."""
+
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; ``style`` may be "warning"."""
+
+    text: str
+    style: str = ""
+
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading below that of a section."""
+
+    text: str
+    anchor: str
+
+    kind: ClassVar[str] = "heading"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An inline SVG image and its caption."""
+
+    svg: Any
+    caption: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures side by side, as far as the screen allows."""
+
+    figures: tuple[Drawing, ...]
+
+    kind: ClassVar[str] = "figures"
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are shown after a click on their summary."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+    kind: ClassVar[str] = "details"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Columns of blocks, and figures, side by side where the screen is wide enough."""
+
+    columns: tuple[tuple[Block, ...], ...]
+    figures: Figures | None = None
+
+    kind: ClassVar[str] = "beside"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading of its own, which the top of the page links to."""
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def drawing(svg: str, caption: str) -> Drawing:
+    """Wrap an SVG image that we drew, for the template to insert as it is."""
+    return Drawing(trusted(svg), caption)
+
+
+def trusted(html: str) -> Any:
+    """Mark a text as HTML that the template inserts as it is. Never for texts of users."""
+    return require("markupsafe", "cli").Markup(html)
+
+
+def render_page(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    opening: Iterable[Block] = (),
+    command: str = "",
+    links: bool = True,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """Return the whole document.
+
+    Parameters
+    ----------
+    title : str
+    sections : sequence of Section
+    lead : str
+        A sentence below the title.
+    opening : iterable of blocks
+        Shown before the links to the sections.
+    command : str
+        The command that made the page.
+    links : bool
+        Whether the top of the page links to its sections.
+    style : str
+        CSS besides that of all pages.
+    script : str
+        JavaScript of the page. No other script can run, whatever the blocks contain.
+    """
+    template = _templates().get_template("page.html")
+    page: str = template.render(
+        title=title,
+        sections=sections,
+        lead=lead,
+        opening=list(opening),
+        command=command,
+        links=links,
+        style=trusted(asset("page.css") + style),
+        script=trusted(script),
+        policy=trusted(_policy(script)) if script else "",
+        version=__version__,
+    )
+    return page
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file beside the templates."""
+    return files("laplacianshot.reports").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Any:
+    jinja2 = require("jinja2", "cli")
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _policy(script: str) -> str:
+    """Return the content policy: images within the page, and the script with this hash."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    )

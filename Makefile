@@ -23,7 +23,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-oldest lint types pytest coverage chromium format docs docs-serve bench dev constraints lock clean distclean
+.PHONY: help demo test test-all test-oldest lint javascript types pytest coverage chromium format docs docs-serve bench dev constraints lock clean distclean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,9 +37,14 @@ test: lint types pytest ## lint, types and the tests that are not marked slow; r
 test-all: lint types chromium ## the same with the slow tests: kills at random moments, a Ray cluster, long browser sessions
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-test ## ruff: rules and format
+lint: $(VENV)/.installed-test javascript ## ruff: rules and format
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
+
+javascript: ## types and rules of the pages' JavaScript; skipped where npm is missing
+	@if ! command -v npm >/dev/null; then echo "npm is not installed: the check of the JavaScript is skipped"; exit 0; fi; \
+	if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json; fi \
+	&& npm run --silent check
 
 types: $(VENV)/.installed-test ## mypy --strict
 	@$(PY) -m mypy $(wildcard src benchmarks)
@@ -61,13 +66,13 @@ test-oldest: ## the tests of the core with the oldest versions of its dependenci
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
 	.venv-oldest/bin/python -m pytest -m "not slow" tests/inference tests/engine tests/neighbors tests/test_estimator.py
 
-# Needed by the tests of the studio's page alone, which are skipped without it: nothing here may fail the build.
+# Needed by the tests in a browser alone. Without it they are skipped, or fail where CI=true.
 chromium: ## install chromium through apt, where it is absent and that is possible
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
 	  command -v apt-get >/dev/null && if [ "$$(id -u)" = 0 ]; then root=; else root="sudo -n"; fi && $$root true 2>/dev/null \
 	  && echo "Installing chromium, for the tests of the studio's page" \
 	  && { $(APT_INSTALL) chromium || { timeout 120 $$root apt-get update -qq && $(APT_INSTALL) chromium; }; } </dev/null >/dev/null 2>&1; \
-	} || echo "chromium is absent and cannot be installed here: tests in a browser will be skipped"
+	} || echo "chromium is absent and cannot be installed here: tests in a browser will be skipped, or fail where CI=true"
 
 format: $(VENV)/.installed-test ## fix what ruff can fix, and format the code
 	@$(PY) -m ruff check --fix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from laplacianshot import __version__
+from laplacianshot import __version__, ui
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.studio import schemas
 from laplacianshot.studio.changes import ActionError
@@ -25,7 +25,8 @@ from laplacianshot.studio.security import Gate, Guard
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import NoPicture
 
-PAGE_FOLDER = Path(__file__).parent / "page"
+# The page's own files, and the scripts that it shares with reports; both are served below /page/.
+PAGE_FOLDERS = (Path(__file__).parent / "page", Path(ui.__file__).parent / "page")
 
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -153,11 +154,12 @@ class Asset:
 
 
 class Assets:
-    """The page's files by their path below its folder. They are listed once, so no other path can be requested."""
+    """The page's files by their path below a folder. They are listed once, so no other path can be requested."""
 
-    def __init__(self, folder: Path = PAGE_FOLDER) -> None:
+    def __init__(self, folders: Sequence[Path] = PAGE_FOLDERS) -> None:
         self._files = {
             path.relative_to(folder).as_posix(): path
+            for folder in folders
             for path in sorted(folder.rglob("*"))
             if path.suffix in _MEDIA_TYPES and path.is_file() and not path.is_symlink()
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,11 @@ def test_version_changelog_and_citation_agree():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in citation
     assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == version
+
+
+def test_every_extra_of_the_readme_exists_and_none_is_left_out():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme[readme.index("| extra |") :].split("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named | {"test", "docs", "dev", "parquet"} == set(extras)

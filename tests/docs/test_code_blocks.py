@@ -22,7 +22,7 @@ from laplacianshot.cli.app import app, run  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 # tests/baselines/test_methods_page.py runs the code of this page, and looks at what it prints.
-RUN_ELSEWHERE = {"methods.md"}
+RUN_ELSEWHERE = {"new-method.md"}
 COMMANDS = typer.main.get_command(app).commands
 
 _BLOCK = re.compile(

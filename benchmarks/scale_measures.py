@@ -38,14 +38,14 @@ def warm_up() -> None:
 
     scaled_neighbors(X, 5, method="cells", target_recall=0.5)
     for dense in (True, False):
-        constants = small._choices.constants(y, 8)
+        constants = small.solution_.constants
         solve_large(LargeTask(X, y, 8, "cl2", small.center_, constants, LargePlan(dense=dense)), tol=1e-6)
 
 
 def measure_fit(vectors: str, classes: str, choices: str) -> dict[str, Any]:
     """Seconds of each stage of a fit, what it found and its peak memory."""
     from laplacianshot import LaplacianShot
-    from laplacianshot.engine.fit import fit_large
+    from laplacianshot.estimator import fit_large
 
     X, y, truth = opened(vectors, classes)
     warm_up()
@@ -64,7 +64,7 @@ def measure_fit(vectors: str, classes: str, choices: str) -> dict[str, Any]:
     queries = y < 0
     report = getattr(clf, "graph_report_", None)
     return {
-        "n_neighbors": clf._rule.n_neighbors,
+        "n_neighbors": clf.solution_.rule.n_neighbors,
         "method": "exact" if report is None else report.method,
         "parameters": {} if report is None else dict(report.parameters),
         "recall": clf.graph_recall_,

@@ -69,7 +69,7 @@ def scores(X: Any, codes: Any) -> dict[str, Any]:
     probabilities = calibrate(model, codes).probabilities
     fitted = squared_distances(rows, model.prototypes_)
     nearest = fitted.min(axis=1)
-    tau = model._rule.tau
+    tau = model.solution_.rule.tau
     means = class_means(rows[labeled], codes[labeled], len(model.classes_))
     return {
         OURS: novelty_scores(probabilities, codes, model.affinity_),

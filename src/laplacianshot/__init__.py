@@ -11,11 +11,12 @@ from laplacianshot.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
+    from laplacianshot.engine.passes import bound_optimize
     from laplacianshot.episodes.evaluation import evaluate
     from laplacianshot.episodes.results import Evaluation, Evaluations, Tuning
     from laplacianshot.episodes.tuning import tune
     from laplacianshot.estimator import LaplacianShot
-    from laplacianshot.inference.bound import BoundResult, bound_optimize
+    from laplacianshot.inference.bound import BoundResult
     from laplacianshot.labeling import LabelResult, label_source
 
 __version__ = "0.1.0"
@@ -43,7 +44,7 @@ _HOMES = {
     "LabelResult": "laplacianshot.labeling.result",
     "LaplacianShot": "laplacianshot.estimator",
     "Tuning": "laplacianshot.episodes.results",
-    "bound_optimize": "laplacianshot.inference.bound",
+    "bound_optimize": "laplacianshot.engine.passes",
     "evaluate": "laplacianshot.episodes.evaluation",
     "label_source": "laplacianshot.labeling.run",
     "tune": "laplacianshot.episodes.tuning",

@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from laplacianshot._attributes import GraphWhenAsked, HiddenParameter
-from laplacianshot.engine.choices import BaseMean, Choices, Engine
-from laplacianshot.inference.bound import LARGEST_LAM, TOLERANCE
+from laplacianshot.inference.affinity import check_affinity
+from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
+    DefaultConstants,
     RecipeName,
 )
-from laplacianshot.inference.transforms import Transform, transform_features
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows
-from laplacianshot.runtime.limits import TARGET_RECALL
-from laplacianshot.runtime.types import Floats, Labels
+from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.solve import (
+    FORMULAS,
+    BoundChoices,
+    Numerics,
+    Task,
+    solve_default,
+    solve_paper,
+    solve_reference,
+)
+from laplacianshot.inference.transforms import blended_center, given_center, transform_features
+from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, SMALL_ROWS, TARGET_RECALL
+from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.threads import single_threaded_blas
+from laplacianshot.runtime.types import Floats, Ints, Labels, Transform, working_dtype
+
+if TYPE_CHECKING:
+    from laplacianshot.engine.plan import LargePlan
+
+BaseMean: TypeAlias = ArrayLike | Literal["pooled", "support"] | None
+# What fits elsewhere: called with the estimator, rows, class numbers, number of classes, watch and checkpoint.
+Engine: TypeAlias = Callable[..., Solution]
+
+
+class _HiddenParameter:
+    """A constructor parameter that is not an attribute.
+
+    scikit-learn takes whatever has an attribute ``transform`` for a transformer. Our parameter of that name is stored
+    like any other, and is read through ``get_params``.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        raise AttributeError(f"{self._name!r} is a parameter; read it with get_params()[{self._name!r}].")
+
+    def __set__(self, instance: object, value: Any) -> None:
+        instance.__dict__[self._name] = value
 
 
 class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -41,8 +79,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
         (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
-        for default between the two, by the class shares at first look
-        (:func:`~laplacianshot.inference.center.blended_center`).
+        for default between the two, by a first estimate of the class shares
+        (:func:`~laplacianshot.inference.transforms.blended_center`).
     lam : float, optional
         Weight of the graph. None: the recipe's own (0.7 for paper and reference, by the size of the task for default).
     n_neighbors : int, optional
@@ -52,31 +90,31 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Shift the queries and borrow from them for the prototypes, as in the paper's tables. None: True for paper and
         reference; the default recipe has its own way and takes no value.
     balanced : bool
-        Default recipe only: the unlabeled rows are known to hold as many of each class.
+        Default recipe only: the unlabeled rows are known to hold equally many of each class.
     graph : {"auto", "exact", "cells"} or scipy sparse matrix of shape (n, n)
         Nearest neighbors, or affinities >= 0 between the rows of X. The default recipe and the paper take the
         symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
-        neighbors of more than 50,000 rows approximately (:mod:`laplacianshot.engine`), and says how well in
-        ``graph_recall_``; all others are exact. ``"cells"`` finds them approximately in a set of any size.
+        neighbors of more than 50,000 rows approximately, and reports how well in ``graph_recall_``; all others are
+        exact. ``"cells"`` finds them approximately in a set of any size.
     max_iter : int, optional
-        Most updates. None: the recipe's own.
+        Maximum number of updates. None: the recipe's own.
     tol : float
         Relative change at which updates stop.
     memory : int, float or str, optional
-        Most bytes that ``fit`` may take beyond X, such as ``"8GB"``. MemoryError before the work starts where that is
-        too little. None: no limit.
+        Maximum number of bytes that ``fit`` may use beyond X, such as ``"8GB"``. MemoryError before the work starts
+        where that is too little. None: no limit.
     target_recall : float
-        Share of the true neighbors that an approximate graph shall have.
+        Share of the true neighbors that an approximate graph must have.
     random_state : int
-        Seed of the approximate graph, the only thing that is drawn.
+        Seed of the approximate graph, the only thing that is random.
 
     Attributes
     ----------
     transduction_ : array of shape (n,)
         A label for every row of X; labeled rows keep theirs.
     label_distributions_ : array of shape (n, C)
-        How much each class claims each row; certainty for labeled rows. A ``csr_array`` of the largest entries where
-        rows and classes are too many for all of them.
+        Assignment of each row to each class; certainty for labeled rows. A ``csr_array`` of the largest entries where
+        there are too many rows and classes to keep all of them.
     classes_ : array of shape (C,)
     prototypes_ : array of shape (C, D)
         In transformed space.
@@ -98,6 +136,9 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     converged_ : bool
     lam_ : float
     center_ : array of shape (D,) or None
+    solution_ : Solution
+        Everything that the fit found, with the constants, the temperature and the rule for new rows
+        (:class:`~laplacianshot.inference.solution.Solution`).
     n_features_in_ : int
 
     Examples
@@ -112,24 +153,20 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    transform = HiddenParameter()
-    affinity_ = GraphWhenAsked()
+    transform = _HiddenParameter()
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "recipe": [StrOptions({"default", "paper", "reference"})],
-        "transform": [StrOptions({"none", "l2", "cl2"})],
-        "base_mean": ["array-like", StrOptions({"pooled", "support"}), None],
-        "lam": [Interval(Real, 0, LARGEST_LAM, closed="both"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-        "rectify": ["boolean", None],
-        "balanced": ["boolean"],
-        "graph": [StrOptions({"auto", "exact", "cells"}), "sparse matrix"],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "memory": [Interval(Real, 0, None, closed="neither"), str, None],
-        "target_recall": [Interval(Real, 0, 1, closed="right")],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
-    }
+    classes_: Labels
+    transduction_: Labels
+    label_distributions_: Any
+    prototypes_: Floats
+    objective_: Floats
+    n_iter_: int
+    converged_: bool
+    lam_: float
+    center_: Floats | None
+    graph_recall_: float
+    dropped_mass_: float
+    solution_: Solution
 
     def __init__(
         self,
@@ -210,59 +247,25 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit(X, y)
+        return fit_large(self, X, y)
 
-    def _fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        watch: Callable[[str], Callable[[int, int], object]] | None = None,
-        checkpoint: Path | None = None,
-        engine: Engine | None = None,
-    ) -> Self:
-        """``fit``, telling ``watch`` of its stages and keeping finished ones in ``checkpoint`` (large sets)."""
-        self._validate_params()
-        choices = self._choices
-        choices.check()
-        if y is None:
-            raise ValueError(
-                "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
-            )
-        # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
-        features = checked_rows(X, self)
-        check_consistent_length(features, y)
-        encoded = encode_labels(y)
-        if len(encoded.classes) < 2:
-            raise ValueError(
-                f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
-                "(-1, NaN, None and '' mean unlabeled.)"
-            )
-        fit = choices.fit if engine is None else partial(engine, choices)
-        center, fitted = fit(features, encoded.codes, len(encoded.classes), watch=watch, checkpoint=checkpoint)
+    def fit_predict(self, X: ArrayLike, y: ArrayLike) -> Labels:
+        """``fit(X, y).transduction_``: a label for every row of X, (n,)."""
+        return self.fit(X, y).transduction_
 
-        validate_data(self, X, skip_check_array=True)
-        self.center_ = center
-        self._fitted_transform = self._transform
-        self.classes_: Labels = encoded.classes
-        self.label_distributions_ = fitted.distributions
-        self.transduction_: Labels = self.classes_[fitted.labels]
-        self.prototypes_ = fitted.prototypes
-        self.objective_ = fitted.objective
-        self.n_iter_ = len(fitted.objective)
-        self.converged_ = fitted.converged
-        self.lam_ = fitted.lam
-        self.graph_recall_ = fitted.graph_recall
-        self.dropped_mass_ = fitted.dropped_mass
-        for name in ("affinity_", "bound_", "unary_", "graph_report_", "_graph"):
-            self.__dict__.pop(name, None)
-        for name, value in fitted.extras.items():
-            setattr(self, name, value)
-        self._rule = fitted.rule
-        return self
+    @property
+    def affinity_(self) -> Any:
+        """The graph: over all rows of X (default) or over the unlabeled ones (paper, reference)."""
+        if "solution_" not in self.__dict__:
+            raise AttributeError("affinity_ is known after fit.")
+        if sp.issparse(self.solution_.graph):
+            return self.solution_.graph
+        # A large fit keeps a smaller form, until this is first asked for.
+        self.solution_ = replace(self.solution_, graph=self.solution_.affinity)
+        return self.solution_.graph
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """How much each class claims each row of X (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
+        """Probabilities of each class for rows of X (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
 
         For ranking: like ``label_distributions_`` they are not calibrated.
 
@@ -272,7 +275,9 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
-        probabilities: Floats = self._rule(transform_features(features, self._fitted_transform, self.center_))
+        solution = self.solution_
+        with single_threaded_blas():
+            probabilities: Floats = solution.rule(transform_features(features, solution.transform, solution.center))
         return probabilities
 
     def predict(self, X: ArrayLike) -> Labels:
@@ -281,11 +286,242 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels: Labels = self.classes_[probabilities.argmax(axis=1)]
         return labels
 
-    @property
-    def _transform(self) -> Transform:
-        chosen: Transform = self.__dict__["transform"]
-        return chosen
 
-    @property
-    def _choices(self) -> Choices:
-        return Choices(**self.get_params())
+def fit_large(
+    estimator: LaplacianShot,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    watch: Watch | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    engine: Engine | None = None,
+) -> LaplacianShot:
+    """``estimator.fit(X, y)`` with progress and a folder for finished stages; small sets need neither.
+
+    Parameters
+    ----------
+    estimator : LaplacianShot
+    X : array of shape (n, D)
+        In memory or memory-mapped.
+    y : array of shape (n,)
+    watch : callable, optional
+        Called with the name of each stage ("Neighbors", "Graph", "Updates"), it returns what is called with
+        ``(done, total)`` on the way.
+    checkpoint : path, optional
+        Folder where finished stages of a large set are kept, neighbors and updates, by the content of X and by what
+        they depend on. A fit of the same rows takes them from there. The last four of each kind stay.
+    engine : callable, optional
+        What fits elsewhere, such as :class:`~laplacianshot.ray.RayEngine`.
+
+    Returns
+    -------
+    LaplacianShot
+        The estimator, fitted.
+    """
+    check_parameters(estimator)
+    if y is None:
+        raise ValueError(
+            "LaplacianShot requires y to be passed, but the target y is None: give a label, or -1, for each row."
+        )
+    # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
+    features = checked_rows(X, estimator)
+    check_consistent_length(features, y)
+    encoded = encode_labels(y)
+    n_classes = len(encoded.classes)
+    if n_classes < 2:
+        raise ValueError(
+            f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
+            "(-1, NaN, None and '' mean unlabeled.)"
+        )
+    folder = None if checkpoint is None else Path(checkpoint)
+    solve = _solve if engine is None else engine
+    solution = solve(estimator, features, encoded.codes, n_classes, watch=watch, checkpoint=folder)
+
+    validate_data(estimator, X, skip_check_array=True)
+    estimator.classes_ = encoded.classes
+    estimator.transduction_ = encoded.classes[solution.labels]
+    estimator.label_distributions_ = solution.assignments
+    estimator.prototypes_ = solution.prototypes
+    estimator.objective_ = solution.objective
+    estimator.n_iter_ = solution.n_iter
+    estimator.converged_ = solution.converged
+    estimator.lam_ = solution.lam
+    estimator.center_ = solution.center
+    estimator.graph_recall_ = solution.graph_recall
+    estimator.dropped_mass_ = solution.dropped_mass
+    for name, value in (
+        ("bound_", solution.bound),
+        ("unary_", solution.unary),
+        ("graph_report_", solution.graph_report),
+    ):
+        estimator.__dict__.pop(name, None)
+        if value is not None:
+            setattr(estimator, name, value)
+    estimator.solution_ = solution
+    return estimator
+
+
+def check_parameters(estimator: LaplacianShot) -> None:
+    """ValueError for a parameter that is out of range, or that belongs to another recipe and would do nothing."""
+    p = estimator.get_params()
+
+    def boolean(value: Any) -> bool:
+        return isinstance(value, bool | np.bool_)
+
+    def number(value: Any) -> bool:
+        return isinstance(value, Real) and not boolean(value)
+
+    def integer(value: Any, least: int) -> bool:
+        return isinstance(value, Integral) and not boolean(value) and int(value) >= least
+
+    def named(value: Any, *names: str) -> bool:
+        return isinstance(value, str) and value in names
+
+    lam, base_mean, memory = p["lam"], p["base_mean"], p["memory"]
+    like_array = isinstance(base_mean, list | tuple) or hasattr(base_mean, "__array__")
+    rules = {
+        "recipe": (named(p["recipe"], "default", "paper", "reference"), "'default', 'paper' or 'reference'"),
+        "transform": (named(p["transform"], "none", "l2", "cl2"), "'none', 'l2' or 'cl2'"),
+        "base_mean": (
+            base_mean is None
+            or named(base_mean, "pooled", "support")
+            or (like_array and not isinstance(base_mean, str)),
+            "an array, 'pooled', 'support' or None",
+        ),
+        "lam": (lam is None or (number(lam) and 0 <= lam <= MAX_LAM), f"a number from 0 to {MAX_LAM:g}, or None"),
+        "n_neighbors": (p["n_neighbors"] is None or integer(p["n_neighbors"], 1), "an integer of at least 1, or None"),
+        "rectify": (p["rectify"] is None or boolean(p["rectify"]), "True, False or None"),
+        "balanced": (boolean(p["balanced"]), "True or False"),
+        "graph": (
+            named(p["graph"], "auto", "exact", "cells") or sp.issparse(p["graph"]),
+            "'auto', 'exact', 'cells' or a scipy sparse matrix",
+        ),
+        "max_iter": (p["max_iter"] is None or integer(p["max_iter"], 1), "an integer of at least 1, or None"),
+        "tol": (number(p["tol"]) and p["tol"] >= 0, "a number of at least 0"),
+        "memory": (
+            memory is None or isinstance(memory, str) or (number(memory) and memory > 0),
+            "a number of bytes above 0, a string such as '8GB', or None",
+        ),
+        "target_recall": (
+            number(p["target_recall"]) and 0 < p["target_recall"] <= 1,
+            "a number above 0 and of at most 1",
+        ),
+        "random_state": (integer(p["random_state"], 0), "an integer of at least 0"),
+    }
+    for name, (right, expected) in rules.items():
+        if not right:
+            raise ValueError(f"The {name!r} parameter of LaplacianShot must be {expected}. Got {p[name]!r} instead.")
+    if p["recipe"] == "default" and p["rectify"] is not None:
+        raise ValueError(
+            f"rectify={p['rectify']!r} belongs to recipe='paper' and 'reference'; leave it None with 'default'."
+        )
+    if p["recipe"] != "default" and p["balanced"]:
+        raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={p['recipe']!r}.")
+    if p["recipe"] != "default" and named(p["graph"], "cells"):
+        raise ValueError(f"graph='cells' belongs to recipe='default'; {p['recipe']!r} needs an exact graph.")
+    if p["transform"] != "cl2" and base_mean is not None:
+        raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={p['transform']!r}.")
+
+
+def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
+    """The center (D,) that ``cl2`` takes from features (n, D) with these class numbers (n,), -1 for unlabeled ones."""
+    base_mean = estimator.base_mean
+    if estimator.get_params()["transform"] != "cl2":
+        return None
+    if base_mean is None and estimator.recipe == "default":
+        return blended_center(features, codes, n_classes, balanced=estimator.balanced)
+    if base_mean is None or isinstance(base_mean, str):
+        return mean_of_rows(features[codes >= 0] if base_mean == "support" else features)
+    return given_center(base_mean, features.shape[1])
+
+
+def constants_of(estimator: LaplacianShot, codes: Ints, n_classes: int) -> DefaultConstants:
+    """The constants of the default recipe for rows with these class numbers (n,), with the user's choices."""
+    n_query = int(np.count_nonzero(codes < 0))
+    constants = DefaultConstants.for_task(len(codes) - n_query, n_query, n_classes, balanced=estimator.balanced)
+    return constants.with_choices(lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
+
+
+def _solve(
+    estimator: LaplacianShot,
+    features: Floats,
+    codes: Ints,
+    n_classes: int,
+    *,
+    watch: Watch | None = None,
+    checkpoint: Path | None = None,
+) -> Solution:
+    """Solve a task by formulas, in memory by the engine, or block by block, as its size demands."""
+    plan = _large_plan(estimator, features, codes, n_classes)
+    transform: Transform = estimator.get_params()["transform"]
+    if plan is None and len(features) <= SMALL_ROWS:
+        with single_threaded_blas():
+            center = center_of(estimator, features, codes, n_classes)
+            return _solve_in_memory(estimator, features, transform, center, codes, n_classes, FORMULAS)
+    center = center_of(estimator, features, codes, n_classes)
+    # Here and below, as small tasks shall not wait for numba.
+    if plan is None:
+        from laplacianshot.engine.small_rounds import NUMERICS
+
+        return _solve_in_memory(estimator, features, transform, center, codes, n_classes, NUMERICS)
+    from laplacianshot.engine.large import LargeTask, solve_large
+
+    constants = constants_of(estimator, codes, n_classes)
+    task = LargeTask(features, codes, n_classes, transform, center, constants, plan)
+    return solve_large(task, tol=estimator.tol, watch=watch, checkpoint=checkpoint)
+
+
+def _solve_in_memory(
+    estimator: LaplacianShot,
+    features: Floats,
+    transform: Transform,
+    center: Floats | None,
+    codes: Ints,
+    n_classes: int,
+    numerics: Numerics,
+) -> Solution:
+    """Solve a task whose rows are in memory together."""
+    labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+    order = np.concatenate([labeled, queries])
+    nodes = numerics.transform_features(features, transform, center, rows=order)
+    graph = None
+    if sp.issparse(estimator.graph):
+        graph = check_affinity(estimator.graph, len(features), dtype=nodes.dtype)[order][:, order]
+    task = Task(nodes, codes[labeled], n_classes, graph)
+    if estimator.recipe == "default":
+        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform == "cl2" else task.support.mean(axis=0)
+        constants = constants_of(estimator, codes, n_classes)
+        solution = solve_default(task, origin, constants, tol=estimator.tol, numerics=numerics)
+        back = np.argsort(order)
+        solution = replace(solution, graph=sp.csr_array(solution.graph[back][:, back]))
+    else:
+        choices = BoundChoices(
+            lam=PUBLISHED_LAM if estimator.lam is None else estimator.lam,
+            n_neighbors=PUBLISHED_NEIGHBORS if estimator.n_neighbors is None else estimator.n_neighbors,
+            rectify=True if estimator.rectify is None else estimator.rectify,
+            max_iter=estimator.max_iter,
+            tol=estimator.tol,
+        )
+        solution = (solve_paper if estimator.recipe == "paper" else solve_reference)(task, choices, numerics)
+    return replace(solution.of_all_rows(codes), transform=transform, center=center)
+
+
+def _large_plan(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> LargePlan | None:
+    """How a task that is too large for memory is solved, None for others; MemoryError if no way fits the budget."""
+    n, n_query = len(codes), int(np.count_nonzero(codes < 0))
+    method: Any = estimator.graph if isinstance(estimator.graph, str) else "exact"
+    approximate = method == "cells"
+    can_be_large = estimator.recipe == "default" and method in ("auto", "cells")
+    large = can_be_large and (approximate or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
+    if estimator.memory is None and not large:
+        return None
+    from laplacianshot.engine.plan import GraphChoice, plan_fit
+
+    k = constants_of(estimator, codes, n_classes).n_neighbors if estimator.recipe == "default" else PUBLISHED_NEIGHBORS
+    return plan_fit(
+        (n, n_query, n_classes, features.shape[1], k),
+        GraphChoice(method, target_recall=estimator.target_recall, seed=estimator.random_state),
+        can_be_large=can_be_large,
+        memory=estimator.memory,
+        itemsize=working_dtype(features).itemsize,
+    )

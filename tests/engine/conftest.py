@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from laplacianshot.engine import choices, plan
+from laplacianshot import estimator
+from laplacianshot.engine import plan
 from laplacianshot.neighbors import search as neighbors
 
 
 @pytest.fixture
 def large(monkeypatch):
     """Every task of more than 500 rows is large."""
-    for module in (choices, neighbors, plan):
+    for module in (estimator, neighbors, plan):
         monkeypatch.setattr(module, "LARGE_ROWS", 500)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
 from laplacianshot.engine import checkpoint as checkpoint_module
-from laplacianshot.engine.fit import fit_large
+from laplacianshot.estimator import fit_large
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_finished_updates_are_taken_up_again(digits, large, tmp_path, monkeypatc
 
 
 def test_sparse_updates_are_taken_up_again(digits, large, tmp_path, monkeypatch):
-    for module in ("engine.choices", "engine.plan"):
+    for module in ("estimator", "engine.plan"):
         monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 5000)
     X, _, y = digits
     first, second = (fit_large(LaplacianShot(), X, y, checkpoint=tmp_path) for _ in range(2))

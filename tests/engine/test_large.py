@@ -16,7 +16,7 @@ def solved(X, y, *, dense=True, most_entries=ENTRIES[-1], transform="cl2", tol=1
     """The large way on the exact graph, and the estimator that took the small one."""
     small = LaplacianShot(transform=transform, tol=tol, **choices).fit(X, y)
     n_classes = len(small.classes_)
-    constants = small._choices.constants(y, n_classes)
+    constants = small.solution_.constants
     plan = LargePlan(dense=dense, most_entries=most_entries)
     task = LargeTask(X, y, n_classes, transform, small.center_, constants, plan)
     return solve_large(task, tol=tol), small
@@ -38,7 +38,7 @@ def test_on_the_same_graph_it_is_the_small_way(digits, transform, dense, choices
         large, small = solved(X, y, dense=dense, transform=transform, tol=1e-300, **choices, max_iter=rounds)
     np.testing.assert_array_equal(large.labels, small.label_distributions_.argmax(axis=1))
     # What is not kept forgets how it came there, which a fit that ends before it converges can see.
-    np.testing.assert_allclose(whole(large.distributions), small.label_distributions_, atol=2e-5 if dense else 1e-2)
+    np.testing.assert_allclose(whole(large.assignments), small.label_distributions_, atol=2e-5 if dense else 1e-2)
     rounds = min(len(large.objective), small.n_iter_)
     assert max(len(large.objective), small.n_iter_) <= rounds + (0 if dense else 1)
     np.testing.assert_allclose(large.objective[:rounds], small.objective_[:rounds], rtol=2e-5)
@@ -52,7 +52,7 @@ def test_rows_far_from_zero_are_solved_as_well_as_near_ones(digits):
     noise = 1e-3 * np.random.default_rng(0).standard_normal(X.shape)  # no two distances are equal
     X = X.astype(np.float64) + noise + 1000
     large, small = solved(X, y, transform="none")
-    np.testing.assert_allclose(large.distributions, small.label_distributions_, atol=5e-3)
+    np.testing.assert_allclose(large.assignments, small.label_distributions_, atol=5e-3)
     np.testing.assert_allclose(large.prototypes, small.prototypes_, rtol=1e-5)
     assert np.mean(large.labels == small.label_distributions_.argmax(axis=1)) > 0.999
 
@@ -92,9 +92,9 @@ def test_neighbors_of_one_class_are_read_by_it_alone(monkeypatch, least):
     X, _, y = many_classes(n_classes=12, per_class=80)
     X[::5] = rng.standard_normal(X[::5].shape)  # some that stay in doubt
     large, small = solved(X, y, lam=40.0, tol=1e-7)
-    certain = large.distributions[y < 0].max(axis=1) == 1
+    certain = large.assignments[y < 0].max(axis=1) == 1
     assert 0.2 < certain.mean() < 0.9
-    np.testing.assert_allclose(large.distributions, small.label_distributions_, atol=1e-4)
+    np.testing.assert_allclose(large.assignments, small.label_distributions_, atol=1e-4)
     np.testing.assert_allclose(large.objective, small.objective_, rtol=1e-5)
     np.testing.assert_allclose(large.prototypes, small.prototypes_, atol=1e-5)
 
@@ -102,12 +102,12 @@ def test_neighbors_of_one_class_are_read_by_it_alone(monkeypatch, least):
 def test_the_largest_entries_stand_for_all_of_them():
     X, _, y = many_classes()
     top, small = solved(X, y, dense=False)
-    assert sp.issparse(top.distributions)
-    assert np.diff(top.distributions.indptr).max() <= max(ENTRIES)
-    np.testing.assert_allclose(top.distributions.sum(axis=1), 1, rtol=1e-5)
+    assert sp.issparse(top.assignments)
+    assert np.diff(top.assignments.indptr).max() <= max(ENTRIES)
+    np.testing.assert_allclose(top.assignments.sum(axis=1), 1, rtol=1e-5)
     assert 0 < top.dropped_mass < 0.05
     assert np.mean(top.labels == small.label_distributions_.argmax(axis=1)) > 0.99
-    assert np.abs(top.distributions - small.label_distributions_).sum(axis=1).mean() < 0.02
+    assert np.abs(top.assignments - small.label_distributions_).sum(axis=1).mean() < 0.02
 
 
 def test_fewer_entries_lose_more_and_say_so():

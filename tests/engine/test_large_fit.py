@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
 from laplacianshot.engine import plan
-from laplacianshot.engine.fit import fit_large
+from laplacianshot.estimator import fit_large
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_memory_mapped_file_is_labeled(digits, small, large, tmp_path, dtype):
 
 
 def test_many_classes_are_kept_sparse(digits, small, large, monkeypatch):
-    for module in ("engine.choices", "engine.plan"):
+    for module in ("estimator", "engine.plan"):
         monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 5000)
     X, _, y = digits
     clf = LaplacianShot().fit(X, y)
@@ -144,6 +144,8 @@ def test_other_recipes_keep_their_exact_graph(digits, large, recipe):
     X, _, y = digits
     clf = LaplacianShot(recipe).fit(X, y)
     assert clf.graph_recall_ == 1
+    with pytest.raises(ValueError, match="graph='cells' belongs to recipe='default'"):
+        LaplacianShot(recipe, graph="cells").fit(X, y)
 
 
 def test_the_exact_graph_can_be_asked_for(digits, small, large):

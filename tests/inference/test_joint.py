@@ -153,7 +153,7 @@ def test_the_solution_satisfies_its_own_stationary_equation(joint_optimize):
     n_s = len(support)
     unary = ((query[:, None] - result.prototypes[None]) ** 2).sum(axis=2)
     field = constants.e * (W[n_s:, :n_s] @ np.eye(4)[labels]) + W[n_s:, n_s:] @ result.assignments
-    logits = -result.tau * unary + constants.lam * field + result.class_bias
+    logits = -result.tau * unary + constants.lam * field + result.bias
     expected = np.exp(logits - logits.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(result.assignments, expected, atol=1e-4)
@@ -259,3 +259,19 @@ def test_rows_far_from_zero_are_solved_as_sharply_as_rows_around_it(joint_optimi
     # float32 rows at 256 are known to 2e-5, which 20 rounds carry on. Products about zero would be wrong by far more.
     np.testing.assert_allclose(far.assignments, near.assignments, atol=5e-3 if dtype == np.float32 else 1e-9)
     np.testing.assert_allclose(far.prototypes - offset, near.prototypes, atol=1e-3 if dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_m_step_and_the_cost_of_prototypes(dtype):
+    support, labels, query = make_task(8)
+    constants = DefaultConstants.for_task(len(support), len(query), 4)
+    beta, kappa, origin = constants.beta, constants.kappa, np.full(6, 0.1)
+    prior = joint.Prior.of_support(support, labels, origin, 4, constants)
+    Y = np.random.default_rng(0).dirichlet(np.ones(4), len(query))
+    M = joint.m_step(prior, (Y.T @ query).astype(dtype), Y.sum(axis=0))
+    for c in range(4):
+        mine = support[labels == c]
+        total = beta * mine.sum(axis=0) + Y[:, c] @ query + kappa * origin
+        np.testing.assert_allclose(M[c], total / (beta * len(mine) + Y[:, c].sum() + kappa), rtol=1e-6)
+    expected = beta * np.square(support - M[labels]).sum() + kappa * np.square(M - origin).sum()
+    np.testing.assert_allclose(prior.cost(M.astype(dtype)), expected, rtol=1e-12 if dtype == np.float64 else 1e-6)

@@ -26,11 +26,11 @@ def by_hand(model, codes, row):
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     n_classes = len(model.classes_)
     constants = DefaultConstants.for_task(len(given), len(queries), n_classes)
-    points = np.empty_like(model._rule.points)
-    points[np.concatenate([given, queries])] = model._rule.points
-    W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model._rule.tau, codes[row]
+    points = np.empty_like(model.solution_.rule.points)
+    points[np.concatenate([given, queries])] = model.solution_.rule.points
+    W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model.solution_.rule.tau, codes[row]
     beta, pull = constants.beta, constants.lam * constants.e
-    logits = model._rule.bias.astype(float)
+    logits = model.solution_.rule.bias.astype(float)
     for c in range(n_classes):
         mean, mass = model.prototypes_[c], beta * np.sum(codes == c) + constants.kappa + Y[queries, c].sum()
         if c == own:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
-from laplacianshot.engine.fit import fit_large
+from laplacianshot.estimator import fit_large
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.ray import ClusterError, RayEngine, connected
 

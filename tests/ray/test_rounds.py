@@ -212,7 +212,7 @@ class TestOrder:
 
 
 def _of(descent):
-    return descent.prototypes, descent.objective, True, 1.0, 5.0, descent.class_bias, 5, None, 0.0, ()
+    return descent.prototypes, descent.objective, True, 1.0, 5.0, descent.bias, 5, None, 0.0, ()
 
 
 def one_each(path, bounds):

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from laplacianshot.baselines.batch import TaskBatch, gram_of
 from laplacianshot.inference.labels import encode_labels
-from laplacianshot.inference.transforms import Transform, base_mean, transform_features
-from laplacianshot.runtime.types import Floats, Ints, Labels
+from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 Space: TypeAlias = Transform | Literal["power"]
 Center: TypeAlias = Literal["pooled", "support"]

@@ -9,28 +9,26 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from laplacianshot.engine.checkpoint import StageFolder, content_of, kept_neighbors
 from laplacianshot.engine.graph import NodeGraph, node_graph
 from laplacianshot.engine.large_induction import LargeRule
-from laplacianshot.engine.plan import LargePlan, looked_queries
+from laplacianshot.engine.passes import choose_tau, squared_distances
+from laplacianshot.engine.plan import GraphChoice, LargePlan, looked_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.rounds import open_rounds
-from laplacianshot.engine.solve import Fitted
 from laplacianshot.engine.top_kernels import Top
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.inference.temperature import choose_tau
-from laplacianshot.inference.transforms import Transform
+from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport
 from laplacianshot.runtime.progress import Watch
-from laplacianshot.runtime.softmax import softmax
 from laplacianshot.runtime.threads import Workers, row_blocks
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
 
@@ -61,7 +59,7 @@ class LargeTask:
     plan: LargePlan
 
 
-def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Fitted:
+def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:
     """The joint recipe (:mod:`laplacianshot.inference.joint`) with rows formed block by block.
 
     Parameters
@@ -113,8 +111,12 @@ def fitted_of(
     result: Rounded,
     report: GraphReport,
     index: CellIndex | None = None,
-) -> Fitted:
-    """What an estimator keeps of the rounds on a graph, with the rule for rows that come later."""
+) -> Solution:
+    """The solution of the rounds on a graph, with the rule for rows that come later."""
+    labeled = np.flatnonzero(task.codes >= 0)
+    support = rows.take(labeled)
+    origin = np.zeros(rows.shape[1], np.float32) if task.transform == "cl2" else support.mean(axis=0)
+    prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants)
     reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
     weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
     weights[task.codes[graph.nodes] >= 0] *= task.constants.e
@@ -122,7 +124,7 @@ def fitted_of(
     vote_weights[graph.nodes] = weights
     rule = LargeRule(
         prototypes=result.prototypes,
-        points=rows.ordered(np.concatenate([np.flatnonzero(task.codes >= 0), np.flatnonzero(task.codes < 0)])),
+        points=rows.ordered(np.concatenate([labeled, np.flatnonzero(task.codes < 0)])),
         distributions=result.distributions,
         vote_weights=vote_weights,
         n_neighbors=task.constants.n_neighbors,
@@ -133,17 +135,25 @@ def fitted_of(
         all_rows=rows,
         index=index,
     )
-    return Fitted(
+    return Solution(
         result.distributions,
-        result.labels,
         result.prototypes,
         result.objective,
         result.converged,
         task.constants.lam,
-        rule,
-        {"_graph": graph, "graph_report_": report},
-        report.recall,
-        result.dropped,
+        labels=result.labels,
+        tau=result.tau,
+        bias=result.bias,
+        constants=task.constants,
+        prior=prior,
+        origin=origin,
+        transform=task.transform,
+        center=task.center,
+        graph=graph,
+        rule=rule,
+        graph_report=report,
+        graph_recall=report.recall,
+        dropped_mass=result.dropped,
     )
 
 
@@ -180,7 +190,7 @@ def _rounds(
         descent.objective,
         descent.converged,
         tau,
-        descent.class_bias,
+        descent.bias,
         dropped,
     )
 
@@ -192,7 +202,7 @@ def first_look(
     unary = squared_distances(rows, prototypes, wide=False)
     tau = choose_tau(unary, spread, constants.pair_spread)
     unary *= np.float32(-tau)
-    return tau, None if plan.dense else plan.entries(softmax(unary))
+    return tau, None if plan.dense else plan.entries(softmax(unary, axis=1))
 
 
 def moments(rows: Rows) -> tuple[Floats, float]:
@@ -245,3 +255,20 @@ def _sparse_rows(top: Top, nodes: Ints, n_classes: int) -> sp.csr_array:
         indices[at] = np.take_along_axis(classes, order, axis=1)[held]
         data[at] = np.take_along_axis(values, order, axis=1)[held]
     return sp.csr_array((data, indices, indptr), shape=(n, n_classes))
+
+
+def scaled_affinity(
+    rows: Rows, n_neighbors: int, *, watch: Watch | None = None, checkpoint: Path | None = None
+) -> sp.csr_array:
+    """The default recipe's graph ``D^-1/2 ((A + A^T)/2) D^-1/2`` of many rows (n, D), with k neighbors each: (n, n).
+
+    ``watch`` and ``checkpoint`` are those of :func:`~laplacianshot.estimator.fit_large`.
+    """
+    progress = None if watch is None else watch("Neighbors")
+    folder = None
+    if checkpoint is not None:
+        folder = StageFolder.of(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))
+    found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, folder=folder)
+    if watch is not None:
+        watch("Graph")
+    return node_graph(found.order, found.indices).affinity

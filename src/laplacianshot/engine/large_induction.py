@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 
-from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.engine.passes import squared_distances
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.streamed import nearest_rows
-from laplacianshot.runtime.softmax import softmax
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -75,7 +75,7 @@ class LargeRule:
                 )
                 votes = links @ self.distributions
                 logits += votes.toarray() if sp.issparse(votes) else votes
-            out[start:stop] = softmax(logits)
+            out[start:stop] = softmax(logits, axis=1)
         return out
 
     def _near(self, rows: Floats) -> Ints:

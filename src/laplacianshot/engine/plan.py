@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
-from laplacianshot.inference.center import Rows
+from laplacianshot.inference.transforms import Rows
 from laplacianshot.neighbors.search import Method, in_memory_plan, memory_plan
 from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL

@@ -128,7 +128,7 @@ def blended_grams(
     fade: float,
     out: Floats,
 ) -> None:
-    """CL2 about the center of :func:`laplacianshot.inference.center.blended_center`, for every task.
+    """CL2 about the center of :func:`laplacianshot.inference.transforms.blended_center`, for every task.
 
     grams (B, n, n) of rows before CL2; out (B, n, n).
     """

@@ -11,16 +11,15 @@ from laplacianshot.baselines.contract import Space, place_rows
 from laplacianshot.episodes._bound_kernels import bound_terms, bound_updates
 from laplacianshot.episodes._gram_kernels import gather_grams
 from laplacianshot.episodes._joint_kernels import blended_grams, centered_grams, joint_tasks
-from laplacianshot.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot, check_parameters
 from laplacianshot.inference.affinity import neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
-from laplacianshot.inference.center import CHANCE_FADE, LEAST_FADE, given_center
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
-from laplacianshot.inference.recipes import LEAST_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
-from laplacianshot.inference.transforms import working_dtype
+from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
+from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE, given_center
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.threads import Workers, row_blocks
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, working_dtype
 
 # Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
 _DENSE_NODES = 256
@@ -63,8 +62,7 @@ class BatchedRecipe:
     """
 
     def __init__(self, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
-        estimator._validate_params()
-        estimator._choices.check()
+        check_parameters(estimator)
         self._estimator = estimator
         self._parameters = estimator.get_params()
         self._transform = self._parameters["transform"]
@@ -156,7 +154,7 @@ class BatchedRecipe:
                 constants.gamma,
                 constants.delta,
                 constants.pair_spread,
-                LEAST_CONFIDENCE,
+                MIN_CONFIDENCE,
                 estimator.tol,
                 assignments,
                 iterations,
@@ -362,8 +360,8 @@ class GramSource:
             constants.beta,
             constants.kappa,
             constants.pair_spread,
-            LEAST_CONFIDENCE,
-            max(LEAST_FADE, CHANCE_FADE * (n_classes - 1) / n_query),
+            MIN_CONFIDENCE,
+            max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query),
             grams,
         )
 

@@ -24,8 +24,8 @@ from laplacianshot.episodes.runners import (
     runnables,
 )
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
-from laplacianshot.inference.center import given_center
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.inference.transforms import given_center
 from laplacianshot.runtime.engines import open_engine
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads

@@ -22,7 +22,7 @@ from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.tasks import INAT_LEAKING, Tasks
-from laplacianshot.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot, center_of
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
@@ -203,7 +203,8 @@ class LeakingRecipe(RunnableEstimator):
         k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
         k -= fitted.recipe == "reference"
         codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELED)
-        nodes = transform_features(X, fitted._transform, fitted._choices.center(X, codes, int(labels.max()) + 1))
+        center = center_of(fitted, X, codes, int(labels.max()) + 1)
+        nodes = transform_features(X, fitted.get_params()["transform"], center)
         sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for c in np.unique(labels[n_support:]):
             members = n_support + np.flatnonzero(labels[n_support:] == c)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp, softmax
 
-from laplacianshot.engine._update_kernels import bound_rows
 from laplacianshot.inference.affinity import check_affinity
-from laplacianshot.runtime.softmax import softmax
-from laplacianshot.runtime.threads import Workers, even_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 StoppingRule: TypeAlias = Literal["paper", "reference"]
@@ -21,10 +21,7 @@ PAPER_MAX_ITER = 1000
 REFERENCE_MAX_ITER = 20
 TOLERANCE = 1e-6
 # A heavier graph term only rounds the unary away.
-LARGEST_LAM = 1e6
-
-_BLOCK_ROWS = 256
-_MOST_BLOCKS = 64
+MAX_LAM = 1e6
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +113,53 @@ def bound_optimize(
     >>> bound_optimize(unary, chain, lam=1.0).labels
     array([0, 1, 1, 0])
     """
-    a = _check_unary(unary)
+    a = check_unary(unary)
+    found = minimize_bound(bound_update, a.astype(np.float64), affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
+    return replace(found, assignments=found.assignments.astype(a.dtype))
+
+
+class BoundUpdate(NamedTuple):
+    """One update from Y to Y', with ``b = W Y``.
+
+    Attributes
+    ----------
+    assignments : array of shape (N, C)
+        ``Y' = softmax(-a + lam b)``.
+    pairwise : float
+        ``sum_q y_q.b_q``, at Y.
+    smooth : float
+        ``sum_q y'_q.(log y'_q + a_q)``.
+    surrogate : float
+        ``sum_q y'_q.(log y'_q + a_q - lam b_q)``: minus the sum of the log-partitions.
+    """
+
+    assignments: Floats
+    pairwise: float
+    smooth: float
+    surrogate: float
+
+
+def bound_update(a: Floats, W: sp.csr_array, lam: float, Y: Floats) -> BoundUpdate:
+    """The update of :func:`bound_optimize` from assignments Y (N, C), in float64."""
+    b = W @ Y
+    logits = lam * b - a
+    log_partitions = logsumexp(logits, axis=1, keepdims=True)
+    updated = np.exp(logits - log_partitions)
+    surrogate = -float(log_partitions.sum())
+    return BoundUpdate(updated, float((Y * b).sum()), surrogate + lam * float((updated * b).sum()), surrogate)
+
+
+def minimize_bound(
+    update: Callable[[Floats, sp.csr_array, float, Floats], BoundUpdate],
+    a: Floats,
+    affinity: Any,
+    lam: float,
+    *,
+    rule: StoppingRule,
+    max_iter: int | None,
+    tol: float,
+) -> BoundResult:
+    """:func:`bound_optimize` by ``update(a, W, lam, Y)``, from unary terms in the dtype of the work."""
     lam = check_lam(lam)
     W = check_affinity(affinity, a.shape[0], name="affinity", nodes="rows of unary", dtype=a.dtype)
     if rule not in ("paper", "reference"):
@@ -125,47 +168,35 @@ def bound_optimize(
     if limit < 1:
         raise ValueError(f"max_iter must be at least 1, got {limit}.")
 
-    blocks = even_blocks(a.shape[0], _BLOCK_ROWS, _MOST_BLOCKS)
-    partial = np.zeros((max(1, len(blocks)), 3))
-    current, updated = softmax(-a), np.empty_like(a)
     objective: list[float] = []
     bound: list[float] = []
     converged = False
-    # An update's objective needs W Y at the new Y, which the next pass forms anyway: one pass more than updates.
-    with Workers((W.nnz + a.shape[0]) * a.shape[1]) as workers:
-
-        def update() -> tuple[float, float, float]:
-            source, target = current, updated
-            args = (a, W.indptr, W.indices, W.data, lam, source, target)
-            workers.run(lambda i, start, stop: bound_rows(*args, partial[i], start, stop), blocks)
-            pairwise, smooth, surrogate = partial.sum(axis=0)
-            return float(pairwise), float(smooth), float(surrogate)
-
-        pairwise, smooth, surrogate = update()
-        while True:
-            bound.append(surrogate + lam / 2 * pairwise)
-            current, updated = updated, current
-            pairwise, next_smooth, surrogate = update()
-            objective.append(smooth - (lam / 2 if rule == "paper" else lam) * pairwise)
-            smooth = next_smooth
-            trace = bound if rule == "paper" else objective
-            i = len(objective) - 1
-            if i > (0 if rule == "paper" else 1) and abs(trace[i] - trace[i - 1]) <= tol * abs(trace[i - 1]):
-                converged = True
-            if converged or len(objective) == limit:
-                break
-    return BoundResult(current, np.array(objective), np.array(bound), len(objective), converged)
+    # An update's objective needs W Y at the new Y, which the next update forms anyway: one update more than iterations.
+    step = update(a, W, lam, softmax(-a, axis=1))
+    while True:
+        bound.append(step.surrogate + lam / 2 * step.pairwise)
+        Y, smooth = step.assignments, step.smooth
+        step = update(a, W, lam, Y)
+        objective.append(smooth - (lam / 2 if rule == "paper" else lam) * step.pairwise)
+        trace = bound if rule == "paper" else objective
+        i = len(objective) - 1
+        if i > (0 if rule == "paper" else 1) and abs(trace[i] - trace[i - 1]) <= tol * abs(trace[i - 1]):
+            converged = True
+        if converged or len(objective) == limit:
+            break
+    return BoundResult(Y, np.array(objective), np.array(bound), len(objective), converged)
 
 
 def check_lam(lam: float) -> float:
-    """``lam`` as a float in [0, LARGEST_LAM], or an error that says so."""
+    """``lam`` as a float in [0, MAX_LAM], or an error that says so."""
     value = float(lam)
-    if not 0 <= value <= LARGEST_LAM:
-        raise ValueError(f"lam must be a number from 0 to {LARGEST_LAM:g}, got {lam!r}.")
+    if not 0 <= value <= MAX_LAM:
+        raise ValueError(f"lam must be a number from 0 to {MAX_LAM:g}, got {lam!r}.")
     return value
 
 
-def _check_unary(unary: ArrayLike) -> Floats:
+def check_unary(unary: ArrayLike) -> Floats:
+    """Finite costs (N, C) in float32 or float64, or an error."""
     a = np.asarray(unary)
     if a.ndim != 2 or a.shape[1] == 0:
         raise ValueError(f"unary must have shape (N, C) with at least one class, got shape {a.shape}.")

@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.neighbors.knn import PointIndex, point_index
-from laplacianshot.runtime.softmax import softmax
-from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats
 
-_BLOCK_ROWS = 8192
+# Rows classified at a time, so that any number of them fit in memory.
+_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +47,7 @@ class InductiveRule:
     shift: Floats
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: the index is made again when it is wanted."""
+        """The fields alone: the index is made again when it is needed."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -57,8 +57,8 @@ class InductiveRule:
     def __call__(self, X: Floats) -> Floats:
         """Assignments (m, C) of transformed rows (m, D)."""
         out = np.empty((X.shape[0], self.prototypes.shape[0]), dtype=X.dtype)
-        for start, stop in row_blocks(X.shape[0], _BLOCK_ROWS):
-            rows = X[start:stop] + self.shift
+        for start in range(0, len(X), _BATCH_ROWS):
+            rows = X[start : start + _BATCH_ROWS] + self.shift
             logits = squared_distances(rows, self.prototypes).astype(np.float64)
             logits *= -self.tau
             logits += self.bias
@@ -66,5 +66,5 @@ class InductiveRule:
                 neighbors = self._index.neighbors_of(rows, self.n_neighbors)
                 for slot in range(neighbors.indices.shape[1]):
                     logits += self.lam * self.votes[neighbors.indices[:, slot]]
-            out[start:stop] = softmax(logits)
+            out[start : start + _BATCH_ROWS] = softmax(logits, axis=1)
         return out

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -29,46 +29,9 @@ from scipy.special import log_softmax
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
+from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
-
-
-@dataclass(frozen=True, repr=False)
-class JointResult:
-    """The solution of the default recipe.
-
-    Attributes
-    ----------
-    assignments : array of shape (N, C)
-        Rows on the simplex.
-    prototypes : array of shape (C, D)
-    objective : array of shape (n_iter,)
-        F after each round at the full weight of the graph.
-    n_iter : int
-        Those rounds; the starting rounds come before them.
-    converged : bool
-    tau : float
-        Temperature of the unary terms.
-    class_bias : array of shape (C,)
-        ``-g log p`` at the solution, where ``y_q = softmax(-tau a_q + lam (e W_qs Y_s + W_qq Y)_q + class_bias)``: a
-        new row is classified in the same way.
-    constants : DefaultConstants
-    """
-
-    assignments: Floats
-    prototypes: Floats
-    objective: Floats
-    n_iter: int
-    converged: bool
-    tau: float
-    class_bias: Floats
-    constants: DefaultConstants
-
-    def __repr__(self) -> str:
-        n, c = self.assignments.shape
-        state = "converged" if self.converged else "stopped"
-        last = f", objective={self.objective[-1]:.6g}" if self.n_iter else ""
-        return f"JointResult({n} rows x {c} classes, {state} after {self.n_iter} rounds{last})"
 
 
 def joint_optimize(
@@ -81,7 +44,7 @@ def joint_optimize(
     constants: DefaultConstants,
     *,
     tol: float = TOLERANCE,
-) -> JointResult:
+) -> Solution:
     """Minimize F over assignments and prototypes, in float64.
 
     From ``Y = softmax(-tau a)`` at the prototypes of the support alone, M and Y steps in turn.
@@ -105,7 +68,7 @@ def joint_optimize(
 
     Returns
     -------
-    JointResult
+    Solution
     """
     dtype = query.dtype
     S, Q, W = support.astype(np.float64), query.astype(np.float64), affinity.astype(np.float64)
@@ -117,24 +80,17 @@ def joint_optimize(
     tau = choose_tau(a, spread, constants.pair_spread)
     if n == 0:
         # Only the prototypes are free, and one M step is exact.
-        prototypes, bias = prior.means.astype(dtype), np.zeros(n_classes, dtype)
-        return JointResult(
-            a.astype(dtype), prototypes, np.array([tau * prior.least_cost]), 1, True, tau, bias, constants
-        )
+        value = np.array([tau * prior.least_cost])
+        nothing = np.zeros(n_classes, dtype)
+        return Solution(
+            a.astype(dtype), prior.means.astype(dtype), value, True, constants.lam,
+            tau=tau, bias=nothing, constants=constants, prior=prior,
+        )  # fmt: skip
     Y_s = np.eye(n_classes)[labels]
     s = constants.e * (W[n_support:, :n_support] @ Y_s)
     rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, log_softmax(-tau * a, axis=1))
-    descent = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return JointResult(
-        rounds.Y.astype(dtype),
-        descent.prototypes,
-        descent.objective,
-        len(descent.objective),
-        descent.converged,
-        tau,
-        descent.class_bias,
-        constants,
-    )
+    solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
+    return replace(solution, assignments=rounds.Y.astype(dtype))
 
 
 @dataclass(frozen=True)
@@ -159,6 +115,10 @@ class Prior:
         means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
         least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
         return cls(means, mass, least)
+
+    def moved(self, offset: Floats) -> Prior:
+        """The same after all rows have moved by ``offset`` (D,)."""
+        return Prior(self.means + offset, self.mass, self.least_cost)
 
     @cached_property
     def sums(self) -> Floats:
@@ -287,12 +247,12 @@ class PlainRounds:
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         WY = self._W @ self.Y
-        pairwise = float(np.vdot(self.Y, WY))
+        pairwise = float((self.Y * WY).sum())
         if last:
             return Sums(pairwise, math.nan)
         a = squared_distances(self._query, prototypes)
         self._next = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
-        smooth = float(np.vdot(np.exp(self._next), self._next + self._tau * a - lam * self._s))
+        smooth = float((np.exp(self._next) * (self._next + self._tau * a - lam * self._s)).sum())
         return Sums(pairwise, smooth)
 
     def accept(self) -> None:
@@ -301,16 +261,6 @@ class PlainRounds:
         self.Y: Floats = np.exp(self._next)
         self.share: Floats = self.Y.mean(axis=0)
         self.class_features: Floats = self.Y.T @ self._query
-
-
-@dataclass(frozen=True, repr=False)
-class Descent:
-    """Where the rounds ended; fields as in :class:`JointResult`."""
-
-    prototypes: Floats
-    objective: Floats
-    converged: bool
-    class_bias: Floats
 
 
 def descend(
@@ -323,7 +273,7 @@ def descend(
     *,
     tol: float = TOLERANCE,
     progress: Callable[[int, int], object] | None = None,
-) -> Descent:
+) -> Solution:
     """M and Y steps in turn, until F no longer changes.
 
     Parameters
@@ -342,7 +292,8 @@ def descend(
 
     Returns
     -------
-    Descent
+    Solution
+        Without assignments: the rounds have them.
     """
     values: list[float] = []
     prototypes = prior.means
@@ -366,4 +317,7 @@ def descend(
         if progress is not None:
             progress(done, constants.max_rounds)
     bias = (-balance_weight(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
-    return Descent(prototypes, np.array(values), converged, bias)
+    return Solution(
+        None, prototypes, np.array(values), converged, constants.lam,
+        tau=tau, bias=bias, constants=constants, prior=prior,
+    )  # fmt: skip

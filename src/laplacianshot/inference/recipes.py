@@ -24,10 +24,10 @@ START_ROUNDS = 6
 STEADY_LAM = 2.0
 TOLERANCE = 1e-6
 
-# Temperature: tau times the squared distance of a typical pair of queries, and the least mean confidence of the nearest
-# prototype on a scale from chance (0) to certainty (1).
+# Temperature: tau times the squared distance of a typical pair of queries, and the least mean confidence in the
+# nearest prototype on a scale from chance (0) to certainty (1).
 PAIR_SPREAD = 15.0
-LEAST_CONFIDENCE = 0.6
+MIN_CONFIDENCE = 0.6
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class DefaultConstants:
     max_rounds : int
         Rounds in all.
     e : float
-        Weight of an edge to a labeled row against one between queries (e).
+        Weight of an edge to a labeled row against one between queries.
     beta : float
-        Weight of a labeled row in its prototype against a query (beta).
+        Weight of a labeled row in its prototype against a query.
     kappa : float
-        Weight of the origin in every prototype (kappa).
+        Weight of the origin in every prototype.
     gamma : float
-        Pull towards equal class shares (gamma).
+        Weight of equal class shares.
     delta : float
-        KL divergence of the shares at which that pull has faded to 1/e (delta).
+        KL divergence of the shares at which that weight has faded to 1/e.
     pair_spread : float
-        tau times the mean squared distance of two queries, at least.
+        Minimum of tau times the mean squared distance of two queries.
     """
 
     n_neighbors: int

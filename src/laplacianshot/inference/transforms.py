@@ -1,67 +1,35 @@
-"""Feature transforms: none, L2 and centered L2 (CL2)."""
+"""Feature transforms: none, L2 and centered L2 (CL2), and the center that CL2 takes away."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
-from laplacianshot.runtime.row_kernels import add_rows
-from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.inference.prototypes import class_means, squared_distances
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
+from laplacianshot.runtime.arrays import mean_of_rows
+from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
 
-Transform: TypeAlias = Literal["none", "l2", "cl2"]
+# KL divergence of the first class shares at which the center has moved by 1 - 1/e from the mean of all rows to that of
+# the support: a minimum, and a multiple of (C - 1) / N.
+MIN_FADE = 0.2
+CHANCE_FADE = 3.75
 
-# Rows converted at a time, in cache, so that a memory-mapped or float16 source is never copied whole in a wider type.
-_BLOCK_ROWS = 1024
-_BLOCK_BYTES = 2**19
-_MOST_BLOCKS = 64
+# Queries that the first class shares are estimated from, evenly spaced among all of them.
+_SAMPLE_ROWS = 4096
 
-
-def working_dtype(X: Floats) -> np.dtype[Any]:
-    """float64 stays float64 and integers become float64; float16 and float32 are worked on in float32."""
-    return np.dtype(np.float32) if X.dtype in (np.float16, np.float32) else np.dtype(np.float64)
-
-
-def base_mean(features: ArrayLike) -> Floats:
-    """Mean of a base set, accumulated in float64 a block at a time.
-
-    Parameters
-    ----------
-    features : array of shape (n_base, D)
-        Features of the base classes, in memory or memory-mapped.
-
-    Returns
-    -------
-    array of shape (D,)
-        ``(1/n_base) sum_i x_i``, the center that CL2 takes away.
-    """
-    rows = np.asanyarray(features)
-    if rows.ndim != 2 or rows.shape[0] == 0:
-        raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
-    blocks = even_blocks(len(rows), _BLOCK_ROWS, _MOST_BLOCKS)
-    sums = np.zeros((len(blocks), rows.shape[1]), dtype=np.float64)
-
-    def add(number: int, start: int, stop: int) -> None:
-        for first in range(start, stop, _BLOCK_ROWS):
-            block = np.asarray(rows[first : min(first + _BLOCK_ROWS, stop)])
-            if block.flags.carray and block.dtype in (np.float32, np.float64):
-                add_rows(block, sums[number])
-            else:
-                sums[number] += block.sum(axis=0, dtype=np.float64)
-
-    with Workers(rows.size) as workers:
-        workers.run(add, blocks)
-    mean: Floats = sums.sum(axis=0) / len(rows)
-    return mean
+# Row numbers.
+Rows = TypeVar("Rows", Ints, range)
 
 
 def transform_features(
     X: Floats, transform: Transform, center: Floats | None = None, *, rows: Ints | None = None
 ) -> Floats:
-    """Bring features into the space in which prototypes and neighbors are sought.
+    """Bring features into the space in which prototypes and neighbors are compared.
 
     ========  ===========================================
     ``none``  ``x``
@@ -77,47 +45,24 @@ def transform_features(
     transform : {"none", "l2", "cl2"}
     center : array of shape (D,), for ``cl2``
     rows : int array of shape (m,), optional
-        Which rows, in which order; all of them as they are if not given.
+        Which rows, in which order; default: all of them as they are.
 
     Returns
     -------
     array of shape (n, D) or (m, D), float32 or float64
     """
-    form = row_transform(transform, center, working_dtype(X))
-    n = X.shape[0] if rows is None else len(rows)
-    out = np.empty((n, X.shape[1]), dtype=working_dtype(X))
-
-    def fill(_: int, start: int, stop: int) -> None:
-        form(X[start:stop] if rows is None else X[rows[start:stop]], out[start:stop])
-
-    with Workers(out.size) as workers:
-        workers.run(fill, row_blocks(n, rows_in_cache(out)))
-    return out
-
-
-def rows_in_cache(X: Floats) -> int:
-    """How many rows of (n, D) to go over more than once before the next: about 512 KB of them."""
-    return max(16, _BLOCK_BYTES // max(1, int(X.shape[1]) * X.itemsize))
-
-
-def row_transform(
-    transform: Transform, center: Floats | None, dtype: np.dtype[Any]
-) -> Callable[[Floats, Floats], None]:
-    """The transform of :func:`transform_features` as a function ``(rows, out)``, both (m, D), ``out`` of ``dtype``."""
     if transform == "cl2" and center is None:
         raise ValueError("transform='cl2' needs a center of shape (D,).")
-    origin = center.astype(dtype) if transform == "cl2" and center is not None else None
-    # What is left of a row equal to the center is rounding, not a direction.
-    negligible = 0.0 if origin is None else 8 * np.finfo(dtype).eps * float(np.linalg.norm(origin))
-
-    def form(rows: Floats, out: Floats) -> None:
-        np.copyto(out, rows, casting="unsafe")
-        if origin is not None:
-            out -= origin
-        if transform != "none":
-            _normalize(out, negligible)
-
-    return form
+    dtype = working_dtype(X)
+    out = np.array(X, dtype, order="C") if rows is None else np.ascontiguousarray(X[rows], dtype)
+    negligible = 0.0
+    if transform == "cl2" and center is not None:
+        out -= center.astype(dtype)
+        # What is left of a row equal to the center is rounding, not a direction.
+        negligible = 8 * float(np.finfo(dtype).eps) * float(np.linalg.norm(center))
+    if transform != "none":
+        _normalize(out, negligible)
+    return out
 
 
 def _normalize(rows: Floats, negligible: float) -> None:
@@ -135,3 +80,117 @@ def _normalize(rows: Floats, negligible: float) -> None:
     norms = np.sqrt(squares)
     rows[~extreme & (norms <= negligible)] = 0
     rows /= np.where(norms > 0, norms, 1)[:, None]
+
+
+def base_mean(features: ArrayLike) -> Floats:
+    """Mean of a base set, ``(1/n_base) sum_i x_i``: the center that CL2 takes away.
+
+    Parameters
+    ----------
+    features : array of shape (n_base, D)
+        Features of the base classes, in memory or memory-mapped.
+
+    Returns
+    -------
+    array of shape (D,), float64
+    """
+    rows = np.asanyarray(features)
+    if rows.ndim != 2 or rows.shape[0] == 0:
+        raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
+    return mean_of_rows(rows)
+
+
+def given_center(given: ArrayLike, n_features: int) -> Floats:
+    """A base mean, or the mean of a base set, as (D,) float64, or an error that says what is wrong with it."""
+    try:
+        center = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"base_mean must be an array of shape (D,) or (n_base, D): {error}") from None
+    if center.dtype.kind not in "fiu":
+        raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
+    shape = center.shape
+    if center.ndim == 2 and len(center) > 0:
+        center = base_mean(center)
+    if center.shape != (n_features,):
+        raise ValueError(
+            f"base_mean has shape {shape}, expected ({n_features},), or (n_base, {n_features}) for a base set: a value "
+            "for each feature of X."
+        )
+    if not np.all(np.isfinite(center)):
+        raise ValueError("base_mean has NaN or infinite entries.")
+    return center.astype(np.float64)
+
+
+def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False) -> Floats:
+    """The center of CL2 when no base mean is given: between the mean of all rows and that of the support.
+
+    The mean of all rows b is the best center while classes are about equally frequent. When few of them are present it
+    lies inside one of them, and what tells that class apart is centered away: there s, the mean of the support's class
+    means, is better. With p the class shares that the first prototypes give about s::
+
+        center = s + w (b - s),    w = exp(-KL(p|u) / max(0.2, 3.75 (C - 1) / N)),    w = 1 if balanced
+
+    The shares are estimated from at most 4,096 queries.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        Rows before any transform.
+    codes : int array of shape (n,)
+        Classes in ``0..C-1``, each at least once, -1 for queries.
+    n_classes : int
+    balanced : bool
+        Whether the queries are known to hold equally many rows of each class.
+
+    Returns
+    -------
+    array of shape (D,), float64
+    """
+    pooled = base_mean(X)
+    labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+    if balanced or len(queries) == 0:
+        return pooled
+    sample = X[first_seen(queries)]
+    return center_between(pooled, X[labeled], codes[labeled], sample, len(queries), n_classes)
+
+
+def first_seen(queries: Rows) -> Rows:
+    """The sample of the queries (N,) that the first class shares are estimated from."""
+    return queries[:: -(-len(queries) // _SAMPLE_ROWS)]
+
+
+def center_between(
+    pooled: Floats, support: Floats, labels: Ints, sample: Floats, n_query: int, n_classes: int
+) -> Floats:
+    """The center of :func:`blended_center` from the mean of all rows (D,) and the few rows that it reads.
+
+    Parameters
+    ----------
+    pooled : array of shape (D,)
+        b.
+    support : array of shape (n_s, D)
+        Labeled rows before any transform.
+    labels : int array of shape (n_s,)
+    sample : array of shape (m, D)
+        Queries at :func:`first_seen`, before any transform.
+    n_query, n_classes : int
+    """
+    s = class_means(support.astype(np.float64), labels, n_classes).mean(axis=0)
+    p = _first_shares(support, labels, sample, n_query, s, n_classes)
+    w = np.exp(-divergence(p) / max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query))
+    center: Floats = s + w * (pooled - s)
+    return center
+
+
+def _first_shares(
+    support: Floats, labels: Ints, sample: Floats, n_query: int, center: Floats, n_classes: int
+) -> Floats:
+    """Class shares (C,) of ``softmax(-tau a)`` at the first prototypes, rows centered on ``center``."""
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    support, rows = (transform_features(X, "cl2", center) for X in (support, sample))
+    mass = constants.beta * np.bincount(labels, minlength=n_classes)[:, None]
+    prototypes = class_means(support, labels, n_classes) * (mass / (mass + constants.kappa))
+    a = squared_distances(rows, prototypes)
+    tau = choose_tau(a, mean_squared_distance(rows), constants.pair_spread)
+    shares: Floats = softmax(a * -a.dtype.type(tau), axis=1).mean(axis=0, dtype=np.float64)
+    return shares

@@ -22,7 +22,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.estimator import LaplacianShot
-from laplacianshot.inference.joint import Prior
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling.class_rows import ClassRows, dense, later_rows
@@ -143,12 +142,9 @@ class Evidence:
 def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
     """The evidence that :func:`calibrate` weighs."""
     given = codes >= 0
-    labels, n_classes, rule = codes[given], len(model.classes_), model._rule
+    labels, n_classes, rule = codes[given], len(model.classes_), model.solution_.rule
     support, query = rule.points[: len(labels)], later_rows(rule.points, len(labels))
-    # As the estimator chooses it.
-    origin = np.zeros_like(support[0]) if model._fitted_transform == "cl2" else support.mean(axis=0)
-    first = Prior.of_support(support, labels, origin, n_classes, constants_of(model, codes)).means
-    first = first.astype(support.dtype)
+    origin, first = model.solution_.origin, model.solution_.prior.means.astype(support.dtype)
     logits = left_out_logits(model, codes)
     of_given = Margins.of_logits(logits, left_out_first_logits(model, codes, first))
     if len(query) == 0:
@@ -279,15 +275,6 @@ def sigmoid(z: Floats) -> Floats:
 _BLOCK_ENTRIES = 4_000_000
 
 
-def constants_of(model: LaplacianShot, codes: Ints) -> DefaultConstants:
-    """The constants that the default recipe took for rows with these codes."""
-    n_support = int(np.sum(codes >= 0))
-    constants = DefaultConstants.for_task(
-        n_support, len(codes) - n_support, len(model.classes_), balanced=model.balanced
-    )
-    return constants.with_choices(lam=model.lam, n_neighbors=model.n_neighbors)
-
-
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     """Logits of the given rows, each as if it had no label: (n_s, C), in the order of their positions.
 
@@ -309,7 +296,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     """
     given = np.flatnonzero(codes >= 0)
     labels = codes[given]
-    rule, constants = model._rule, constants_of(model, codes)
+    rule, constants = model.solution_.rule, model.solution_.constants
     Y = model.label_distributions_
     lam, edge = constants.lam, constants.e
     queries = ClassRows(Y, np.flatnonzero(codes < 0))
@@ -341,8 +328,9 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
 def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> Floats:
     """``-tau a0`` of the given rows to the first prototypes (C, D), their own without them: (n_s, C)."""
     given = codes >= 0
-    rows = model._rule.points[: int(given.sum())]
-    logits: Floats = -model._rule.tau * _distances_without(rows, codes[given], first, constants_of(model, codes), 0.0)
+    solution = model.solution_
+    rows = solution.rule.points[: int(given.sum())]
+    logits: Floats = -solution.tau * _distances_without(rows, codes[given], first, solution.constants, 0.0)
     return logits
 
 

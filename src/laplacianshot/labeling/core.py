@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine.choices import Engine
-from laplacianshot.engine.fit import fit_large, scaled_affinity
+from laplacianshot.engine.large import scaled_affinity
 from laplacianshot.engine.plan import ENTRIES
-from laplacianshot.estimator import LaplacianShot
-from laplacianshot.inference.center import given_center
+from laplacianshot.estimator import Engine, LaplacianShot, fit_large
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.inference.transforms import base_mean, given_center, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.class_rows import entries_at
 from laplacianshot.labeling.disputes import find_disputes
@@ -119,11 +117,11 @@ def label_vectors(
     n_classes : int
     options : LabelOptions, optional
     watch : callable, optional
-        Told of the stages of a large set, as by :func:`~laplacianshot.engine.fit.fit_large`.
+        Told of the stages of a large set, as by :func:`~laplacianshot.estimator.fit_large`.
     checkpoint : Path, optional
         Folder where finished stages of a large set are kept, and taken up again.
     engine : callable, optional
-        What fits elsewhere, as in :func:`~laplacianshot.engine.fit.fit_large`.
+        What fits elsewhere, as in :func:`~laplacianshot.estimator.fit_large`.
 
     Returns
     -------

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laplacianshot.engine.passes import squared_distances
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import Prior, joint_optimize
-from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling.class_rows import ClassRows, class_blocks

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference.transforms import Transform
 from laplacianshot.neighbors._row_kernels import form_rows, halves_to_single, squared_norms
 from laplacianshot.runtime.threads import Workers, row_blocks
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, Transform
 
 _FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 _BLOCK_ROWS = 1024

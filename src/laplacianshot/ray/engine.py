@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.embedding.encoding import Encoded
-from laplacianshot.engine.choices import Choices
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import GraphChoice, LargePlan
 from laplacianshot.engine.rounded import Rounded
-from laplacianshot.engine.solve import Fitted
 from laplacianshot.episodes.evaluation import TaskWork
 from laplacianshot.episodes.runners import Chunk, TaskRows
+from laplacianshot.estimator import LaplacianShot, constants_of
+from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.sources.base import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
@@ -72,7 +72,7 @@ class RayEngine:
 
     def fit(
         self,
-        choices: Choices,
+        estimator: LaplacianShot,
         features: Floats,
         codes: Ints,
         n_classes: int,
@@ -80,13 +80,14 @@ class RayEngine:
         source: Sequence[str] | None = None,
         watch: Watch | None = None,
         checkpoint: Path | None = None,
-    ) -> tuple[Floats | None, Fitted]:
-        """Fit on the cluster: the center and the solution; see :meth:`~laplacianshot.engine.choices.Choices.fit`.
+    ) -> Solution:
+        """Solve a task on the cluster; see :func:`~laplacianshot.estimator.fit_large`.
 
         ``source`` names files that hold the rows and that every node can read; by default the rows are written to the
         folder first.
         """
-        options = _options(choices)
+        options = _options(estimator)
+        transform = options.transform
         found = ray_fit(
             self._written(features) if source is None else source,
             codes,
@@ -97,10 +98,9 @@ class RayEngine:
             watch=watch,
         )
         center = found.job.center
-        rows = Rows.transformed(features, choices.transform, center)
-        task = LargeTask(
-            features, codes, n_classes, choices.transform, center, choices.constants(codes, n_classes), LargePlan()
-        )
+        rows = Rows.transformed(features, transform, center)
+        constants = constants_of(estimator, codes, n_classes)
+        task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan())
         graph = node_graph(np.arange(len(codes)), found.neighbors())
         result = Rounded(
             found.distributions(),
@@ -112,7 +112,7 @@ class RayEngine:
             found.bias,
             found.dropped,
         )
-        return center, fitted_of(task, rows, graph, result, found.graph)
+        return fitted_of(task, rows, graph, result, found.graph)
 
     def encode(
         self, source: Source, encoder: str | None, progress: Callable[[int, int], object] | None = None
@@ -166,22 +166,16 @@ def _answer_chunks(work: TaskWork, key: str, chunks: list[Chunk]) -> list[Any]:
         return [work.answers(_placed[key], chunk) for chunk in chunks]
 
 
-def _options(choices: Choices) -> RayOptions:
+def _options(estimator: LaplacianShot) -> RayOptions:
     """The same choices for shards; InputError for those that only one machine supports."""
-    if choices.recipe != "default":
-        raise InputError(f"recipe={choices.recipe!r} is not supported on Ray; only the default recipe is.")
-    if choices.graph_name == "given":
+    chosen: dict[str, Any] = estimator.get_params()
+    if chosen["recipe"] != "default":
+        raise InputError(f"recipe={chosen['recipe']!r} is not supported on Ray; only the default recipe is.")
+    if not isinstance(chosen["graph"], str):
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
-    if isinstance(choices.base_mean, str):
-        raise InputError(f"base_mean={choices.base_mean!r} is not supported on Ray; give an array or leave it out.")
-    mean: Any = choices.base_mean
-    return RayOptions(
-        transform=choices.transform,
-        base_mean=mean,
-        balanced=choices.balanced,
-        lam=choices.lam,
-        n_neighbors=choices.n_neighbors,
-        max_iter=choices.max_iter,
-        tol=choices.tol,
-        choice=GraphChoice(choices.graph, choices.target_recall, choices.random_state),
-    )
+    if isinstance(chosen["base_mean"], str):
+        raise InputError(f"base_mean={chosen['base_mean']!r} is not supported on Ray; give an array or leave it out.")
+    names = ("transform", "base_mean", "balanced", "lam", "n_neighbors", "max_iter", "tol")
+    method: Any = chosen["graph"]
+    graph = GraphChoice(method, chosen["target_recall"], chosen["random_state"])
+    return RayOptions(**{name: chosen[name] for name in names}, choice=graph)

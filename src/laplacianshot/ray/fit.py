@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.large import first_look, mean_spread
 from laplacianshot.engine.plan import large_plan, looked_queries
-from laplacianshot.inference.center import center_between, first_seen, given_center
 from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.transforms import center_between, first_seen, given_center
 from laplacianshot.neighbors.search import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
 from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
@@ -231,7 +231,7 @@ class _Run:
             "objective": descent.objective,
             "converged": np.array(descent.converged),
             "tau": np.array(tau),
-            "bias": descent.class_bias,
+            "bias": descent.bias,
             "dropped": np.array(max(report.dropped for report in reports) / self._n_query),
             "sent": np.array([report.sent for report in reports]),
             "recoveries": np.array(rounds.recoveries),

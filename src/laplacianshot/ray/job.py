@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
-from laplacianshot.inference.transforms import Transform
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.shards import Shard
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.limits import LARGE_ROWS
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, Transform
 
 # Folder of a run inside a folder of labels: readers of Parquet skip names that begin with an underscore.
 RUN_FOLDER = "_run"

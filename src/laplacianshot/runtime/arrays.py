@@ -1,4 +1,4 @@
-"""What the estimator is given, checked: finite numbers in two dimensions."""
+"""Arrays of many rows: checked to hold finite numbers, and their mean."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from laplacianshot.inference.transforms import working_dtype
-from laplacianshot.runtime.threads import Workers, row_blocks
-from laplacianshot.runtime.types import Floats
+from laplacianshot.runtime.limits import SMALL_ROWS
+from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
+from laplacianshot.runtime.types import Floats, working_dtype
 
 DTYPES = [np.float64, np.float32, np.float16]
 # Entries of X from which on it is checked in blocks of rows.
 _BLOCKS_FROM = 2**22
 _CHECKED_ROWS = 4096
+# Rows added up at a time, in blocks that have sums of their own.
+_SUMMED_ROWS = 1024
+_MAX_BLOCKS = 64
 
 
 def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
-    """Finite numbers in two dimensions, or an error. Many of them are looked at block by block, never copied."""
+    """Finite numbers in two dimensions, or an error. Large arrays are checked block by block, never copied."""
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
         features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
         check_size(features)
@@ -44,7 +47,7 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
 
 
 def check_size(features: Floats) -> None:
-    """Refuse entries whose squares are no numbers any more."""
+    """Refuse entries whose squares overflow."""
     _check_largest(_largest(features), features)
 
 
@@ -56,3 +59,28 @@ def _largest(features: Floats) -> float:
 def _check_largest(largest: float, features: Floats) -> None:
     if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
         raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")
+
+
+def mean_of_rows(X: Floats) -> Floats:
+    """``(1/n) sum_i x_i`` of an array (n, D), in memory or memory-mapped, in float64."""
+    if len(X) <= SMALL_ROWS:
+        mean: Floats = np.asarray(X).mean(axis=0, dtype=np.float64)
+        return mean
+    # Here, as small arrays need no numba.
+    from laplacianshot.runtime.row_kernels import add_rows
+
+    blocks = even_blocks(len(X), _SUMMED_ROWS, _MAX_BLOCKS)
+    sums = np.zeros((len(blocks), X.shape[1]), dtype=np.float64)
+
+    def add(number: int, start: int, stop: int) -> None:
+        for first in range(start, stop, _SUMMED_ROWS):
+            block = np.asarray(X[first : min(first + _SUMMED_ROWS, stop)])
+            if block.flags.carray and block.dtype in (np.float32, np.float64):
+                add_rows(block, sums[number])
+            else:
+                sums[number] += block.sum(axis=0, dtype=np.float64)
+
+    with Workers(X.size) as workers:
+        workers.run(add, blocks)
+    mean = sums.sum(axis=0) / len(X)
+    return mean

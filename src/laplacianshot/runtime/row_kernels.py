@@ -1,4 +1,4 @@
-"""Kernels over rows that only read them once: sums, and the prototypes that come of sums."""
+"""Kernels that read rows once: sums of them and of their squares."""
 
 from __future__ import annotations
 
@@ -36,28 +36,6 @@ def squares_about(rows: Floats, center: Floats) -> float:
             gap = x[d] - center[d]
             square += gap * gap
         total += square
-    return total
-
-
-@kernel
-def posterior_rows(prior_sums: Floats, sums: Floats, mass: Floats, prototypes: Floats) -> None:
-    """``m_c <- (prior_sums_c + sums_c) / mass_c`` in float64, of (C, D), (C, D) and (C,)."""
-    for c in range(len(mass)):
-        inverse = 1.0 / mass[c]
-        for d in range(prototypes.shape[1]):
-            prototypes[c, d] = (prior_sums[c, d] + np.float64(sums[c, d])) * inverse
-
-
-@kernel
-def prior_cost(prototypes: Floats, means: Floats, mass: Floats) -> float:
-    """``sum_c mass_c |m_c - means_c|^2`` in float64."""
-    total = 0.0
-    for c in range(len(mass)):
-        square = 0.0
-        for d in range(prototypes.shape[1]):
-            gap = np.float64(prototypes[c, d]) - means[c, d]
-            square += gap * gap
-        total += mass[c] * square
     return total
 
 

@@ -1,8 +1,8 @@
-"""Array types used across the package."""
+"""Array types used across the package, and the names of the feature transforms."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,3 +10,9 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Labels: TypeAlias = NDArray[Any]
+Transform: TypeAlias = Literal["none", "l2", "cl2"]
+
+
+def working_dtype(X: Floats) -> np.dtype[Any]:
+    """float64 stays float64 and integers become float64; float16 and float32 are worked on in float32."""
+    return np.dtype(np.float32) if X.dtype in (np.float16, np.float32) else np.dtype(np.float64)

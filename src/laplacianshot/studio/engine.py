@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.inference.center import blended_center
 from laplacianshot.inference.temperature import mean_squared_distance
+from laplacianshot.inference.transforms import blended_center
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.accuracy import HeldBack, hold_back

@@ -18,14 +18,13 @@ from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.inference.affinity import normalize
 from laplacianshot.inference.joint import Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.inference.transforms import working_dtype
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.evidence import Margins, TaskEvidence
 from laplacianshot.labeling.novelty import rejected
 from laplacianshot.labeling.suggestions import suggest
 from laplacianshot.runtime.threads import Workers
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, working_dtype
 from laplacianshot.studio.graph_cache import FEW_NEIGHBORS, GraphCache, build_cache
 
 # Items in the queue of what to label next.
@@ -130,7 +129,7 @@ def relabel(cache: GraphCache, given: Ints, *, queue: int = QUEUE) -> Prediction
         found.novelty,
         strange,
         ranks_of(wanted, len(cache)),
-        Fit(found.model.label_distributions_, codes >= 0, found.model._rule.tau, found.shift),
+        Fit(found.model.label_distributions_, codes >= 0, found.model.solution_.tau, found.shift),
     )
 
 

@@ -19,9 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.affinity import knn_affinity
-from laplacianshot.inference.transforms import working_dtype
 from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_blas
-from laplacianshot.runtime.types import Floats
+from laplacianshot.runtime.types import Floats, working_dtype
 from laplacianshot.ui._map_kernels import move_rows
 
 # Neighbors of a point where no graph is given.

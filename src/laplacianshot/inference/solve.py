@@ -1,0 +1,204 @@
+"""The three recipes on one task: transformed features and labels in, a solution out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from laplacianshot.inference.affinity import knn_affinity, make_psd, normalize, symmetrize
+from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
+from laplacianshot.inference.induction import InductiveRule
+from laplacianshot.inference.joint import joint_optimize
+from laplacianshot.inference.prototypes import (
+    PAPER_TEMPERATURE,
+    REFERENCE_TEMPERATURE,
+    class_means,
+    rectify_prototypes,
+    squared_distances,
+)
+from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, TOLERANCE, DefaultConstants
+from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.transforms import transform_features
+from laplacianshot.runtime.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Task:
+    """One few-shot task in feature space.
+
+    Attributes
+    ----------
+    nodes : array of shape (n_s + N, D)
+        Transformed rows, the support first.
+    labels : int array of shape (n_s,)
+        Classes of the support in ``0..C-1``, each at least once.
+    n_classes : int
+    graph : csr_array of shape (n_s + N, n_s + N), optional
+        The user's own affinities between the nodes, in place of nearest neighbors.
+    """
+
+    nodes: Floats
+    labels: Ints
+    n_classes: int
+    graph: sp.csr_array | None = None
+
+    @property
+    def support(self) -> Floats:
+        """Labeled rows (n_s, D)."""
+        return self.nodes[: len(self.labels)]
+
+    @property
+    def query(self) -> Floats:
+        """Unlabeled rows (N, D)."""
+        return self.nodes[len(self.labels) :]
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The functions that take time, under their names: the formulas, or the same made faster by the engine."""
+
+    transform_features: Callable[..., Floats] = transform_features
+    squared_distances: Callable[[Floats, Floats], Floats] = squared_distances
+    joint_optimize: Callable[..., Solution] = joint_optimize
+    bound_optimize: Callable[..., BoundResult] = bound_optimize
+
+
+FORMULAS = Numerics()
+
+
+@dataclass(frozen=True)
+class BoundChoices:
+    """What a user may choose of the paper's and the authors' recipe.
+
+    Attributes
+    ----------
+    lam : float
+    n_neighbors : int
+        ``reference`` counts the row itself.
+    rectify : bool
+    max_iter : int, optional
+    tol : float
+    """
+
+    lam: float = PUBLISHED_LAM
+    n_neighbors: int = PUBLISHED_NEIGHBORS
+    rectify: bool = True
+    max_iter: int | None = None
+    tol: float = TOLERANCE
+
+
+def solve_default(
+    task: Task,
+    origin: Floats,
+    constants: DefaultConstants,
+    *,
+    tol: float,
+    numerics: Numerics = FORMULAS,
+) -> Solution:
+    """The recommended recipe (:mod:`laplacianshot.inference.joint`).
+
+    Parameters
+    ----------
+    task : Task
+    origin : array of shape (D,)
+        What every prototype is drawn to.
+    constants : DefaultConstants
+    tol : float
+    numerics : Numerics
+    """
+    n_support, n_classes = len(task.labels), task.n_classes
+    graph = knn_affinity(task.nodes, constants.n_neighbors) if task.graph is None else symmetrize(task.graph)
+    degrees = graph.sum(axis=1)
+    graph = normalize(graph)
+    solution = numerics.joint_optimize(
+        task.support, task.labels, task.query, graph, origin, n_classes, constants, tol=tol
+    )
+
+    # A new row has k edges of weight 1, so degree k: the normalized weight of each is 1 / sqrt(k d_p).
+    votes = np.zeros((len(task.nodes), n_classes), dtype=task.nodes.dtype)
+    votes[np.arange(n_support), task.labels] = constants.e
+    votes[n_support:] = solution.assignments
+    reach = np.sqrt(constants.n_neighbors * degrees)
+    votes *= np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)[:, None]
+    rule = InductiveRule(
+        prototypes=solution.prototypes,
+        points=task.nodes,
+        votes=votes,
+        n_neighbors=constants.n_neighbors,
+        lam=constants.lam,
+        tau=solution.tau,
+        bias=solution.bias,
+        shift=np.zeros_like(origin),
+    )
+    return replace(solution, origin=origin, graph=graph, rule=rule)
+
+
+def solve_paper(task: Task, choices: BoundChoices, numerics: Numerics = FORMULAS) -> Solution:
+    """The paper as written: k true neighbors, W symmetric and PSD, support grouped by its labels, temperature 1."""
+    prototypes, query, shift = _prototypes(task, choices.rectify, PAPER_TEMPERATURE, reassign_support=False)
+    k = choices.n_neighbors
+    graph = make_psd(knn_affinity(query, k) if task.graph is None else symmetrize(_between_queries(task)))
+    return _solve_bound(prototypes, query, shift, graph, k, choices, "paper", numerics)
+
+
+def solve_reference(task: Task, choices: BoundChoices, numerics: Numerics = FORMULAS) -> Solution:
+    """The authors' code: ``n_neighbors`` counts the row itself, W directed, support re-assigned, temperature 10."""
+    prototypes, query, shift = _prototypes(task, choices.rectify, REFERENCE_TEMPERATURE, reassign_support=True)
+    k, own = choices.n_neighbors - 1, task.graph is not None
+    graph = _between_queries(task) if own else knn_affinity(query, k, symmetry="directed")
+    return _solve_bound(prototypes, query, shift, graph, k, choices, "reference", numerics)
+
+
+def _prototypes(
+    task: Task, rectify: bool, temperature: float, *, reassign_support: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Prototypes, the queries they are compared with, and the shift that those took."""
+    if not rectify:
+        plain = class_means(task.support, task.labels, task.n_classes)
+        return plain, task.query, np.zeros(task.nodes.shape[1], task.nodes.dtype)
+    rectified = rectify_prototypes(
+        task.support,
+        task.labels,
+        task.query,
+        task.n_classes,
+        temperature=temperature,
+        reassign_support=reassign_support,
+    )
+    return rectified.prototypes, task.query + rectified.query_shift, rectified.query_shift
+
+
+def _between_queries(task: Task) -> sp.csr_array:
+    if task.graph is None:
+        raise ValueError("the task has no graph of its own.")
+    n_support = len(task.labels)
+    return sp.csr_array(task.graph[n_support:, n_support:])
+
+
+def _solve_bound(
+    prototypes: Floats,
+    query: Floats,
+    shift: Floats,
+    graph: sp.csr_array,
+    n_neighbors: int,
+    choices: BoundChoices,
+    rule: StoppingRule,
+    numerics: Numerics,
+) -> Solution:
+    unary = numerics.squared_distances(query, prototypes)
+    result = numerics.bound_optimize(unary, graph, choices.lam, rule=rule, max_iter=choices.max_iter, tol=choices.tol)
+    bias = np.zeros(len(prototypes), prototypes.dtype)
+    later = InductiveRule(prototypes, query, result.assignments, n_neighbors, choices.lam, 1.0, bias, shift)
+    return Solution(
+        result.assignments,
+        prototypes,
+        result.objective,
+        result.converged,
+        choices.lam,
+        bound=result.bound,
+        unary=unary,
+        graph=graph,
+        rule=later,
+    )

@@ -147,4 +147,4 @@ def test_threads_do_not_change_the_solution(digits, monkeypatch, dense):
         found.append(solved(X, y, dense=dense)[0])
     np.testing.assert_array_equal(found[0].labels, found[1].labels)
     np.testing.assert_array_equal(found[0].objective, found[1].objective)
-    assert abs(found[0].distributions - found[1].distributions).max() == 0
+    assert abs(found[0].assignments - found[1].assignments).max() == 0

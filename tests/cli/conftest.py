@@ -37,6 +37,49 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(Path(laplacianshot.__file__).parents[1]), "PYTHONUTF8": "1"}
 
 
+# Runs ``laplacianshot label`` until an event: a stage and how much of it is done, or the renaming of the output. There
+# it dies (act "die"), or says so on stderr and waits for a signal.
+AT_EVENT = """
+import os, signal, sys
+import laplacianshot.cli.label as command
+
+stage, least, act = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+
+def reached():
+    if act == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("waiting", file=sys.stderr, flush=True)
+    signal.pause()
+
+def watcher(bar):
+    def watch(name):
+        def progress(done, total):
+            if name == stage and done >= least:
+                reached()
+        progress(0, 0)
+        return progress
+    return watch
+
+if stage == "rename":
+    sys.addaudithook(lambda e, args: reached() if e == "os.rename" and str(args[1]).endswith(".csv") else None)
+command.watcher = watcher
+from laplacianshot.cli import main
+main(sys.argv[4:])
+"""
+
+
+@pytest.fixture
+def until(environment) -> Callable[..., subprocess.Popen[str]]:
+    """Starts ``laplacianshot label`` in a process of its own that runs until an event; see ``AT_EVENT``."""
+
+    def start(event: tuple[str, int], act: str, arguments: Sequence[str], **settings: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", AT_EVENT, event[0], str(event[1]), act, *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=environment | settings, **pipes)
+
+    return start
+
+
 @pytest.fixture
 def interrupted(environment, tmp_path) -> Callable[[str, Sequence[str], str], tuple[str, str]]:
     """Runs a program in a process of its own, sends Ctrl-C after a line on stderr, and gives what it then printed.

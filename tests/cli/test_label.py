@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import random
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -198,21 +194,13 @@ def test_an_unknown_id_of_the_labels_file_is_named(place, refused):
     assert not (folder / "all.csv").exists()
 
 
-def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, environment):
+def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, until):
     folder, _ = place
-    command = [sys.executable, "-m", "laplacianshot", "label", "photos", "--labels", "labels.csv", "-o", "all.csv"]
-    # Enough pictures for the command to be at work when the signal comes; one that has ended by then proves nothing.
-    for copy in range(40):
-        shutil.copytree(folder / "photos" / "more", folder / "photos" / f"more {copy}")
-        for path in (folder / "photos" / f"more {copy}").rglob("*.png"):
-            path.write_bytes(path.read_bytes() + bytes([copy]))
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    kept = Path(environment["LAPLACIANSHOT_CACHE"]) / "vectors"
-    before = {path: path.stat().st_size for path in kept.rglob("*")}
-    while {path: path.stat().st_size for path in kept.rglob("*") if path.exists()} == before and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    with until(("Vectors", 0), "wait", ["label", "photos", "--labels", "labels.csv", "-o", "all.csv"]) as process:
+        while (line := process.stderr.readline()) != "waiting\n":
+            assert line, "the command ended before the event"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "the same command continues from there" in err
     assert "Traceback" not in err
@@ -243,40 +231,29 @@ def test_labels_that_belong_to_other_rows_are_told_of(place, capsys):
     assert "Of 20 given labels that could be checked, " in capsys.readouterr().out
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_output(place, environment, tmp_path):
-    """benchmarks/labeling/kills.py kills 50 times; here are a few."""
+# Before the first vector, after the first vectors, before the fit, and before the output gets its name.
+KILLS = [("Vectors", 0), ("Vectors", 1), ("Labels", 0), ("rename", 0)]
+
+
+@pytest.mark.parametrize(
+    "event", [KILLS[1], *(pytest.param(event, marks=pytest.mark.slow) for event in (KILLS[0], *KILLS[2:]))]
+)
+def test_a_run_that_was_killed_ends_with_the_same_output(place, until, cache, tmp_path, event):
+    """benchmarks/labeling/kills.py kills 50 times, at random moments."""
     folder, _ = place
+    command = ["label", "photos", "--labels", "labels.csv", "--suggest", "3", "-o"]
+    assert run([*command, "whole.csv"]) == 0
     # A cache without vectors but with the network, which takes longest to make.
-    made = Path(environment["LAPLACIANSHOT_CACHE"])
-    command = [
-        sys.executable,
-        "-m",
-        "laplacianshot",
-        "label",
-        "photos",
-        "--labels",
-        "labels.csv",
-        "--suggest",
-        "3",
-        "-o",
-    ]
-    start = time.perf_counter()
-    subprocess.run([*command, "whole.csv"], env=environment, check=True, capture_output=True)
-    whole = time.perf_counter() - start
-    dice = random.Random(0)
-    for number in range(4):
-        own = environment | {"LAPLACIANSHOT_CACHE": str(tmp_path / f"cache-{number}")}
-        shutil.copytree(made / "networks", tmp_path / f"cache-{number}" / "networks")
-        process = subprocess.Popen([*command, "out.csv"], env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(dice.uniform(0.2, 1.0) * whole)
-        process.kill()
-        process.wait()
-        out = folder / "out.csv"
-        assert not out.exists() or out.read_bytes() == (folder / "whole.csv").read_bytes()
-        subprocess.run([*command, "out.csv"], env=own, check=True, capture_output=True)
-        assert out.read_bytes() == (folder / "whole.csv").read_bytes()
-        assert [path.name for path in folder.iterdir() if path.name.startswith(".partial")] == []
-        out.unlink()
+    own = tmp_path / "own cache"
+    shutil.copytree(cache, own, ignore=lambda _, names: [name for name in names if name.startswith("vectors")])
+    with until(event, "die", [*command, "out.csv"], LAPLACIANSHOT_CACHE=str(own)) as process:
+        process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL
+    assert not (folder / "out.csv").exists()
+    with until(("none", 0), "die", [*command, "out.csv"], LAPLACIANSHOT_CACHE=str(own)) as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert (folder / "out.csv").read_bytes() == (folder / "whole.csv").read_bytes()
 
 
 @pytest.fixture
@@ -301,28 +278,27 @@ def test_a_budget_that_is_not_enough_is_told_in_one_line(many, refused, memory, 
     assert not Path("all.csv").exists()
 
 
-def test_a_large_run_that_was_killed_takes_up_the_stages_it_had_finished(many, environment):
+def test_a_large_run_that_was_killed_takes_up_the_stages_it_had_finished(many, until):
     folder, truth = many
-    command = [sys.executable, "-m", "laplacianshot", "label", "big.npy", "--labels", "given.csv", "--graph", "cells"]
-    own = environment | {"LAPLACIANSHOT_CACHE": str(folder / "own cache")}
-    process = subprocess.Popen([*command, "-o", "out.csv"], env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    end = time.monotonic() + 300
-    while not (made := list(folder.glob("own cache/stages/neighbors-*/facts.json"))) and time.monotonic() < end:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    found = made[0].read_bytes()
-    done = subprocess.run([*command, "-o", "out.csv", "--json"], env=own, check=True, capture_output=True, timeout=300)
-    assert made[0].read_bytes() == found  # with the seconds that the search took
-    settings = json.loads(done.stdout)["settings"]
+    command = ["label", "big.npy", "--labels", "given.csv", "--graph", "cells"]
+    own = {"LAPLACIANSHOT_CACHE": str(folder / "own cache")}
+    with until(("Graph", 0), "die", [*command, "-o", "out.csv"], **own) as process:
+        process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL
+    kept = {path: path.read_bytes() for path in folder.glob("own cache/stages/neighbors-*/*")}
+    assert kept
+    with until(("none", 0), "die", [*command, "-o", "out.csv", "--json"], **own) as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    # With the seconds that the search took.
+    assert {path: path.read_bytes() for path in kept} == kept
+    settings = json.loads(out)["settings"]
     assert settings["graph"] == "cells"
     assert settings["graph_recall"] > 0.9
     rows = rows_of(folder / "out.csv")
     assert np.mean([row["label"] == f"c{c:02d}" for row, c in zip(rows, truth, strict=True)]) > 0.95
-    whole = folder / "whole.csv"
-    subprocess.run([*command, "-o", "whole.csv", "--no-cache"], env=own, check=True, capture_output=True, timeout=300)
-    assert whole.read_bytes() == (folder / "out.csv").read_bytes()
+    assert run([*command, "-o", "whole.csv", "--no-cache"]) == 0
+    assert (folder / "whole.csv").read_bytes() == (folder / "out.csv").read_bytes()
 
 
 def test_a_feature_store_is_labeled(many):

@@ -3,82 +3,58 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
-import warnings
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport, OrderedNeighbors, search_neighbors
-from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import row_blocks
 
-# Raised by one whenever the same input would give another result than before.
-CODE_VERSION = 3
-# Stages of a kind that are kept, those used last; and seconds after which a file half written is nobody's any more.
-MOST_KEPT = 4
-_ABANDONED = 3600.0
-_FACTS = "facts.json"
+# Increase by one whenever the same input would give another result than before.
+CODE_VERSION = 4
+# Stages of a kind that are kept: those used last.
+MAX_KEPT = 4
 _BLOCK_ROWS = 16384
 _CELLS = ("centroids", "starts", "parts")
+_SPARSE = ("data", "indices", "indptr")
 
 
-@dataclass(frozen=True)
-class StageFolder:
-    """A folder of its own for what one stage found; whole once its ``facts.json`` is there."""
+def stage_folder(checkpoint: Path, kind: str, *made_from: Any) -> KeyedFolder:
+    """The folder of a stage, named by everything that its result depends on: texts, numbers and bytes."""
+    return KeyedFolder.of(checkpoint, kind, CODE_VERSION, *made_from)
 
-    folder: Path
 
-    @classmethod
-    def of(cls, checkpoint: Path, kind: str, *made_from: Any) -> StageFolder:
-        """Named by the kind of stage and by everything that its result depends on: texts, numbers and bytes."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (CODE_VERSION, *made_from):
-            digest.update(part if isinstance(part, bytes) else json.dumps(part).encode())
-        return cls(checkpoint / f"{kind}-{digest.hexdigest()}")
+def save_solution(folder: KeyedFolder, solution: Solution) -> None:
+    """Keep the end of the rounds."""
+    Y = solution.assignments
+    parts = {name: getattr(Y, name) for name in _SPARSE} if sp.issparse(Y) else {"assignments": Y}
+    facts = {"converged": bool(solution.converged), "shape": list(Y.shape)}
+    facts |= {name: float(getattr(solution, name)) for name in ("lam", "tau", "dropped_mass")}
+    arrays = {name: getattr(solution, name) for name in ("labels", "prototypes", "objective", "bias")}
+    folder.save(facts, {**arrays, **parts}, keep=MAX_KEPT)
 
-    def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Facts and arrays that were saved, or None; what is damaged counts as absent."""
-        path = self.folder / _FACTS
-        try:
-            facts = json.loads(path.read_text())
-            arrays = {name: np.load(self.folder / f"{name}.npy", allow_pickle=False) for name in facts["arrays"]}
-            path.touch()
-        except (OSError, ValueError, EOFError, KeyError, TypeError):
-            return None
-        return facts, arrays
 
-    def save(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Keep what a stage found, arrays first, and forget the oldest of its kind. A full disk costs a warning."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            remove_partial(self.folder, older=_ABANDONED)
-            for name, array in arrays.items():
-                put_file(self.folder / f"{name}.npy", lambda file, array=array: np.save(file, array))  # type: ignore[misc]
-            text = json.dumps({**facts, "arrays": list(arrays)})
-            put_file(self.folder / _FACTS, lambda file: file.write(text.encode()))
-        except OSError as error:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            warnings.warn(f"a finished stage could not be kept in {self.folder} ({error.strerror}).", stacklevel=2)
-        self._forget_others()
-
-    def _forget_others(self) -> None:
-        kind = self.folder.name.rpartition("-")[0]
-        used: list[tuple[float, Path]] = []
-        for other in self.folder.parent.glob(f"{kind}-*"):
-            with suppress(OSError):
-                used.append(((other / _FACTS).stat().st_mtime, other))
-        for _, other in sorted(used)[:-MOST_KEPT]:
-            shutil.rmtree(other, ignore_errors=True)
+def load_solution(folder: KeyedFolder) -> Solution | None:
+    """What :func:`save_solution` kept, or None."""
+    kept = folder.load()
+    if kept is None:
+        return None
+    facts, arrays = kept
+    if "assignments" in arrays:
+        Y = arrays.pop("assignments")
+    else:
+        Y = sp.csr_array(tuple(arrays.pop(name) for name in _SPARSE), shape=tuple(facts["shape"]))
+    numbers = {name: facts[name] for name in ("converged", "lam", "tau", "dropped_mass")}
+    return Solution(assignments=Y, **numbers, **arrays)
 
 
 def content_of(rows: Rows) -> str:
@@ -98,9 +74,9 @@ def kept_neighbors(
     *,
     memory: int | None = None,
     progress: Progress | None = None,
-    folder: StageFolder | None = None,
+    folder: KeyedFolder | None = None,
 ) -> OrderedNeighbors:
-    """The nearest other rows of each row: from a folder, or sought and put there.
+    """The nearest other rows of each row: from a folder, or searched and put there.
 
     Parameters
     ----------
@@ -109,7 +85,7 @@ def kept_neighbors(
     graph : GraphChoice
     memory : int, optional
     progress : callable, optional
-    folder : StageFolder, optional
+    folder : KeyedFolder, optional
         That of these very arguments.
     """
     kept = None if folder is None else folder.load()
@@ -126,7 +102,9 @@ def kept_neighbors(
     )
     if folder is not None:
         cells = {} if found.index is None else {name: getattr(found.index, name) for name in _CELLS}
-        folder.save({"report": asdict(found.report)}, {"order": found.order, "indices": found.indices, **cells})
+        folder.save(
+            {"report": asdict(found.report)}, {"order": found.order, "indices": found.indices, **cells}, keep=MAX_KEPT
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,22 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from laplacianshot.engine.checkpoint import StageFolder, content_of, kept_neighbors
+from laplacianshot.engine.checkpoint import content_of, kept_neighbors, load_solution, save_solution, stage_folder
 from laplacianshot.engine.graph import NodeGraph, node_graph
-from laplacianshot.engine.large_induction import LargeRule
 from laplacianshot.engine.passes import choose_tau, squared_distances
 from laplacianshot.engine.plan import GraphChoice, LargePlan, looked_queries
 from laplacianshot.engine.round_kernels import Edges
-from laplacianshot.engine.rounded import Rounded
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
+from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.neighbors.streamed import nearest_rows
+from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Transform
@@ -88,27 +89,27 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     report, index = found.report, found.index
     del found
     told = stages("Updates")
-    result = None if folders is None else Rounded.load(folders[1])
+    result = None if folders is None else load_solution(folders[1])
     if result is None:
         result = _rounds(task, rows, graph, tol, told)
         if folders is not None:
-            result.save(folders[1])
+            save_solution(folders[1], result)
     return fitted_of(task, rows, graph, result, report, index)
 
 
-def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[StageFolder, StageFolder]:
+def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[KeyedFolder, KeyedFolder]:
     """Those of the neighbors and of the updates."""
     graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
     rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.most_entries)
-    neighbors = StageFolder.of(checkpoint, "neighbors", *graph)
-    return neighbors, StageFolder.of(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
+    neighbors = stage_folder(checkpoint, "neighbors", *graph)
+    return neighbors, stage_folder(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
 
 
 def fitted_of(
     task: LargeTask,
     rows: Rows,
     graph: NodeGraph,
-    result: Rounded,
+    result: Solution,
     report: GraphReport,
     index: CellIndex | None = None,
 ) -> Solution:
@@ -117,33 +118,23 @@ def fitted_of(
     support = rows.take(labeled)
     origin = np.zeros(rows.shape[1], np.float32) if task.transform == "cl2" else support.mean(axis=0)
     prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants)
-    reach = np.sqrt(task.constants.n_neighbors * graph.degrees)
-    weights = np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)
-    weights[task.codes[graph.nodes] >= 0] *= task.constants.e
-    vote_weights = np.empty(len(weights))
-    vote_weights[graph.nodes] = weights
-    rule = LargeRule(
+    k = task.constants.n_neighbors
+    weights = np.empty(len(graph.nodes))
+    weights[graph.nodes] = vote_weights(graph.degrees, k)
+    weights[labeled] *= task.constants.e
+    rule = InductiveRule(
         prototypes=result.prototypes,
         points=rows.ordered(np.concatenate([labeled, np.flatnonzero(task.codes < 0)])),
-        distributions=result.distributions,
-        vote_weights=vote_weights,
-        n_neighbors=task.constants.n_neighbors,
+        assignments=result.assignments,
+        weights=weights,
+        n_neighbors=k,
         lam=task.constants.lam,
         tau=result.tau,
         bias=result.bias,
-        offset=np.zeros(rows.shape[1], np.float32) if index is None else index.rows.origin - rows.origin,
-        all_rows=rows,
-        index=index,
+        search=NewNeighbors(rows, index),
     )
-    return Solution(
-        result.distributions,
-        result.prototypes,
-        result.objective,
-        result.converged,
-        task.constants.lam,
-        labels=result.labels,
-        tau=result.tau,
-        bias=result.bias,
+    return replace(
+        result,
         constants=task.constants,
         prior=prior,
         origin=origin,
@@ -153,13 +144,36 @@ def fitted_of(
         rule=rule,
         graph_report=report,
         graph_recall=report.recall,
-        dropped_mass=result.dropped,
     )
+
+
+@dataclass(frozen=True, repr=False)
+class NewNeighbors:
+    """The fitted rows near new ones, searched as in the fit: in the cells nearest to a row, or exactly without cells.
+
+    Attributes
+    ----------
+    rows : Rows of shape (n, D)
+        As X had them.
+    index : CellIndex, optional
+    """
+
+    rows: Rows
+    index: CellIndex | None = None
+
+    def __call__(self, X: Floats, k: int) -> Ints:
+        """Rows of X nearest to each transformed row (m, D), (m, k); -1 where fewer were found."""
+        X = X.astype(np.float32)
+        if self.index is None:
+            return nearest_rows(self.rows, X, min(k, len(self.rows))).indices
+        found = self.index.neighbors_of(X - (self.index.rows.origin - self.rows.origin), k).indices
+        near: Ints = np.where(found < 0, -1, self.index.order[found])
+        return near
 
 
 def _rounds(
     task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Callable[[int, int], object] | None
-) -> Rounded:
+) -> Solution:
     constants, n_classes = task.constants, task.n_classes
     # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
     near = rows.centered()
@@ -179,20 +193,11 @@ def _rounds(
     with Workers(n * n_classes * 10) as workers:
         rounds = open_rounds(workers, near.ordered(graph.nodes), edges, n_classes, tau, constants.e, entries)
         rounds.start(prototypes, squares)
-        descent = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
+        solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds
-    distributions, found = _of_all_rows(assignments, graph.nodes, n_classes)
-    return Rounded(
-        distributions,
-        found,
-        descent.prototypes + shift,
-        descent.objective,
-        descent.converged,
-        tau,
-        descent.bias,
-        dropped,
-    )
+    Y, labels = _of_all_rows(assignments, graph.nodes, n_classes)
+    return replace(solution, assignments=Y, labels=labels, prototypes=solution.prototypes + shift, dropped_mass=dropped)
 
 
 def first_look(
@@ -267,7 +272,7 @@ def scaled_affinity(
     progress = None if watch is None else watch("Neighbors")
     folder = None
     if checkpoint is not None:
-        folder = StageFolder.of(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))
+        folder = stage_folder(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))
     found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, folder=folder)
     if watch is not None:
         watch("Graph")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from laplacianshot.inference.affinity import knn_affinity, make_psd, normalize, symmetrize
 from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
-from laplacianshot.inference.induction import InductiveRule
+from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.prototypes import (
     PAPER_TEMPERATURE,
@@ -117,21 +117,17 @@ def solve_default(
         task.support, task.labels, task.query, graph, origin, n_classes, constants, tol=tol
     )
 
-    # A new row has k edges of weight 1, so degree k: the normalized weight of each is 1 / sqrt(k d_p).
-    votes = np.zeros((len(task.nodes), n_classes), dtype=task.nodes.dtype)
-    votes[np.arange(n_support), task.labels] = constants.e
-    votes[n_support:] = solution.assignments
-    reach = np.sqrt(constants.n_neighbors * degrees)
-    votes *= np.divide(1.0, reach, out=np.zeros(len(reach)), where=reach > 0)[:, None]
+    weights = vote_weights(degrees, constants.n_neighbors)
+    weights[:n_support] *= constants.e
     rule = InductiveRule(
         prototypes=solution.prototypes,
         points=task.nodes,
-        votes=votes,
+        assignments=np.concatenate([np.eye(n_classes, dtype=task.nodes.dtype)[task.labels], solution.assignments]),
+        weights=weights,
         n_neighbors=constants.n_neighbors,
         lam=constants.lam,
         tau=solution.tau,
         bias=solution.bias,
-        shift=np.zeros_like(origin),
     )
     return replace(solution, origin=origin, graph=graph, rule=rule)
 
@@ -190,7 +186,9 @@ def _solve_bound(
     unary = numerics.squared_distances(query, prototypes)
     result = numerics.bound_optimize(unary, graph, choices.lam, rule=rule, max_iter=choices.max_iter, tol=choices.tol)
     bias = np.zeros(len(prototypes), prototypes.dtype)
-    later = InductiveRule(prototypes, query, result.assignments, n_neighbors, choices.lam, 1.0, bias, shift)
+    later = InductiveRule(
+        prototypes, query, result.assignments, np.ones(len(query)), n_neighbors, choices.lam, 1.0, bias, shift
+    )
     return Solution(
         result.assignments,
         prototypes,

@@ -15,7 +15,6 @@ from laplacianshot.embedding.encoding import Encoded
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import GraphChoice, LargePlan
-from laplacianshot.engine.rounded import Rounded
 from laplacianshot.episodes.evaluation import TaskWork
 from laplacianshot.episodes.runners import Chunk, TaskRows
 from laplacianshot.estimator import LaplacianShot, constants_of
@@ -102,15 +101,16 @@ class RayEngine:
         constants = constants_of(estimator, codes, n_classes)
         task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan())
         graph = node_graph(np.arange(len(codes)), found.neighbors())
-        result = Rounded(
+        result = Solution(
             found.distributions(),
-            found.codes(),
             found.prototypes,
             found.objective,
             found.converged,
-            found.tau,
-            found.bias,
-            found.dropped,
+            constants.lam,
+            labels=found.codes(),
+            tau=found.tau,
+            bias=found.bias,
+            dropped_mass=found.dropped,
         )
         return fitted_of(task, rows, graph, result, found.graph)
 

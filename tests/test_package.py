@@ -21,6 +21,40 @@ y = np.array([0, 1] + [-1] * 38)
 for make in (LaplacianShot, LaplacianShot.paper, LaplacianShot.reference):
     assert make().fit(X, y).predict(X).shape == (40,)
 """
+# Too large for numpy alone: kernels are compiled, few of them as the graph is given.
+COMPILED_FIT = """
+import numpy as np, scipy.sparse as sp
+from laplacianshot import LaplacianShot
+from laplacianshot.runtime.compilation import on_compile
+from laplacianshot.runtime.limits import SMALL_ROWS
+n = SMALL_ROWS + 1
+X = np.random.default_rng(0).standard_normal((n, 2))
+y = np.array([0, 1] + [-1] * (n - 2))
+compiled = []
+with on_compile(lambda: compiled.append(1)):
+    fitted = LaplacianShot.reference(graph=sp.eye_array(n, format="csr"), rectify=False).fit(X, y)
+assert fitted.transduction_.shape == (n,)
+print(len(compiled))
+"""
+FIRST_USE = """
+import sys
+import numpy as np
+from sklearn.datasets import load_digits
+from laplacianshot import LaplacianShot
+X, digits = load_digits(return_X_y=True)
+y = np.where(np.arange(len(X)) < 50, digits, -1)
+fitted = [make().fit(X, y) for make in (LaplacianShot, LaplacianShot.paper, LaplacianShot.reference)]
+fitted.append(LaplacianShot(base_mean="support").fit(X.astype(np.float32), y))
+assert all(len(model.predict(X[:100])) == 100 for model in fitted)
+assert "numba" not in sys.modules, "a first fit should not even load numba"
+from laplacianshot import bound_optimize
+from laplacianshot.runtime.compilation import on_compile
+compiled = []
+with on_compile(lambda: compiled.append(1)):
+    LaplacianShot(memory="1GB").fit(X, y).affinity_
+    bound_optimize(fitted[1].unary_, fitted[1].affinity_, lam=0.7)
+assert not compiled
+"""
 EVALUATE = """
 import numpy as np
 from laplacianshot import FeatureSet, evaluate, tune
@@ -107,6 +141,12 @@ def test_the_package_says_that_it_is_typed():
     assert (SOURCE / "py.typed").exists()
 
 
+def test_a_first_fit_of_a_small_set_compiles_nothing(tmp_path):
+    done = run(FIRST_USE, NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_kernels_run_where_no_cache_folder_is_writable(tmp_path):
     copy = tmp_path / "site" / "laplacianshot"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -117,7 +157,7 @@ def test_kernels_run_where_no_cache_folder_is_writable(tmp_path):
         (folder / "__pycache__").write_text("")
     environment = {"PYTHONPATH": str(copy.parent), "NUMBA_CACHE_DIR": str(blocked / "numba"), "HOME": str(blocked)}
     check = "import laplacianshot; assert laplacianshot.__file__.startswith(" + repr(str(tmp_path)) + ")\n"
-    done = run(check + FIT, XDG_CACHE_HOME=str(blocked), PYTHONDONTWRITEBYTECODE="1", **environment)
+    done = run(check + FIT + COMPILED_FIT, XDG_CACHE_HOME=str(blocked), PYTHONDONTWRITEBYTECODE="1", **environment)
     assert done.returncode == 0, done.stderr
 
 
@@ -131,5 +171,26 @@ def full(self, sig, data):
     raise OSError(errno.ENOSPC, "No space left on device")
 FunctionCache._save_overload = full
 """
-    done = run(code + FIT + "assert tried", NUMBA_CACHE_DIR=str(tmp_path))
+    done = run(code + FIT + COMPILED_FIT + "assert tried", NUMBA_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
+
+
+def test_a_damaged_cache_is_replaced(tmp_path):
+    def compiled():
+        done = run(COMPILED_FIT, NUMBA_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    def files():
+        found = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert {path.suffix for path in found} == {".nbi", ".nbc"}
+        return found
+
+    first = compiled()
+    assert first > 0
+    assert compiled() == 0
+    for size in (lambda path: path.stat().st_size // 2, lambda path: 0):
+        for path in files():
+            os.truncate(path, size(path))
+        assert compiled() == first
+        assert compiled() == 0

@@ -6,7 +6,7 @@ import importlib.util
 
 from numba import njit
 
-from laplacianshot.runtime.compilation import told_of_compilation
+from laplacianshot.runtime.compilation import on_compile
 
 MODULE = """
 from laplacianshot.runtime.compilation import kernel
@@ -26,7 +26,7 @@ def test_a_kernel_that_is_on_disk_is_not_compiled_again(tmp_path):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        with told_of_compilation(lambda: told.append("compiling")):
+        with on_compile(lambda: told.append("compiling")):
             assert module.twice(21) == 42
             assert module.twice(4) == 8
     assert told == ["compiling"]
@@ -34,7 +34,7 @@ def test_a_kernel_that_is_on_disk_is_not_compiled_again(tmp_path):
 
 def test_what_is_compiled_outside_is_not_told():
     told = []
-    with told_of_compilation(lambda: told.append("compiling")):
+    with on_compile(lambda: told.append("compiling")):
         pass
     assert njit(lambda value: value + 1)(1) == 2
     assert not told

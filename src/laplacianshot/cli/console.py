@@ -66,14 +66,14 @@ def watcher(bar: Progress) -> Callable[[str], Callable[[int, int], object]]:
 @contextmanager
 def compilation_shown(bar: Progress) -> Iterator[None]:
     """Say on the bar when kernels are compiled, which takes a while, once per machine."""
-    from laplacianshot.runtime.compilation import told_of_compilation
+    from laplacianshot.runtime.compilation import on_compile
 
     def tell() -> None:
         for line in bar.tasks:
             if not line.description.endswith(_COMPILING):
                 bar.update(line.id, description=f"{line.description}{_COMPILING}")
 
-    with told_of_compilation(tell):
+    with on_compile(tell):
         yield
 
 

@@ -31,8 +31,14 @@ class _ForgivingCache(FunctionCache):
         file._source_stamp = (file._source_stamp, _parts_stamp())
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):
+        try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError:
+            pass
+        except Exception:  # a damaged index may fail in any way: replace it
+            with suppress(Exception):
+                self._cache_file.flush()
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -78,21 +84,21 @@ def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "
     return cast(Function, dispatcher)
 
 
-class _Told(Listener):
-    """Calls ``tell`` when a compilation begins."""
+class _CompileListener(Listener):
+    """Calls ``callback`` when a compilation begins."""
 
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self._tell = tell
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback = callback
 
     def on_start(self, event: Event) -> None:
-        self._tell()
+        self._callback()
 
     def on_end(self, event: Event) -> None:
         pass
 
 
 @contextmanager
-def told_of_compilation(tell: Callable[[], object]) -> Iterator[None]:
-    """Call ``tell`` for every kernel that is compiled within the context, on any thread; not for those on disk."""
-    with install_listener("numba:compile", _Told(tell)):
+def on_compile(callback: Callable[[], object]) -> Iterator[None]:
+    """Call ``callback`` for every kernel compiled within the context, on any thread; not for those read from disk."""
+    with install_listener("numba:compile", _CompileListener(callback)):
         yield

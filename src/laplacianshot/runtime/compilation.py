@@ -37,7 +37,7 @@ class _ForgivingCache(FunctionCache):
             pass
         except Exception:  # a damaged index may fail in any way: replace it
             with suppress(Exception):
-                self._cache_file.flush()
+                self._cache_file.flush()  # type: ignore[no-untyped-call]
                 super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -25,7 +25,7 @@ from labeling.speed import gaussian_classes, pictures
 from single_task import make_task
 
 from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.neighbors import exact as neighbors
+from laplacianshot.neighbors import accel, exact
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, applies, multiply_rows
 from laplacianshot.neighbors.accel.directions import Projection, project
@@ -50,14 +50,14 @@ def medians(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
     return {name: float(np.median(seconds)) for name, seconds in times.items()}
 
 
-def directions(workers: Workers, index: neighbors.ExactIndex, trial: Trial) -> Projection | None:
-    return project(workers, index._rows, index._halves, trial, neighbors._WORTH_PROJECTING)
+def directions(workers: Workers, index: exact.ExactIndex, trial: Trial) -> Projection | None:
+    return project(workers, index._rows, index._halves, trial, accel.MAX_DIRECTIONS_COST)
 
 
 def search(name: str, X: Floats, rounds: int) -> None:
     """Print the times of the ways to search rows, and of a bare product."""
     rows = transform_features(X, "cl2", base_mean(X))
-    index = neighbors.ExactIndex(rows)
+    index = exact.ExactIndex(rows)
     product = np.empty((len(rows), len(rows)), dtype=np.float32)
     with Workers(rows.size) as workers:
         trial = Trial.of_rows(workers, index._rows, index._halves, NEIGHBORS)
@@ -67,11 +67,11 @@ def search(name: str, X: Floats, rounds: int) -> None:
         def work() -> None:
             with ExitStack() as only:
                 if way not in ("directions", "chosen"):
-                    only.enter_context(patch.object(neighbors, "project", lambda *arguments: None))
+                    only.enter_context(patch.object(accel, "project", lambda *arguments: None))
                 if way not in ("bytes", "chosen"):
                     only.enter_context(patch.object(byte_search, "applies", lambda dim: False))
                 if way == "bytes":
-                    only.enter_context(patch.object(neighbors, "_WORTH_ROUNDING", np.inf))
+                    only.enter_context(patch.object(accel, "MAX_BYTES_COST", np.inf))
                 index.neighbor_sets(NEIGHBORS)
 
         return work

@@ -34,9 +34,9 @@ def warm_up() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 16), dtype=np.float32), np.r_[np.arange(8), np.full(2992, -1)]
     small = LaplacianShot().fit(X, y)
-    from laplacianshot.neighbors.search import scaled_neighbors
+    from laplacianshot.neighbors.knn import knn
 
-    scaled_neighbors(X, 5, method="cells", target_recall=0.5)
+    knn(X, 5, method="cells", target_recall=0.5)
     for dense in (True, False):
         constants = small.solution_.constants
         solve_large(LargeTask(X, y, 8, "cl2", small.center_, constants, LargePlan(dense=dense)), tol=1e-6)
@@ -83,7 +83,7 @@ def measure_fit(vectors: str, classes: str, choices: str) -> dict[str, Any]:
 def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any]:
     """Seconds of the exact search of a sample of rows and of its bare products, extrapolated to all rows."""
     from laplacianshot.inference.transforms import base_mean
-    from laplacianshot.neighbors.recall import ExactSample
+    from laplacianshot.neighbors.cells import ExactSample
     from laplacianshot.neighbors.rows import Rows
     from laplacianshot.runtime.threads import Workers, row_blocks
 
@@ -118,14 +118,14 @@ def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any
 def measure_graph(vectors: str, classes: str, n_neighbors: str, method: str) -> dict[str, Any]:
     """Seconds and recall of a way to find the neighbors."""
     from laplacianshot.inference.transforms import base_mean
+    from laplacianshot.neighbors.knn import knn
     from laplacianshot.neighbors.rows import Rows
-    from laplacianshot.neighbors.search import scaled_neighbors
 
     X, _, _ = opened(vectors, classes)
     warm_up()
     rows = Rows.transformed(X, "cl2", base_mean(X))
     cpu_start = time.process_time()
-    _, report = scaled_neighbors(rows, int(n_neighbors), method=method)  # type: ignore[arg-type]
+    report = knn(rows, int(n_neighbors), method=method).report  # type: ignore[arg-type]
     return {
         "seconds": report.seconds,
         "cpu_seconds": time.process_time() - cpu_start,

@@ -32,7 +32,7 @@ from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.novelty import novelty_scores, rejected
-from laplacianshot.neighbors.knn import nearest_neighbors
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.reports.figures import BLUE, FAINT, INK, ORANGE, QUIET, SKY, VERMILION, bare
 
 FOREIGN = 0.2
@@ -79,7 +79,7 @@ def scores(X: Any, codes: Any) -> dict[str, Any]:
         "distance to the nearest fitted prototype": nearest,
         "distance to the nearest mean of labels": squared_distances(rows, means).min(axis=1),
         "distance to the nearest labeled item": squared_distances(rows, rows[labeled]).min(axis=1),
-        "distance to the 10th neighbor": nearest_neighbors(rows, 10).distances[:, -1],
+        "distance to the 10th neighbor": knn(rows, 10).distances[:, -1],
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from laplacianshot import estimator
 from laplacianshot.engine import plan
-from laplacianshot.neighbors import search as neighbors
+from laplacianshot.neighbors import knn as neighbors
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import scipy.sparse as sp
 
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.inference.affinity import neighbor_affinity, normalize, symmetrize
-from laplacianshot.neighbors.knn import nearest_neighbors
+from laplacianshot.neighbors.knn import knn
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_graph_is_the_normalized_symmetric_part_of_the_lists(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((700, 6)).astype(np.float32)
-    neighbors = nearest_neighbors(X, 9)
+    neighbors = knn(X, 9)
     order = rng.permutation(700)
     place = np.argsort(order)
     graph = node_graph(order, place[neighbors.indices[order]].astype(np.int32))

@@ -15,7 +15,7 @@ from laplacianshot.baselines import NearestPrototype, TaskBatch
 from laplacianshot.episodes._gram_kernels import center_gram, gather_grams, gram_neighbors
 from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.tuning import LAMS
-from laplacianshot.neighbors.knn import nearest_neighbors
+from laplacianshot.neighbors.knn import knn
 from tests.episodes.oracle import MOST_WORK, Tasks, random_tasks
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -209,7 +209,7 @@ def test_neighbors_are_those_of_the_estimator_where_rows_are_duplicated():
         X[rng.permutation(60)[:20]] = X[rng.permutation(60)[:20]]
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         for k in (1, 3, 10):
-            expected = np.sort(nearest_neighbors(X, k).indices, axis=1)
+            expected = np.sort(knn(X, k).indices, axis=1)
             np.testing.assert_array_equal(batch_neighbors(X, k), expected)
 
 

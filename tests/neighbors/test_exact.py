@@ -4,15 +4,16 @@ import sys
 import numpy as np
 import pytest
 
-from laplacianshot.neighbors import exact, knn, small
-from laplacianshot.neighbors.knn import cross_neighbors, nearest_neighbors, point_index
+from laplacianshot.neighbors import exact, small
+from laplacianshot.neighbors import knn as door
+from laplacianshot.neighbors.knn import knn, point_index
 
 
 @pytest.fixture(params=["numpy", "kernels"], autouse=True)
 def path(request, monkeypatch):
     """Every test of this file holds for small sets in numpy and for the compiled search."""
     if request.param == "kernels":
-        monkeypatch.setattr(knn, "SMALL_ROWS", -1)
+        monkeypatch.setattr(door, "SMALL_ROWS", -1)
     return request.param
 
 
@@ -25,26 +26,24 @@ def brute_force(X, k):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 3), (64, 10), (257, 7)])
-def test_equals_brute_force(n, k, dtype, path):
-    if (dtype, path) == (np.float16, "kernels"):
-        pytest.skip("Rows are converted before they reach the kernels.")
+def test_equals_brute_force(n, k, dtype):
     X = np.random.default_rng(n).standard_normal((n, 9)).astype(dtype)
     indices, distances = brute_force(X, k)
-    found = nearest_neighbors(X, k)
+    found = knn(X, k)
     np.testing.assert_array_equal(found.indices, indices)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-12)
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
     X = np.random.default_rng(0).standard_normal((300, 5))
-    whole = nearest_neighbors(X, 6)
+    whole = knn(X, 6)
     monkeypatch.setattr(exact, "_BLOCK_ROWS", 37)
     monkeypatch.setattr(exact, "_BLOCK_COLUMNS", 53)
     monkeypatch.setattr(small, "_BLOCK_PRODUCTS", 300 * 37)
     monkeypatch.setattr(small, "_MIN_ROWS", 1)
-    pieces = nearest_neighbors(X, 6)
+    pieces = knn(X, 6)
     np.testing.assert_array_equal(pieces.indices, whole.indices)
-    np.testing.assert_array_equal(cross_neighbors(X, X, 7).indices[:, 1:], whole.indices)
+    np.testing.assert_array_equal(knn(X, 7, queries=X).indices[:, 1:], whole.indices)
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
@@ -52,32 +51,32 @@ def test_threads_do_not_change_the_answer(monkeypatch, threads):
     X = np.random.default_rng(1).standard_normal((900, 4)).astype(np.float32)
     expected, _ = brute_force(X, 8)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    np.testing.assert_array_equal(nearest_neighbors(X, 8).indices, expected)
+    np.testing.assert_array_equal(knn(X, 8).indices, expected)
 
 
 def test_duplicates_are_neighbors_of_one_another_and_never_of_themselves():
     X = np.repeat(np.random.default_rng(0).standard_normal((10, 3)), 4, axis=0)
-    found = nearest_neighbors(X, 3)
+    found = knn(X, 3)
     assert not np.any(found.indices == np.arange(40)[:, None])
     np.testing.assert_array_equal(found.indices // 4, np.repeat(np.arange(10), 4)[:, None].repeat(3, axis=1))
     assert np.all(found.distances == 0)
 
 
 def test_rows_that_are_all_equal_still_get_k_other_rows():
-    found = nearest_neighbors(np.ones((30, 4), dtype=np.float32), 5)
+    found = knn(np.ones((30, 4), dtype=np.float32), 5)
     assert all(len(set(row)) == 5 and q not in row for q, row in enumerate(found.indices.tolist()))
 
 
 @pytest.mark.parametrize("k", [9, 10, 1000])
 def test_more_neighbors_than_there_are_others_means_all_the_others(k):
-    found = nearest_neighbors(np.random.default_rng(0).standard_normal((10, 2)), k)
+    found = knn(np.random.default_rng(0).standard_normal((10, 2)), k)
     assert found.indices.shape == (10, 9)
     assert all(sorted([*row, q]) == list(range(10)) for q, row in enumerate(found.indices.tolist()))
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_fewer_than_two_rows_have_no_neighbors(n):
-    assert nearest_neighbors(np.ones((n, 3)), 4).indices.shape == (n, 0)
+    assert knn(np.ones((n, 3)), 4).indices.shape == (n, 0)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e12])
@@ -86,12 +85,12 @@ def test_float32_products_do_not_blur_near_neighbors(scale, offset):
     rng = np.random.default_rng(3)
     X = (offset + rng.standard_normal((200, 16))) * scale
     expected, _ = brute_force(X / scale, 5)
-    np.testing.assert_array_equal(nearest_neighbors(X, 5).indices, expected)
+    np.testing.assert_array_equal(knn(X, 5).indices, expected)
 
 
 def test_a_row_equal_to_a_point_finds_it_first():
     points = np.random.default_rng(0).standard_normal((50, 4))
-    found = cross_neighbors(points[10:20], points, 3)
+    found = knn(points, 3, queries=points[10:20])
     np.testing.assert_array_equal(found.indices[:, 0], np.arange(10, 20))
     assert np.all(found.distances[:, 0] == 0)
 
@@ -161,7 +160,7 @@ def test_queries_far_from_all_points_find_the_nearest(distance):
     rng = np.random.default_rng(0)
     points = rng.standard_normal((300, 4))
     directions = rng.standard_normal((20, 4))
-    found = cross_neighbors(distance * directions, points, 5)
+    found = knn(points, 5, queries=distance * directions)
     if distance < 1e6:
         gaps = ((distance * directions[:, None] - points) ** 2).sum(axis=2)
         np.testing.assert_array_equal(found.indices, np.argsort(gaps, axis=1, kind="stable")[:, :5])
@@ -170,19 +169,19 @@ def test_queries_far_from_all_points_find_the_nearest(distance):
 
 def test_no_queries_and_no_points_give_nothing():
     points = np.ones((5, 3))
-    assert cross_neighbors(points[:0], points, 2).indices.shape == (0, 2)
-    assert cross_neighbors(points, points[:0], 2).indices.shape == (5, 0)
+    assert knn(points, 2, queries=points[:0]).indices.shape == (0, 2)
+    assert knn(points[:0], 2, queries=points).indices.shape == (5, 0)
 
 
 def test_small_sets_compile_nothing():
     program = """
 import sys
 import numpy as np
-from laplacianshot.neighbors.knn import nearest_neighbors, point_index
+from laplacianshot.neighbors.knn import knn, point_index
 X = np.random.default_rng(0).standard_normal((4096, 8))
 for dtype in (np.float16, np.float32, np.float64):
     index = point_index(X.astype(dtype))
-    index.neighbor_sets(5), index.neighbors_of(index.points[:50], 3), nearest_neighbors(index.points[:500], 4)
+    index.neighbor_sets(5), index.neighbors_of(index.points[:50], 3), knn(index.points[:500], 4)
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

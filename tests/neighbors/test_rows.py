@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.neighbors._row_kernels import halves_to_single
+from laplacianshot.neighbors.kernels import halves_to_single
 from laplacianshot.neighbors.rows import Rows
 
 

@@ -4,19 +4,16 @@ import numpy as np
 import pytest
 
 from laplacianshot.neighbors import cells as cells_module
-from laplacianshot.neighbors.cells import CellIndex
-from laplacianshot.neighbors.completion import complete
+from laplacianshot.neighbors.cells import CellIndex, ExactSample, complete
 from laplacianshot.neighbors.kmeans import nearest_centroids, train_centroids
-from laplacianshot.neighbors.knn import cross_neighbors, nearest_neighbors
-from laplacianshot.neighbors.recall import ExactSample
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.neighbors.search import scaled_neighbors
 from laplacianshot.neighbors.types import Neighbors
 
 
 def true_recall(X, found, k):
     """Share of true neighbors found, over all rows, by distance."""
-    reach = nearest_neighbors(X, k).distances[:, -1]
+    reach = knn(X, k).distances[:, -1]
     gaps = X[:, None] - X[found.clip(0)]
     squares = np.where(found < 0, np.inf, np.einsum("nkd,nkd->nk", gaps, gaps))
     return float((squares <= reach[:, None] * (1 + 1e-4) + 1e-6).mean())
@@ -28,7 +25,7 @@ def test_searching_every_cell_is_exact(groups, k):
     centroids = train_centroids(Rows.transformed(X), 30)
     index, probes = CellIndex.build(Rows.transformed(X), centroids, len(centroids))
     found = index.neighbors(k, probes)
-    expected = nearest_neighbors(X, k)
+    expected = knn(X, k)
     np.testing.assert_array_equal(np.sort(index.order[found.indices]), np.sort(expected.indices[index.order]))
     np.testing.assert_allclose(found.distances, expected.distances[index.order], rtol=1e-3, atol=1e-4)
 
@@ -48,7 +45,7 @@ def test_new_rows_find_their_neighbors_too(groups):
     centroids = train_centroids(Rows.transformed(X), 30)
     index, _ = CellIndex.build(Rows.transformed(X), centroids, len(centroids))
     found = index.neighbors_of(new, 5)
-    np.testing.assert_array_equal(index.order[found.indices], cross_neighbors(new, X, 5).indices)
+    np.testing.assert_array_equal(index.order[found.indices], knn(X, 5, queries=new).indices)
 
 
 def test_a_neighbor_that_only_the_other_row_found_is_taken_over():
@@ -77,7 +74,8 @@ def test_completion_finds_more_true_neighbors_and_loses_none(groups):
 
 def test_the_recall_reported_is_the_recall_measured_on_all_rows(groups):
     X = groups(6000, 32, 200)
-    found, report = scaled_neighbors(X, 10, method="cells", target_recall=0.8)
+    found = knn(X, 10, method="cells", target_recall=0.8)
+    report = found.report
     assert report.method == "cells"
     assert 0 < report.parameters["probes"] < report.parameters["cells"]
     assert abs(true_recall(X, found.indices, 10) - report.recall) < 0.03
@@ -86,14 +84,15 @@ def test_the_recall_reported_is_the_recall_measured_on_all_rows(groups):
 @pytest.mark.parametrize("target", [0.7, 0.95])
 def test_the_target_is_reached(groups, target):
     X = groups(6000, 32, 200, seed=2)
-    found, report = scaled_neighbors(X, 10, method="cells", target_recall=target)
+    found = knn(X, 10, method="cells", target_recall=target)
+    report = found.report
     assert report.recall >= target - 0.01
     assert true_recall(X, found.indices, 10) >= target - 0.01
 
 
 def test_distances_belong_to_the_indices(groups):
     X = groups(3000) + 50
-    found, _ = scaled_neighbors(X, 6, method="cells")
+    found = knn(X, 6, method="cells")
     gaps = X[:, None] - X[found.indices]
     np.testing.assert_allclose(found.distances, np.einsum("nkd,nkd->nk", gaps, gaps), rtol=1e-3, atol=1e-3)
     assert np.all(np.diff(found.distances, axis=1) >= 0)
@@ -106,44 +105,46 @@ def test_neither_threads_nor_blocks_change_the_answer(groups, monkeypatch):
     for threads, rows in (("1", 8192), ("3", 8192), ("2", 700)):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
         monkeypatch.setattr(cells_module, "QUERY_ROWS", rows)
-        results.append(scaled_neighbors(X, 8, method="cells", seed=3))
-    for found, report in results[1:]:
-        np.testing.assert_array_equal(found.indices, results[0][0].indices)
-        assert report.parameters == results[0][1].parameters
-        assert report.recall == results[0][1].recall
+        results.append(knn(X, 8, method="cells", seed=3))
+    for found in results[1:]:
+        np.testing.assert_array_equal(found.indices, results[0].indices)
+        assert found.report.parameters == results[0].report.parameters
+        assert found.report.recall == results[0].report.recall
 
 
 def test_the_seed_decides(groups):
     X = groups(5000, 32, 300)
-    first, again, other = (scaled_neighbors(X, 8, method="cells", seed=seed)[0].indices for seed in (0, 0, 1))
+    first, again, other = (knn(X, 8, method="cells", seed=seed).indices for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
 
 
 def test_rows_without_structure_are_searched_exactly():
     X = np.random.default_rng(0).standard_normal((2000, 64)).astype(np.float32)
-    found, report = scaled_neighbors(X, 5, method="cells")
+    found = knn(X, 5, method="cells")
+    report = found.report
     assert (report.method, report.recall) == ("exact", 1.0)
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(X, 5).indices)
+    np.testing.assert_array_equal(found.indices, knn(X, 5).indices)
 
 
 def test_few_rows_and_a_target_of_one_are_searched_exactly(groups, monkeypatch):
-    monkeypatch.setattr("laplacianshot.neighbors.search.LARGE_ROWS", 1000)
-    assert scaled_neighbors(groups(900), 5)[1].method == "exact"
-    assert scaled_neighbors(groups(1100), 5)[1].method == "cells"
-    assert scaled_neighbors(groups(1100), 5, target_recall=1.0)[1].method == "exact"
+    monkeypatch.setattr("laplacianshot.neighbors.knn.LARGE_ROWS", 1000)
+    assert knn(groups(900), 5).report.method == "exact"
+    assert knn(groups(1100), 5).report.method == "cells"
+    assert knn(groups(1100), 5, target_recall=1.0).report.method == "exact"
 
 
 def test_duplicates_neither_stop_nor_slow_the_search(monkeypatch):
     """Half of all rows are one and the same: its cell is cut into parts, and any of them is as good."""
-    monkeypatch.setattr(cells_module, "_LARGEST_CELL", 2)
+    monkeypatch.setattr(cells_module, "_MAX_CELL", 2)
     rng = np.random.default_rng(0)
     X = np.concatenate([np.ones((2000, 8)), rng.standard_normal((2000, 8))]).astype(np.float32)
     centroids = train_centroids(Rows.transformed(X), 100)
     index, _ = CellIndex.build(Rows.transformed(X), centroids, 20)
     assert np.diff(index.starts).max() <= 2 * 40
     assert index.starts[-1] == 4000
-    found, report = scaled_neighbors(X, 5, method="cells")
+    found = knn(X, 5, method="cells")
+    report = found.report
     assert np.all(found.indices >= 0)
     assert np.all(found.distances[:2000] < 1e-4)
     assert not np.any(found.indices == np.arange(4000)[:, None])
@@ -151,7 +152,8 @@ def test_duplicates_neither_stop_nor_slow_the_search(monkeypatch):
 
 
 def test_equal_rows_get_k_others():
-    found, report = scaled_neighbors(np.ones((3000, 4), np.float32), 5, method="cells")
+    found = knn(np.ones((3000, 4), np.float32), 5, method="cells")
+    report = found.report
     assert report.recall == 1
     assert all(len(set(row)) == 5 and q not in row for q, row in enumerate(found.indices.tolist()))
 
@@ -160,14 +162,15 @@ def test_equal_rows_get_k_others():
 @pytest.mark.parametrize(("n", "k", "shape"), [(1, 3, (1, 0)), (2, 3, (2, 1)), (5, 100, (5, 4))])
 def test_more_neighbors_than_rows_means_all_the_others(method, n, k, shape):
     X = np.random.default_rng(0).standard_normal((n, 3)).astype(np.float32)
-    found, report = scaled_neighbors(X, k, method=method)
+    found = knn(X, k, method=method)
+    report = found.report
     assert found.indices.shape == found.distances.shape == shape
     assert report.recall == 1
 
 
 def test_progress_counts_up_to_all_rows(groups):
     seen = []
-    scaled_neighbors(groups(3000), 4, method="cells", progress=lambda done, total: seen.append((done, total)))
+    knn(groups(3000), 4, method="cells", progress=lambda done, total: seen.append((done, total)))
     assert seen == sorted(seen)
     assert seen[-1] == (3000, 3000)
 
@@ -175,7 +178,7 @@ def test_progress_counts_up_to_all_rows(groups):
 def test_a_budget_that_is_too_small_is_refused_before_the_work(groups):
     calls = []
     with pytest.raises(MemoryError, match=r"memory=10 kB cannot be kept: this needs .*cells"):
-        scaled_neighbors(groups(3000), 4, method="cells", memory="10kB", progress=lambda *_: calls.append(1))
+        knn(groups(3000), 4, method="cells", memory="10kB", progress=lambda *_: calls.append(1))
     assert calls == []
 
 
@@ -185,16 +188,17 @@ def test_a_budget_that_is_too_small_is_refused_before_the_work(groups):
 )
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        scaled_neighbors(np.eye(4, dtype=np.float32), 2, **arguments)
+        knn(np.eye(4, dtype=np.float32), 2, **arguments)
 
 
 def test_many_rows_are_searched_exactly_without_a_copy(groups, monkeypatch, tmp_path):
-    monkeypatch.setattr("laplacianshot.neighbors.search.LARGE_ROWS", 500)
+    monkeypatch.setattr("laplacianshot.neighbors.knn.LARGE_ROWS", 500)
     np.save(tmp_path / "X.npy", groups(9000, 64))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    scaled_neighbors(X[:600], 4, method="exact")  # compile
+    knn(X[:600], 4, method="exact")  # compile
     tracemalloc.start()
-    found, report = scaled_neighbors(X, 4, method="exact", memory="9MB")
+    found = knn(X, 4, method="exact", memory="9MB")
+    report = found.report
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert report.method == "exact"
@@ -205,10 +209,12 @@ def test_many_rows_are_searched_exactly_without_a_copy(groups, monkeypatch, tmp_
 
 def test_cells_that_are_too_many_to_keep_are_found_again(groups, monkeypatch):
     X = groups(5000, 32, 40, spread=1.0)
-    kept, report = scaled_neighbors(X, 8, method="cells", target_recall=0.7)
+    kept = knn(X, 8, method="cells", target_recall=0.7)
+    report = kept.report
     assert report.parameters["probes"] > 2
-    monkeypatch.setattr(cells_module, "MOST_KEPT", 2)
-    again, second = scaled_neighbors(X, 8, method="cells", target_recall=0.7)
+    monkeypatch.setattr(cells_module, "MAX_KEPT", 2)
+    again = knn(X, 8, method="cells", target_recall=0.7)
+    second = again.report
     np.testing.assert_array_equal(again.indices, kept.indices)
     assert second.parameters == report.parameters
 
@@ -217,7 +223,7 @@ def test_the_sample_knows_the_true_neighbors(groups):
     X = groups(3000)
     sample = np.array([5, 17, 2999])
     exact = ExactSample.search(Rows.transformed(X), sample, 9)
-    np.testing.assert_array_equal(exact.neighbors, nearest_neighbors(X, 9).indices[sample])
+    np.testing.assert_array_equal(exact.neighbors, knn(X, 9).indices[sample])
     shares = exact.shares_found(Rows.transformed(X), np.where(np.arange(9) < 3, exact.neighbors, -1))
     np.testing.assert_allclose(shares, 1 / 3)
 

@@ -12,7 +12,7 @@ from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.neighbors.knn import nearest_neighbors
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import neighbors
 from laplacianshot.ray.graph import load_graph
@@ -40,14 +40,14 @@ def test_exact_neighbors_are_those_of_one_search_over_all_rows(job, linked, shar
     parted = job(shards)
     report = linked(parted)
     assert (report.method, report.recall) == ("exact", 1)
-    np.testing.assert_array_equal(lists(parted), nearest_neighbors(whole(parted)[:], 5).indices)
+    np.testing.assert_array_equal(lists(parted), knn(whole(parted)[:], 5).indices)
 
 
 def test_cells_of_shards_reach_the_recall(job, linked):
     parted = job(3)
     report = linked(parted, method="cells")
     assert report.method == "cells"
-    true = nearest_neighbors(whole(parted)[:], 5).indices
+    true = knn(whole(parted)[:], 5).indices
     found = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(lists(parted), true, strict=True)])
     assert found > 0.93
     assert abs(found - report.recall) < 0.03
@@ -64,7 +64,7 @@ def test_all_cells_of_all_shards_hold_the_true_neighbors(job, monkeypatch, shard
         neighbors.index_shard(parted, number, 0)
     for number in range(shards):
         neighbors.search_shard(parted, number, 5, 10_000, np.arange(parted.n))
-    true = nearest_neighbors(whole(parted)[:], 5)
+    true = knn(whole(parted)[:], 5)
     distances = np.concatenate([neighbors.sampled_distances(parted, number) for number in range(shards)])
     np.testing.assert_allclose(distances, true.distances, atol=1e-5)
     assert np.mean(lists(parted) == true.indices) > 0.99  # equal distances may change places

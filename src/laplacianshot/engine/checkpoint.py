@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.neighbors.search import GraphReport, OrderedNeighbors, search_neighbors
+from laplacianshot.neighbors.types import GraphReport, Neighbors
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import row_blocks
@@ -75,7 +76,7 @@ def kept_neighbors(
     memory: int | None = None,
     progress: Progress | None = None,
     folder: KeyedFolder | None = None,
-) -> OrderedNeighbors:
+) -> Neighbors:
     """The nearest other rows of each row: from a folder, or searched and put there.
 
     Parameters
@@ -91,7 +92,7 @@ def kept_neighbors(
     kept = None if folder is None else folder.load()
     if kept is not None:
         return _from_arrays(*kept, searched=rows)
-    found = search_neighbors(
+    found = knn(
         rows,
         n_neighbors,
         target_recall=graph.target_recall,
@@ -99,6 +100,8 @@ def kept_neighbors(
         seed=graph.seed,
         memory=memory,
         progress=progress,
+        distances=False,
+        reorder=True,
     )
     if folder is not None:
         cells = {} if found.index is None else {name: getattr(found.index, name) for name in _CELLS}
@@ -108,10 +111,10 @@ def kept_neighbors(
     return found
 
 
-def _from_arrays(facts: dict[str, Any], arrays: dict[str, Any], searched: Rows) -> OrderedNeighbors:
+def _from_arrays(facts: dict[str, Any], arrays: dict[str, Any], searched: Rows) -> Neighbors:
     report, order, index = GraphReport(**facts["report"]), arrays["order"], None
     if report.method == "cells":
         cells = {name: arrays[name] for name in _CELLS}
         probes = int(report.parameters["probes"])
         index = CellIndex(searched.centered().ordered(order), order, n_probes=probes, **cells)
-    return OrderedNeighbors(order, arrays["indices"], np.empty((len(order), 0), np.float32), report, index)
+    return Neighbors(arrays["indices"], np.empty((len(order), 0), np.float32), report, order, index)

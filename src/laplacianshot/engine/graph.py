@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.neighbors._graph_kernels import count_incoming
+from laplacianshot.neighbors.kernels import count_incoming
 from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints

@@ -23,9 +23,9 @@ from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.neighbors.search import GraphReport
-from laplacianshot.neighbors.streamed import nearest_rows
+from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import Workers, row_blocks
@@ -165,7 +165,7 @@ class NewNeighbors:
         """Rows of X nearest to each transformed row (m, D), (m, k); -1 where fewer were found."""
         X = X.astype(np.float32)
         if self.index is None:
-            return nearest_rows(self.rows, X, min(k, len(self.rows))).indices
+            return knn(self.rows, k, queries=X).indices
         found = self.index.neighbors_of(X - (self.index.rows.origin - self.rows.origin), k).indices
         near: Ints = np.where(found < 0, -1, self.index.order[found])
         return near

@@ -9,7 +9,7 @@ import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.transforms import Rows
-from laplacianshot.neighbors.search import Method, in_memory_plan, memory_plan
+from laplacianshot.neighbors.knn import Method, in_memory_plan, memory_plan
 from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
 from laplacianshot.runtime.threads import available_threads
@@ -31,7 +31,7 @@ class GraphChoice:
     Attributes
     ----------
     method : {"auto", "exact", "cells"}
-        As in :func:`~laplacianshot.neighbors.search.scaled_neighbors`.
+        As in :func:`~laplacianshot.neighbors.knn.knn`.
     target_recall : float
     seed : int
     """

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from laplacianshot.neighbors.knn import nearest_neighbors, point_index
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -50,9 +50,9 @@ def knn_affinity(
     csr_array of shape (n, n), zero diagonal, of X's dtype
     """
     if weights == "binary":
-        indices = point_index(X).neighbor_sets(n_neighbors)
+        indices = knn(X, n_neighbors, method="exact", distances=False).indices
         return _symmetric(_graph(indices, np.ones(indices.size, dtype=X.dtype)), symmetry)
-    return neighbor_affinity(nearest_neighbors(X, n_neighbors), symmetry=symmetry, weights=weights, dtype=X.dtype)
+    return neighbor_affinity(knn(X, n_neighbors, method="exact"), symmetry=symmetry, weights=weights, dtype=X.dtype)
 
 
 def neighbor_affinity(

@@ -8,18 +8,18 @@ cells, and the graph that comes out has its edges near the diagonal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from laplacianshot.neighbors._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.neighbors.exact import nearest_rows
+from laplacianshot.neighbors.kernels import count_incoming, offer_cell, sort_heaps, take_sources, turn_with_squares
 from laplacianshot.neighbors.kmeans import CentroidSearch, nearest_centroids
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.neighbors.streamed import ELSEWHERE
-from laplacianshot.neighbors.types import Neighbors
-from laplacianshot.runtime.progress import RowCounter
+from laplacianshot.neighbors.types import ELSEWHERE, Neighbors, index_dtype
+from laplacianshot.runtime.progress import Progress, RowCounter
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -27,9 +27,16 @@ from laplacianshot.runtime.types import Floats, Ints
 QUERY_ROWS = 8192
 _PRODUCT_ROWS = 1024
 # Cells to be searched that are kept of every row, from one pass over the rows to the next.
-MOST_KEPT = 64
-# A cell of more than so many times the mean is cut, and only one part of it searched: its rows are all alike.
-_LARGEST_CELL = 16
+MAX_KEPT = 64
+# A cell of more than this many times the mean is cut, and only one part of it searched: its rows are all alike.
+_MAX_CELL = 16
+# Cells are this many times the square root of the number of rows.
+_CELLS = 4
+# Rows searched exactly to choose the number of cells to search, and as many others to measure the recall.
+SAMPLE = 512
+# Squared distances of rows of length one that differ by less are equal as far as float32 products can tell.
+_EQUAL = 1e-5
+_COMPLETED_ROWS = 8192
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +56,7 @@ class CellIndex:
     parts : int array of shape (n_cells + 1,)
         First part of each cell.
     n_probes : int
-        How many of the nearest cells a row is sought in.
+        Number of nearest cells that are searched for each row.
     """
 
     rows: Rows
@@ -61,7 +68,7 @@ class CellIndex:
 
     @classmethod
     def build(
-        cls, rows: Rows, centroids: Floats, n_probes: int, *, progress: Callable[[int, int], object] | None = None
+        cls, rows: Rows, centroids: Floats, n_probes: int, *, progress: Progress | None = None
     ) -> tuple[CellIndex, Ints]:
         """Sort rows into the cells of ``centroids`` (n_cells, D).
 
@@ -70,16 +77,16 @@ class CellIndex:
         CellIndex
         int array of shape (n, n_probes) or (n, 1)
             The cells nearest to each row of the index, the nearest first: its own. That one alone where there are more
-            than MOST_KEPT of them, which would take more memory than anything else: they are found again in the search.
+            than MAX_KEPT of them, which would take more memory than anything else: they are found again in the search.
         """
         n_probes = min(n_probes, len(centroids))
-        kept = n_probes if n_probes <= MOST_KEPT else 1
+        kept = n_probes if n_probes <= MAX_KEPT else 1
         probes = nearest_centroids(rows, centroids, kept, progress=progress)
         n_cells = len(centroids)
         own = probes[:, 0]
         order = np.argsort(own, kind="stable")
         counts = np.bincount(own, minlength=n_cells)
-        largest = max(1, _LARGEST_CELL * -(-len(rows) // n_cells))
+        largest = max(1, _MAX_CELL * -(-len(rows) // n_cells))
         pieces = np.maximum(1, -(-counts // largest))
         parts = np.concatenate([[0], np.cumsum(pieces)])
         within = np.arange(parts[-1]) - np.repeat(parts[:-1], pieces)
@@ -94,15 +101,15 @@ class CellIndex:
         probes: Ints,
         *,
         distances: bool = True,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Progress | None = None,
     ) -> Neighbors:
         """Neighbors of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
 
         -1 where fewer were seen.
-        Squared distances come along if they are wanted; else that array has no columns.
+        Without ``distances`` that array has no columns.
         """
         n, k = len(self.rows), n_neighbors
-        indices = np.empty((n, k), dtype=np.int32 if n < 2**31 else np.int64)
+        indices = np.empty((n, k), dtype=index_dtype(n))
         squares = np.empty((n, k if distances else 0), dtype=np.float32)
         tell = RowCounter(n, progress)
         nearest_of = CentroidSearch.of(self.centroids, self.n_probes)
@@ -120,13 +127,13 @@ class CellIndex:
             tell.add(stop - start)
 
         with Workers(n * n) as workers:
-            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MOST_KEPT // max(MOST_KEPT, self.n_probes))))
+            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MAX_KEPT // max(MAX_KEPT, self.n_probes))))
         return Neighbors(indices, squares)
 
     def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
         """Rows nearest to each row of ``X`` (m, D), in the same coordinates; by their positions in ``rows``."""
         n, k = len(X), min(n_neighbors, len(self.rows))
-        indices = np.empty((n, k), dtype=np.int32 if len(self.rows) < 2**31 else np.int64)
+        indices = np.empty((n, k), dtype=index_dtype(len(self.rows)))
         squares = np.empty((n, k), dtype=np.float32)
         probes = nearest_centroids(X, self.centroids, self.n_probes)
 
@@ -185,3 +192,122 @@ class CellIndex:
         self.offer(queries, who, part_of.ravel(), keys, ids, first_row=first_row)
         sort_heaps(keys, ids)
         return keys, ids
+
+
+def n_cells_of(n: int) -> int:
+    """Number of cells for n rows."""
+    return max(1, round(_CELLS * math.sqrt(n)))
+
+
+def sample_rows(n: int, seed: int, number: int) -> Ints:
+    """Rows to search exactly, (min(n, SAMPLE),), ascending; samples of different ``number`` are independent."""
+    rng = np.random.default_rng([seed, number])
+    return np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
+
+
+@dataclass(frozen=True, repr=False)
+class ExactSample:
+    """Some rows with their true neighbors.
+
+    Attributes
+    ----------
+    rows : int array of shape (m,)
+        Their positions.
+    neighbors : int array of shape (m, k)
+        Positions of the nearest other rows, nearest first.
+    reach : array of shape (m,)
+        Squared distance to the last of them.
+    """
+
+    rows: Ints
+    neighbors: Ints
+    reach: Floats
+
+    @classmethod
+    def search(cls, rows: Rows, sample: Ints, n_neighbors: int) -> ExactSample:
+        """Search all rows for the neighbors of those at the positions ``sample`` (m,)."""
+        k = min(n_neighbors, len(rows) - 1)
+        # One more: each row finds itself.
+        found = nearest_rows(rows, rows.take(sample), k + 1)
+        # Where duplicates push a row out of its own list, the last of them makes room instead.
+        itself = found.indices == sample[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        others = found.indices[~itself].reshape(len(sample), k)
+        squares = found.distances[~itself].reshape(len(sample), k)
+        return cls(sample, others, squares[:, -1] if k else np.zeros(len(sample), np.float32))
+
+    def shares_found(self, rows: Rows, found: Ints) -> Floats:
+        """Share of the neighbors of each sampled row that ``found`` (m, k) holds, (m,); -1 stands for no row."""
+        squares = np.full(found.shape, np.inf)
+        for i, own in enumerate(self.rows):
+            seen = np.unique(found[i][found[i] >= 0])
+            gaps = rows.take(seen) - rows.take(own[None])
+            squares[i, : len(seen)] = np.einsum("nd,nd->n", gaps, gaps)
+        return shares_near(squares, self.reach)
+
+
+def shares_near(distances: Floats, reach: Floats) -> Floats:
+    """Share of squared distances (m, k) that are as near as the true neighbors, the last of them at ``reach`` (m,).
+
+    A row as near as the last true neighbor counts as one: among duplicates any will do.
+    """
+    near = distances <= (reach + _EQUAL * (1 + reach))[:, None]
+    shares: Floats = near.mean(axis=1) if near.shape[1] else np.ones(len(near))
+    return shares
+
+
+def choose_probes(rows: Rows, centroids: Floats, sample: ExactSample, target_recall: float) -> int:
+    """The smallest number of cells to search for the target.
+
+    A true neighbor is found if its cell is among the nearest ones of the row: no search is needed to know that.
+    """
+    m, k = sample.neighbors.shape
+    nearest = nearest_centroids(rows.take(sample.rows), centroids, len(centroids))
+    rank = np.empty_like(nearest)
+    rank[np.arange(m)[:, None], nearest] = np.arange(len(centroids), dtype=nearest.dtype)
+    cells = nearest_centroids(rows.ordered(sample.neighbors.ravel()), centroids, 1).reshape(m, k)
+    return probes_for(rank[np.arange(m)[:, None], cells], target_recall)
+
+
+def probes_for(ranks: Ints, target_recall: float) -> int:
+    """The smallest number of cells for which the mean recall of m rows, less twice its standard error, is enough.
+
+    ``ranks`` (m, k): how many cells are nearer to a row than the cell of each of its true neighbors.
+    """
+    m, k = ranks.shape
+    counts = np.unique(ranks) + 1
+
+    def recall(probes: int) -> float:
+        shares = np.count_nonzero(ranks < probes, axis=1) / k
+        return float(shares.mean() - 2 * shares.std() / m**0.5)
+
+    most = recall(int(counts[-1]))
+    return next(int(count) for count in counts if recall(int(count)) >= min(target_recall, most))
+
+
+def complete(found: Neighbors) -> None:
+    """Let each row take over, in place, who has it among its neighbors and is nearer than its own last one.
+
+    An approximate search misses neighbors that lie just beyond what was searched, often on one side only: the other
+    row has found this one. Their distance is known, so that nothing has to be searched again.
+
+    Parameters
+    ----------
+    found : Neighbors
+        indices (n, k), nearest first, -1 for none; and squared distances.
+    """
+    lists, squares = found.indices, found.distances
+    n, k = lists.shape
+    with Workers(n * k * 4) as workers:
+        # Each thread reads all lists and writes of some nodes.
+        incoming = np.zeros(n, dtype=np.int64)
+        workers.run(lambda _, start, stop: count_incoming(lists, incoming, start, stop), workers.share(n))
+        first = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(incoming, out=first[1:])
+        sources, turned = np.empty(first[-1], dtype=lists.dtype), np.empty(first[-1], dtype=squares.dtype)
+        used = (lists, squares, first.copy(), sources, turned)
+        workers.run(lambda _, start, stop: turn_with_squares(*used, start, stop), workers.share(n))
+        workers.run(
+            lambda _, start, stop: take_sources(lists, squares, first, sources, turned, start, stop),
+            row_blocks(n, _COMPLETED_ROWS),
+        )

@@ -1,9 +1,9 @@
-"""Exact k nearest neighbors by blocked matrix products.
+"""Exact k nearest neighbors by blocked matrix products, of sets too large for :mod:`~.small`.
 
-Candidates are found in float32 from ``|x|^2 + |y|^2 - 2 x.y`` a block at a time, then ordered by their exact distance,
-so that rounding in the products cannot swap two neighbors. Searching a set against itself forms each block once and
-reads it both ways: half the products. No n x n matrix is ever held, and a point is recognized by its index, never by a
-zero distance: duplicates are neighbors of one another, and no point is its own.
+Candidates are found in float32 from ``|x|^2 + |y|^2 - 2 x.y``, one block at a time, then ordered by their exact
+distance, so that rounding in the products cannot swap two neighbors. Searching a set against itself forms each block
+once and reads it both ways: half the products. No n x n matrix is ever held, and a point is recognized by its index,
+never by a zero distance: duplicates are neighbors of one another, and no point is its own.
 """
 
 from __future__ import annotations
@@ -14,30 +14,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.inference.transforms import base_mean
-from laplacianshot.neighbors._exact_kernels import choose_nearest, offer_columns, offer_pairs, rank_candidates
+from laplacianshot.neighbors import accel
 from laplacianshot.neighbors.accel import byte_search
-from laplacianshot.neighbors.accel.directions import project, taken
-from laplacianshot.neighbors.accel.trial import LEAST_ROWS, Trial
-from laplacianshot.neighbors.types import SPARE, Neighbors, no_neighbors
+from laplacianshot.neighbors.accel.directions import Projection, taken
+from laplacianshot.neighbors.kernels import (
+    choose_nearest,
+    offer_cell,
+    offer_pairs,
+    offer_within,
+    rank_candidates,
+    sort_heaps,
+)
+from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.types import ELSEWHERE, SPARE, Neighbors, index_dtype, no_neighbors
+from laplacianshot.runtime.arrays import mean_of_rows
 from laplacianshot.runtime.threads import Workers, disjoint_pairs, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # Points that meet others at a time; fewer where products are bounds, as a block meets itself in full.
 _BLOCK_ROWS = 1024
 _BOUNDED_BLOCK_ROWS = 448
-_LEAST_ROWS = 128
+_MIN_ROWS = 128
 _RANKED_ROWS = 512
-# Points that rows from elsewhere are compared with at a time.
+# Queries from elsewhere made ready and multiplied at a time, and points that they are compared with at a time.
+_PREPARED_QUERIES = 8192
+_QUERY_ROWS = 256
 _BLOCK_COLUMNS = 4096
-# What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
-# products.
-_WORTH_PROJECTING = 0.7
-_WORTH_ROUNDING = 0.75
-# What preparing few coordinates costs beside that, in all and over the number of entries.
-_PREPARING, _PREPARING_ONCE = 0.1, 1.2e6
+# Rows formed at a time by each thread.
+_FORMED_ROWS = 1024
 # Scaled coordinates beyond this would overflow when squared.
-_FARTHEST = 1e15
+_MAX_COORDINATE = 1e15
 
 
 class ExactIndex:
@@ -61,14 +67,14 @@ class ExactIndex:
             if self._as_they_are():
                 return
         if len(points):
-            self._center = base_mean(points).astype(points.dtype)
+            self._center = mean_of_rows(points).astype(points.dtype)
             spread = np.maximum(points.max(axis=0) - self._center, self._center - points.min(axis=0))
             self._scale = float(np.max(spread, initial=0.0)) or 1.0
         self._rows, self._halves = self._prepare(points)
 
     def _as_they_are(self) -> bool:
         """Whether the points are near zero and of a size that float32 is at ease with."""
-        center = base_mean(self.points)
+        center = mean_of_rows(self.points)
         mean = float(np.mean(self._halves, dtype=np.float64))
         return bool(center @ center <= mean / 2 and mean > 1e-12 and float(self._halves.max()) < 1e12)
 
@@ -102,38 +108,31 @@ class ExactIndex:
         """The k nearest other points of each point and a few more, by distances in float32."""
         n = len(self.points)
         heaps = _Heaps.empty(n, min(k + SPARE, n - 1), n)
-        projection, by_bytes, worth = None, False, _WORTH_PROJECTING
-        if n >= LEAST_ROWS:
-            trial = Trial.of_rows(workers, self._rows, self._halves, heaps.keys.shape[1])
-            if byte_search.applies(self._rows.shape[1]):
-                cost = byte_search.cost(trial)
-                by_bytes = cost < _WORTH_ROUNDING
-                worth = min(worth, cost - _PREPARING - _PREPARING_ONCE / self._rows.size)
-            projection = project(workers, self._rows, self._halves, trial, worth)
-        if projection is None:
-            if by_bytes:
-                byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
-            else:
-                _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
+        way = accel.choose(workers, self._rows, self._halves, heaps.keys.shape[1])
+        if way == "bytes":
+            byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
             return heaps
-        order = projection.order
-        points = _Points(taken(workers, self._rows, order), self._halves[order], projection.coordinates)
+        if not isinstance(way, Projection):
+            _search_itself(workers, _Points(self._rows, self._halves), heaps, _BLOCK_ROWS)
+            return heaps
+        points = _Points(taken(workers, self._rows, way.order), self._halves[way.order], way.coordinates)
         _search_itself(workers, points, heaps, _BOUNDED_BLOCK_ROWS)
-        return heaps.put_back(order)
+        return heaps.put_back(way.order)
 
     def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
         """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
         n, k = len(self.points), min(n_neighbors, len(self.points))
-        if k <= 0:
-            return no_neighbors(len(X))
-        heaps = _Heaps.empty(len(X), min(k + SPARE, n), n)
-        points = _Points(self._rows, self._halves)
+        found = no_neighbors(len(X), max(k, 0), n)
         with Workers(len(X) * n) as workers:
-            for top, bottom in row_blocks(len(X), _BLOCK_ROWS):
-                rows = _Points(*self._prepare(X[top:bottom]), first=top)
+            for top, bottom in row_blocks(len(X) if k > 0 else 0, _PREPARED_QUERIES):
+                queries, _ = self._prepare(X[top:bottom])
+                heaps = _Heaps.empty(bottom - top, min(k + SPARE, n), n)
                 for left, right in row_blocks(n, _BLOCK_COLUMNS):
-                    _search(workers, rows, points.part(left, right), heaps)
-            return heaps.ranked(workers, X, self.points, k)
+                    points, halves = self._rows[left:right], self._halves[left:right]
+                    _offer(workers, points, halves, left, queries, ELSEWHERE, heaps)
+                some = heaps.ranked(workers, X[top:bottom], self.points, k)
+                found.indices[top:bottom], found.distances[top:bottom] = some.indices, some.distances
+        return found
 
     def _prepare(self, X: Floats) -> tuple[Floats, Floats]:
         """Rows in the index's float32 coordinates, and half their squared norms."""
@@ -141,7 +140,7 @@ class ExactIndex:
         for start, stop in row_blocks(len(X), _BLOCK_ROWS):
             block = X[start:stop] - self._center
             block /= block.dtype.type(self._scale)
-            np.clip(block, -_FARTHEST, _FARTHEST, out=rows[start:stop], casting="same_kind")
+            np.clip(block, -_MAX_COORDINATE, _MAX_COORDINATE, out=rows[start:stop], casting="same_kind")
         return rows, _half_squares(rows)
 
 
@@ -184,7 +183,7 @@ class _Heaps:
 
     @classmethod
     def empty(cls, n_queries: int, size: int, n_points: int) -> _Heaps:
-        ids = np.full((n_queries, size), -1, dtype=np.int32 if n_points < 2**31 else np.int64)
+        ids = np.full((n_queries, size), -1, dtype=index_dtype(n_points))
         return cls(np.full((n_queries, size), np.inf, dtype=np.float32), ids)
 
     def put_back(self, order: Ints) -> _Heaps:
@@ -223,7 +222,7 @@ def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows:
     """
     n = len(points.halves)
     # Few points make smaller blocks, so that several meet at a time.
-    blocks = even_blocks(n, min(block_rows, max(_LEAST_ROWS, n // 8)), n)
+    blocks = even_blocks(n, min(block_rows, max(_MIN_ROWS, n // 8)), n)
     spare: list[Floats] = []
     tallest = max(stop - start for start, stop in blocks)
 
@@ -240,8 +239,7 @@ def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows:
         own = points.part(start, stop)
         with buffer() as memory:
             products = products_of(own.features, own.features, memory)
-            sides = (own.halves, own.halves, start, start)
-            offer_columns(products, *sides, True, heaps.keys, heaps.ids, 0, stop - start)
+            offer_within(products, own.halves, start, heaps.keys, heaps.ids)
 
     def meet(_: int, one: int, other: int) -> None:
         rows, columns = points.part(*blocks[one]), points.part(*blocks[other])
@@ -265,16 +263,48 @@ def _offer_pairs(products: Floats, rows: _Points, columns: _Points, heaps: _Heap
     return offer_pairs(products, *sides, heaps.keys, heaps.ids, rows.features, columns.features, bounds)
 
 
-def _search(workers: Workers, rows: _Points, columns: _Points, heaps: _Heaps) -> None:
-    """Offer ``columns`` as candidates to the heaps of ``rows``."""
-    products = np.empty((len(rows.halves), len(columns.halves)), dtype=np.float32)
-    sides = (rows.halves, columns.halves, rows.first, columns.first)
-
-    def multiply(_: int, start: int, stop: int) -> None:
-        np.matmul(rows.features, columns.features[start:stop].T, out=products[:, start:stop])
+def _offer(
+    workers: Workers, points: Floats, halves: Floats, first: int, queries: Floats, first_row: int, heaps: _Heaps
+) -> None:
+    """Offer points (p, D), the first of which has the number ``first``, to the heaps of the queries (m, D)."""
 
     def offer(_: int, start: int, stop: int) -> None:
-        offer_columns(products, *sides, False, heaps.keys, heaps.ids, start, stop)
+        own: Ints = np.arange(stop - start)
+        products = queries[start:stop] @ points.T
+        offer_cell(products, halves, own, first, first_row + start, heaps.keys[start:stop], heaps.ids[start:stop])
 
-    workers.run(multiply, workers.share(len(columns.halves)))
-    workers.run(offer, workers.share(len(rows.halves)))
+    workers.run(offer, row_blocks(len(queries), _QUERY_ROWS))
+
+
+def nearest_rows(rows: Rows, queries: Floats, n_neighbors: int, *, first_row: int = ELSEWHERE) -> Neighbors:
+    """The nearest of rows that are formed block by block: the whole matrix is never in memory.
+
+    Parameters
+    ----------
+    rows : Rows of shape (n, D)
+    queries : array of shape (m, D), float32
+        In the same coordinates.
+    n_neighbors : int
+        k, at most n.
+    first_row : int
+        Query i is row ``first_row + i`` itself, which then is not its own neighbor.
+
+    Returns
+    -------
+    Neighbors
+        indices (m, k), nearest first by distances in float32.
+    """
+    heaps = _Heaps.empty(len(queries), n_neighbors, len(rows))
+    with Workers(len(queries) * rows.size) as workers:
+        for first, last in row_blocks(len(rows), _FORMED_ROWS * workers.threads):
+            points = np.empty((last - first, rows.shape[1]), dtype=np.float32)
+
+            def form(_: int, start: int, stop: int, points: Floats = points, first: int = first) -> None:
+                points[start:stop] = rows[first + start : first + stop]
+
+            workers.run(form, workers.share(last - first))
+            halves = np.einsum("nd,nd->n", points, points) / 2
+            _offer(workers, points, halves, first, queries, first_row, heaps)
+    sort_heaps(heaps.keys, heaps.ids)
+    distances = 2 * heaps.keys + np.einsum("nd,nd->n", queries, queries)[:, None]
+    return Neighbors(heaps.ids, np.maximum(distances, 0))

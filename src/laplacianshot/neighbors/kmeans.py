@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from laplacianshot.neighbors._cell_kernels import offer_cell, sort_heaps
+from laplacianshot.neighbors.kernels import offer_cell, sort_heaps
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.neighbors.streamed import ELSEWHERE
-from laplacianshot.runtime.progress import RowCounter
+from laplacianshot.neighbors.types import ELSEWHERE
+from laplacianshot.runtime.progress import Progress, RowCounter
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Sampled rows a centroid, and rounds of k-means over groups, inside groups and over all centroids.
+# Sampled rows per centroid, and rounds of k-means over groups, inside groups and over all centroids.
 SAMPLE_ROWS = 24
 _GROUP_ROUNDS = 6
 _ROUNDS = 2
@@ -23,9 +22,7 @@ _BLOCK_ROWS = 1024
 _BLOCK_COLUMNS = 16384
 
 
-def train_centroids(
-    rows: Rows, n_cells: int, seed: int = 0, *, progress: Callable[[int, int], object] | None = None
-) -> Floats:
+def train_centroids(rows: Rows, n_cells: int, seed: int = 0, *, progress: Progress | None = None) -> Floats:
     """Centroids (at most n_cells, D) of k-means cells, those of near cells with near numbers.
 
     A sample is first cut into sqrt(n_cells) groups, each group then into cells in proportion to its size, and all
@@ -59,7 +56,7 @@ def train_centroids(
 
 
 def nearest_centroids(
-    rows: Rows | Floats, centroids: Floats, n_nearest: int, *, progress: Callable[[int, int], object] | None = None
+    rows: Rows | Floats, centroids: Floats, n_nearest: int, *, progress: Progress | None = None
 ) -> Ints:
     """The nearest centroids of each row, (n, min(n_nearest, n_cells)), nearest first."""
     return CentroidSearch.of(centroids, n_nearest).of_rows(rows, progress=progress)
@@ -95,7 +92,7 @@ class CentroidSearch:
         sort_heaps(keys, ids)
         return ids
 
-    def of_rows(self, rows: Rows | Floats, *, progress: Callable[[int, int], object] | None = None) -> Ints:
+    def of_rows(self, rows: Rows | Floats, *, progress: Progress | None = None) -> Ints:
         """Of any number of rows (n, D): (n, count), nearest first."""
         n = len(rows)
         nearest = np.empty((n, self.count), dtype=np.int32)

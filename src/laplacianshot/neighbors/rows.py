@@ -1,7 +1,7 @@
 """Rows of a matrix that stays where it is, transformed a block at a time.
 
 A memory-mapped file of a million vectors is never copied whole: whoever needs rows asks for a block of them. Only one
-number a row is kept, the length that it is divided by.
+number per row is kept, the length that it is divided by.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.neighbors._row_kernels import form_rows, halves_to_single, squared_norms
+from laplacianshot.neighbors.kernels import form_rows, halves_to_single, squared_norms
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
@@ -120,7 +120,7 @@ class Rows:
         chosen = self.order[rows]
         out = np.empty((len(chosen), self.shape[1]), np.float32) if buffer is None else buffer[: len(chosen)]
         if self.source.dtype == np.float16:
-            # Kernels know no half precision.
+            # Kernels do not support half precision.
             halves_to_single(self.source[chosen].view(np.uint16), out)
             form_rows(out, np.arange(len(chosen)), self.origin, self.scale[chosen], out)
         else:

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from laplacianshot.runtime.types import Floats, Ints
 
+if TYPE_CHECKING:
+    from laplacianshot.neighbors.cells import CellIndex
+
 # Candidates kept beyond k while distances are only known to float32 rounding.
 SPARE = 6
+# The number of the first query where no query is one of the points: below all of theirs.
+ELSEWHERE = -(2**40)
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """How the neighbors of a set were found.
+
+    Attributes
+    ----------
+    recall : float
+        Share of the true neighbors that were found, measured on a sample of rows; 1 for an exact search.
+    method : str
+        ``exact`` or ``cells``.
+    parameters : mapping of str to number
+        What the method was run with.
+    seconds : float
+    """
+
+    recall: float
+    method: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -18,16 +46,31 @@ class Neighbors:
 
     Attributes
     ----------
-    indices : array of shape (n, k)
+    indices : int array of shape (n, k)
         Numbers of the points; -1 where an approximate search found fewer than k.
     distances : array of shape (n, k)
-        Their squared Euclidean distances.
+        Their squared Euclidean distances; (n, 0) where they were not requested.
+    report : GraphReport, optional
+        How they were found.
+    order : int array of shape (n,) or (0,)
+        Where rows were put in a new order, near rows near one another: the row at each position. ``indices`` are then
+        positions as well. Empty where rows are in the order in which they were given.
+    index : CellIndex, optional
+        What an approximate search has made, for more queries.
     """
 
     indices: Ints
     distances: Floats
+    report: GraphReport = GraphReport(1.0, "exact")
+    order: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    index: CellIndex | None = None
 
 
-def no_neighbors(n: int, k: int = 0) -> Neighbors:
-    """The neighbors of n queries where there is nothing to search."""
-    return Neighbors(np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float64))
+def index_dtype(n: int) -> Any:
+    """int32 where it can number n points, else int64."""
+    return np.int32 if n < 2**31 else np.int64
+
+
+def no_neighbors(n: int, k: int = 0, n_points: int = 0) -> Neighbors:
+    """Room for k neighbors of n queries; the result where there is nothing to search."""
+    return Neighbors(np.empty((n, k), dtype=index_dtype(n_points)), np.empty((n, k), dtype=np.float64))

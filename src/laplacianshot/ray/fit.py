@@ -15,7 +15,7 @@ from laplacianshot.engine.large import first_look, mean_spread
 from laplacianshot.engine.plan import large_plan, looked_queries
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.transforms import center_between, first_seen, given_center
-from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
 from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
 from laplacianshot.ray.job import RUN_FOLDER, Job, RayOptions

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from laplacianshot.neighbors._cell_kernels import sort_heaps
-from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex
+from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex, n_cells_of
+from laplacianshot.neighbors.kernels import sort_heaps
 from laplacianshot.neighbors.kmeans import CentroidSearch, train_centroids
 from laplacianshot.neighbors.knn import point_index
-from laplacianshot.neighbors.search import _n_cells
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.ray.job import Job
 from laplacianshot.runtime.threads import row_blocks
@@ -31,7 +30,7 @@ _EQUAL = 1e-5
 def index_shard(job: Job, number: int, seed: int) -> None:
     """Cells of a shard, into ``centroids-*.npz`` and ``cells-*.npz``."""
     rows = job.rows(number)
-    index, _ = CellIndex.build(rows, train_centroids(rows, _n_cells(len(rows)), seed), 1)
+    index, _ = CellIndex.build(rows, train_centroids(rows, n_cells_of(len(rows)), seed), 1)
     job.folder.put_arrays(_centroids_name(number), {"centroids": index.centroids})
     names = ("starts", "parts", "order")
     job.folder.put_arrays(_cells_name(number), {name: getattr(index, name) for name in names})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.neighbors.search import GraphReport
+from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Usage
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import neighbor_lists

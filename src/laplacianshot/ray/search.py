@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.neighbors.search import SAMPLE, GraphReport
-from laplacianshot.neighbors.types import Neighbors
+from laplacianshot.neighbors.cells import SAMPLE
+from laplacianshot.neighbors.types import GraphReport, Neighbors
 from laplacianshot.ray.cluster import Cluster
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.neighbors import (

@@ -18,7 +18,7 @@ from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.suggestions import cover_kernel
-from laplacianshot.neighbors.search import scaled_neighbors
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -118,7 +118,7 @@ def build_cache(
     chosen = base_mean(vectors) if center is None else center
     rows = transform_features(vectors, "cl2", chosen)
     wanted = min(max(recipe_neighbors(len(rows), 2), FEW_NEIGHBORS), MAX_NEIGHBORS)
-    neighbors, _ = scaled_neighbors(rows, wanted, progress=progress)
+    neighbors = knn(rows, wanted, progress=progress)
     return GraphCache(positions, vectors, chosen, rows, neighbors)
 
 

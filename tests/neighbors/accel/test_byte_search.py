@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.neighbors import exact as neighbors
+from laplacianshot.neighbors import accel, exact
 from laplacianshot.neighbors.accel import _vector_kernels as _vectors
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel import trial as search_trial
@@ -31,7 +31,7 @@ def rows_of(n, dim, seed=0, dtype=np.float32):
 def searched(X, m):
     """Keys and ids of the m nearest by bytes, and the rows that they were found from."""
     index = ExactIndex(X)
-    heaps = neighbors._Heaps.empty(len(X), m, len(X))
+    heaps = exact._Heaps.empty(len(X), m, len(X))
     with Workers(LARGE) as workers:
         byte_search.search_by_bytes(workers, index._rows, index._halves, heaps.keys, heaps.ids)
     return heaps.keys, heaps.ids, index._rows
@@ -71,8 +71,8 @@ def test_rows_are_their_codes_and_what_rounding_lost():
     np.testing.assert_allclose(np.abs(codes[:100]).max(axis=1), 127)
     assert np.all(np.abs(half - np.square(wide).sum(axis=1) / 2) <= slack)
     assert np.all(slack < 1e-5 * half)
-    for bound, exact in ((length, wide), (error, wide - rounded_rows), (left, rounded_rows)):
-        norms = np.linalg.norm(exact, axis=1)
+    for bound, true in ((length, wide), (error, wide - rounded_rows), (left, rounded_rows)):
+        norms = np.linalg.norm(true, axis=1)
         assert np.all(bound >= norms)
         assert np.all(bound <= norms + 1e-4 * length)
     np.testing.assert_array_equal(points.facts.transpose(0, 2, 1).reshape(-1, FACTS), rounded.facts)
@@ -176,9 +176,9 @@ def test_a_single_outlier_and_rows_of_very_different_length():
 @pytest.fixture
 def tried(monkeypatch):
     """The choice among ways to search, with few rows; what was searched by bytes."""
-    monkeypatch.setattr(neighbors, "LEAST_ROWS", 400)
+    monkeypatch.setattr(accel, "MIN_ROWS", 400)
     monkeypatch.setattr(search_trial, "_ROWS", 300)
-    monkeypatch.setattr(neighbors, "project", lambda *arguments: None)
+    monkeypatch.setattr(accel, "project", lambda *arguments: None)
     searches = []
 
     def search(workers, rows, *rest):

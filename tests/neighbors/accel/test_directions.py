@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.neighbors import exact as neighbors
+from laplacianshot.neighbors import accel, exact
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel import directions as projection
 from laplacianshot.neighbors.accel import trial as search_trial
@@ -29,20 +29,20 @@ def groups(n, dim, n_groups, noise, seed=0, inner=None):
 def small(monkeypatch):
     """Projections of sets that are small enough for a brute-force search."""
     monkeypatch.setattr(byte_search, "applies", lambda dim: False)
-    monkeypatch.setattr(neighbors, "LEAST_ROWS", 400)
+    monkeypatch.setattr(accel, "MIN_ROWS", 400)
     monkeypatch.setattr(search_trial, "_ROWS", 200)
     monkeypatch.setattr(projection, "_SAMPLE", 200)
     monkeypatch.setattr(projection, "_STEP", 8)
     monkeypatch.setattr(projection, "_FEW", 16)
     monkeypatch.setattr(projection, "_ROWS_A_DIRECTION", 20)
-    monkeypatch.setattr(neighbors, "_BOUNDED_BLOCK_ROWS", 60)
+    monkeypatch.setattr(exact, "_BOUNDED_BLOCK_ROWS", 60)
     used = []
 
     def project(*arguments):
         used.append(projection.project(*arguments))
         return used[-1]
 
-    monkeypatch.setattr(neighbors, "project", project)
+    monkeypatch.setattr(accel, "project", project)
     return used
 
 
@@ -123,12 +123,12 @@ def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset
         for name, value in (("_SAMPLE", 150), ("_STEP", 8), ("_FEW", 8)):
             patch.setattr(projection, name, value)
         patch.setattr(byte_search, "applies", lambda dim: False)
-        patch.setattr(neighbors, "LEAST_ROWS", 400)
-        patch.setattr(neighbors, "_WORTH_PROJECTING", 9.0)
+        patch.setattr(accel, "MIN_ROWS", 400)
+        patch.setattr(accel, "MAX_DIRECTIONS_COST", 9.0)
         patch.setattr(search_trial, "_ROWS", 150)
         patch.setattr(projection, "_TOO_FAR", 9.0)
         patch.setattr(projection, "_ROWS_A_DIRECTION", 20)
-        patch.setattr(neighbors, "_BOUNDED_BLOCK_ROWS", 70)
+        patch.setattr(exact, "_BOUNDED_BLOCK_ROWS", 70)
         X = groups(n, 64, n_groups, noise, seed=seed, inner=10)
         X[:copies] = X[n - 1]
         X += np.float32(offset)
@@ -162,6 +162,6 @@ def test_a_real_set_is_searched_by_few_directions():
     assert found is not None
     fast = index.neighbor_sets(12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbors, "project", lambda *arguments: None)
+        patch.setattr(accel, "project", lambda *arguments: None)
         plain = index.neighbor_sets(12)
     np.testing.assert_array_equal(np.sort(fast, axis=1), np.sort(plain, axis=1))

@@ -11,7 +11,7 @@ from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats, Ints
 
 # Fewer rows than this are searched in full sooner than anything is tried.
-LEAST_ROWS = 4096
+MIN_ROWS = 4096
 _ROWS, _FIRST = 1024, 96
 
 
@@ -44,7 +44,7 @@ class Trial:
 
     @classmethod
     def of_rows(cls, workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Self:
-        """From rows (n, D), at least LEAST_ROWS, of which ``n_neighbors`` are sought for each."""
+        """From rows (n, D), at least MIN_ROWS, of which ``n_neighbors`` are sought for each."""
         tried = np.random.default_rng(0).choice(len(rows), _ROWS, replace=False)
         some, halves = rows[tried], halves[tried]
         keys = halves - workers.product(some[:_FIRST], some.T)

@@ -1,4 +1,4 @@
-"""Kernels of the exact neighbor search: bounded max-heaps fed from blocks of inner products.
+"""Kernels of the neighbor search: bounded max-heaps that are offered candidates, and rows formed for it.
 
 Each row of ``keys`` (n, m) and ``ids`` (n, m) is a binary max-heap of the m nearest candidates seen so far, its root
 the farthest of them. ``products`` is a block ``X_i X_j^T``. Keys are half squared distances, ``h_i + h_j - x_i.x_j``
@@ -15,47 +15,33 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorizes it.
 _LANE = 64
-# A pair formed by itself costs as much as this many of a matrix product, and so many rows are waited for before that
-# is held against the others.
+# A pair formed by itself costs as much as this many of a matrix product; it is held against the product only after
+# this many rows.
 _PAIR_COST = 8
 _PATIENCE = 16
+# Moves the exponent of a half, read as a float32's, to where it belongs: also of subnormal halves.
+_REBIAS = np.float32(2.0**112)
 
 
 @kernel
-def offer_columns(
-    products: Floats,
-    row_halves: Floats,
-    column_halves: Floats,
-    first_row: int,
-    first_column: int,
-    skip_self: bool,
-    keys: Floats,
-    ids: Ints,
-    start: int,
-    stop: int,
-) -> None:
-    """Offer the columns of a block to the heaps of its rows ``start..stop``.
-
-    Block row r belongs to heap ``first_row + r``; block column j is candidate ``first_column + j``.
-    """
-    width = products.shape[1]
-    for r in range(start, stop):
-        heap = first_row + r
-        half = row_halves[r]
-        for left in range(0, width, _LANE):
+def offer_within(products: Floats, halves: Floats, first: int, keys: Floats, ids: Ints) -> None:
+    """Offer the points ``first..first + m`` to the heaps of one another; ``products`` (m, m) are of all of them."""
+    for r in range(products.shape[0]):
+        heap = first + r
+        half = halves[r]
+        for left in range(0, products.shape[1], _LANE):
             lane = products[r, left : left + _LANE]
-            halves = column_halves[left : left + _LANE]
+            others = halves[left : left + _LANE]
             limit = keys[heap, 0] - half
             hits = np.int32(0)
             for j in range(lane.shape[0]):
-                hits += np.int32(halves[j] - lane[j] < limit)
+                hits += np.int32(others[j] - lane[j] < limit)
             if hits == 0:
                 continue
             for j in range(lane.shape[0]):
-                key = half + (halves[j] - lane[j])
-                candidate = first_column + left + j
-                if key < keys[heap, 0] and not (skip_self and candidate == heap):
-                    replace_root(keys[heap], ids[heap], key, candidate)
+                key = half + (others[j] - lane[j])
+                if key < keys[heap, 0] and left + j != r:
+                    replace_root(keys[heap], ids[heap], key, first + left + j)
 
 
 @kernel
@@ -194,3 +180,142 @@ def _rank(query: Floats, points: Floats, ids: Ints, exact: Floats, k: int) -> No
                 best = c
         exact[slot], exact[best] = exact[best], exact[slot]
         ids[slot], ids[best] = ids[best], ids[slot]
+
+
+@kernel
+def offer_cell(
+    products: Floats, column_halves: Floats, heaps: Ints, first_column: int, first_row: int, keys: Floats, ids: Ints
+) -> None:
+    """Offer the points of a cell to the heaps of the queries that look there.
+
+    Row r of ``products`` (m, w) holds the inner products of query ``heaps[r]`` with points ``first_column + j``. Keys
+    are ``|p|^2/2 - q.p``: half the squared distance less what depends on the query alone. Query h is point
+    ``first_row + h`` itself, which is no neighbor of its own.
+    """
+    width = products.shape[1]
+    for r in range(products.shape[0]):
+        heap = heaps[r]
+        own = first_row + heap - first_column
+        for left in range(0, width, _LANE):
+            lane = products[r, left : left + _LANE]
+            halves = column_halves[left : left + _LANE]
+            limit = keys[heap, 0]
+            hits = np.int32(0)
+            for j in range(lane.shape[0]):
+                hits += np.int32(halves[j] - lane[j] < limit)
+            if hits == 0:
+                continue
+            for j in range(lane.shape[0]):
+                key = halves[j] - lane[j]
+                if key < keys[heap, 0] and left + j != own:
+                    replace_root(keys[heap], ids[heap], key, first_column + left + j)
+
+
+@kernel
+def sort_heaps(keys: Floats, ids: Ints) -> None:
+    """Turn each max-heap into a list by key, then by id."""
+    for h in range(keys.shape[0]):
+        key = keys[h]
+        index = ids[h]
+        for last in range(key.shape[0] - 1, 0, -1):
+            top_key, top_id = key[0], index[0]
+            end_key, end_id = key[last], index[last]
+            replace_root(key[:last], index[:last], end_key, end_id)
+            key[last] = top_key
+            index[last] = top_id
+        for i in range(1, key.shape[0]):
+            j = i
+            while j > 0 and key[j - 1] == key[j] and index[j - 1] > index[j]:
+                index[j - 1], index[j] = index[j], index[j - 1]
+                j -= 1
+
+
+@kernel
+def count_incoming(lists: Ints, incoming: Ints, start: int, stop: int) -> None:
+    """How many lists hold each of the nodes ``start..stop``, into (n,)."""
+    for i in range(lists.shape[0]):
+        for e in range(lists.shape[1]):
+            if start <= lists[i, e] < stop:
+                incoming[lists[i, e]] += 1
+
+
+@kernel
+def turn_with_squares(
+    lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int
+) -> None:
+    """The nodes whose lists hold each of the nodes ``start..stop``, ascending, with the squared distances.
+
+    Those of node j come into ``sources[first_j : first_{j+1}]`` and ``turned``. ``first`` (n + 1,) is used up: it ends
+    one node further.
+    """
+    for i in range(lists.shape[0]):
+        for e in range(lists.shape[1]):
+            j = lists[i, e]
+            if start <= j < stop:
+                sources[first[j]] = i
+                turned[first[j]] = squares[i, e]
+                first[j] += 1
+
+
+@kernel
+def take_sources(
+    lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int
+) -> None:
+    """Put into the lists ``start..stop``, nearest first, what is nearer than their last and has them in its own.
+
+    Those of node j are ``sources[first_j : first_{j+1}]``, at squared distances ``turned``. -1 is none, and comes last.
+    """
+    k = lists.shape[1]
+    seen = np.full(first.shape[0] - 1, -1, dtype=lists.dtype)
+    for j in range(start, stop):
+        row, square = lists[j], squares[j]
+        for e in range(k):
+            if row[e] >= 0:
+                seen[row[e]] = j
+        for s in range(first[j], first[j + 1]):
+            gap = turned[s]
+            if (row[k - 1] >= 0 and gap >= square[k - 1]) or seen[sources[s]] == j:
+                continue
+            at = k - 1
+            while at > 0 and (row[at - 1] < 0 or gap < square[at - 1]):
+                row[at] = row[at - 1]
+                square[at] = square[at - 1]
+                at -= 1
+            row[at] = sources[s]
+            square[at] = gap
+
+
+@kernel
+def form_rows(X: Floats, rows: Ints, origin: Floats, scale: Floats, out: Floats) -> None:
+    """``out_i = (x_r - origin) scale_r`` with ``r = rows_i``, over the rows of out (m, D)."""
+    for i in range(out.shape[0]):
+        source = X[rows[i]]
+        factor = scale[rows[i]]
+        target = out[i]
+        for d in range(out.shape[1]):
+            target[d] = np.float32(source[d] - origin[d]) * factor
+
+
+@kernel
+def squared_norms(X: Floats, origin: Floats, out: Floats) -> None:
+    """``out_i = |x_i - origin|^2`` in float64, over the rows of X (m, D)."""
+    for i in range(X.shape[0]):
+        source = X[i]
+        total = 0.0
+        for d in range(X.shape[1]):
+            gap = np.float64(source[d] - origin[d])
+            total += gap * gap
+        out[i] = total
+
+
+@kernel
+def halves_to_single(bits: Ints, out: Floats) -> None:
+    """Finite float16 numbers, given by their bits as uint16 (m, D), as float32. No branch, so that it is vectorized."""
+    for i in range(out.shape[0]):
+        source = bits[i]
+        target = out[i]
+        for d in range(out.shape[1]):
+            half = np.uint32(source[d])
+            size = np.uint32((half & np.uint32(0x7FFF)) << np.uint32(13)).view(np.float32) * _REBIAS
+            sign = np.uint32((half & np.uint32(0x8000)) << np.uint32(16))
+            target[d] = np.uint32(np.float32(size).view(np.uint32) | sign).view(np.float32)

@@ -19,8 +19,8 @@ def searches(monkeypatch):
         made.append(options)
         return original(*args, **options)
 
-    original = checkpoint_module.search_neighbors
-    monkeypatch.setattr(checkpoint_module, "search_neighbors", search)
+    original = checkpoint_module.knn
+    monkeypatch.setattr(checkpoint_module, "knn", search)
     return made
 
 

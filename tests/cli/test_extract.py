@@ -193,23 +193,32 @@ def test_the_help_names_every_data_set():
 
 # Real processes: the command as a shell runs it. They wait before the third batch until they are stopped.
 PROGRAM = """
-import sys, time
+import json, pathlib, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 import laplacianshot.embedding.extraction as extraction
-original = extraction.FeatureStore.create
+extraction.COMMIT_SECONDS = 0
+extraction.extract.__kwdefaults__["commit_seconds"] = 0
+original = extraction._Encoder.encode
 
-def create(*arguments, **options):
-    writer = original(*arguments, **options)
-    append = writer.append
-    def slow(*arguments, **options):
-        if writer.items == 16:
-            writer.commit()
-            print("sixteen", file=sys.stderr, flush=True)
-            time.sleep(600)
-        append(*arguments, **options)
-    writer.append = slow
-    return writer
+def encode(self, prepared):
+    if prepared[0][0] == 16:
+        while json.loads(pathlib.Path("store/manifest.json").read_text())["items"] < 16:
+            time.sleep(0.01)
+        print("sixteen", file=sys.stderr, flush=True)
+        interrupted.wait()
+        raise RuntimeError("stopped")
+    return original(self, prepared)
 
-extraction.FeatureStore.create = create
+# An interrupted command waits for the batch under way.
+interrupted = threading.Event()
+shutdown = ThreadPoolExecutor.shutdown
+
+def end(self, *arguments, **options):
+    interrupted.set()
+    shutdown(self, *arguments, **options)
+
+ThreadPoolExecutor.shutdown = end
+extraction._Encoder.encode = encode
 from laplacianshot.cli import main
 main()
 """
@@ -245,8 +254,10 @@ def test_a_stopped_command_goes_on_where_it_was(place, environment, capsys, numb
 
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on(place, environment, capsys):
     pytest.importorskip("resource", reason="the system has no limit on the size of files")
-    # Room for 24 of the 36 rows of 64 float32.
-    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6200, 6200)); "
+    # Room for some of the 36 rows only.
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000)); "
+    code += "import laplacianshot.embedding.extraction as extraction; "
+    code += "extraction.extract.__kwdefaults__['commit_seconds'] = 0; "
     code += "from laplacianshot.cli import main; main()"
     command = [*COMMAND, "--batch-size", "8"]
     failed = subprocess.run(
@@ -259,8 +270,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(place, environment
     )
     assert failed.returncode == 1
     assert re.fullmatch(
-        r"error: --output store: File too large; (\d+) of 36 items are done and kept: mend this and run it again to go "
-        r"on\.\n",
+        r"error: --output store: [^\n;]+; (\d+) of 36 items are done and kept: mend this and run it again to go on\.\n",
         failed.stderr,
     )
     assert run(command) == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.cli.app import run
-from laplacianshot.embedding.store import FeatureStore
+from laplacianshot.datasets.feature_store import FeatureStore
 from tests.labeling.drawings import CLASSES, draw_folder, first_of_each, write_labels
 
 

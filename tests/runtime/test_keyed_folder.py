@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from laplacianshot.runtime.keyed_folder import FACTS, KeyedFolder, content_key
+from laplacianshot.runtime.keyed_folder import FACTS, KeyedFolder, arrays_hash, content_key
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -115,3 +115,30 @@ def test_a_full_disk_costs_a_warning(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="could not be kept in .*No space left"):
         stage.save({}, {"order": np.arange(4)})
     assert stage.load() is None
+
+
+def test_the_hash_of_arrays_sees_names_dtypes_shapes_and_bytes_but_no_order():
+    first = {"a": np.arange(6), "b": np.ones((2, 3), np.float32)}
+    assert arrays_hash(first) == arrays_hash(dict(reversed(first.items())))
+    others = [
+        {**first, "a": np.arange(6).reshape(2, 3)},
+        {**first, "a": np.arange(6, dtype=np.int32)},
+        {**first, "a": np.arange(1, 7)},
+        {"a": first["a"], "c": first["b"]},
+        {"a": first["a"]},
+    ]
+    assert len({arrays_hash(arrays) for arrays in [first, *others]}) == 6
+    assert arrays_hash(first) != arrays_hash(first, "conv4")
+
+
+def test_the_hash_of_tensors_takes_every_dtype():
+    torch = pytest.importorskip("torch")
+    tensors = {
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "count": torch.tensor(3),
+        "strided": torch.arange(6.0).reshape(2, 3).T,
+    }
+    before = arrays_hash(tensors)
+    assert before == arrays_hash({name: tensor.clone() for name, tensor in tensors.items()})
+    tensors["half"][1] = 2
+    assert arrays_hash(tensors) != before

@@ -120,8 +120,7 @@ def extract(
 
 def _interrupted(folder: Path) -> int:
     """Say what is in the store; with nothing in it, an interrupt is like any other."""
-    from laplacianshot.embedding.store import StoreError
-    from laplacianshot.embedding.store.manifest import Manifest
+    from laplacianshot.datasets.feature_store import Manifest, StoreError
 
     try:
         there = Manifest.read(folder)
@@ -133,9 +132,9 @@ def _interrupted(folder: Path) -> int:
 
 
 def _checked_export(export: Path) -> Path:
-    from laplacianshot.embedding.store.export import FORMATS, check_export
+    from laplacianshot.datasets.feature_store import EXPORT_FORMATS, check_export
 
-    path = check_output(export, FORMATS, "--export")
+    path = check_output(export, EXPORT_FORMATS, "--export")
     try:
         check_export(path)
     except ModuleNotFoundError as error:

@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike
 
+from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Labels
 
@@ -141,8 +142,6 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def _read_store(path: Path) -> dict[str, Any]:
-    from laplacianshot.embedding.store import FeatureStore
-
     store = FeatureStore.open(path)
     if store.labels is None:
         raise ValueError(f"{path} holds no labels; make it again with a label for each row.")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from laplacianshot.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from laplacianshot.datasets.feature_store import FeatureStore
     from laplacianshot.embedding.encoders import ENCODERS, open_encoder
     from laplacianshot.embedding.encoding import Encoded, encode_items
     from laplacianshot.embedding.extraction import Extraction, extract
     from laplacianshot.embedding.networks import NETWORKS, build_network
-    from laplacianshot.embedding.store import FeatureStore
 
 __all__ = [
     "ENCODERS",
@@ -33,7 +33,7 @@ _HOMES = {
     "NETWORKS": "laplacianshot.embedding.networks.registry",
     "Encoded": "laplacianshot.embedding.encoding",
     "Extraction": "laplacianshot.embedding.extraction",
-    "FeatureStore": "laplacianshot.embedding.store",
+    "FeatureStore": "laplacianshot.datasets.feature_store",
     "build_network": "laplacianshot.embedding.networks.registry",
     "encode_items": "laplacianshot.embedding.encoding",
     "extract": "laplacianshot.embedding.extraction",

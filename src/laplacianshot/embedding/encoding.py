@@ -17,6 +17,7 @@ from laplacianshot.datasets._decoding import CorruptPicture, decode
 from laplacianshot.embedding.contents import Content, Items, contents, fault_of, item_file
 from laplacianshot.embedding.encoders.registry import EncoderError
 from laplacianshot.embedding.vector_cache import FileHashes, VectorCache
+from laplacianshot.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
@@ -70,7 +71,7 @@ def encode_items(
     encoder: Encoder,
     cache_folder: str | PathLike[str] | None = None,
     *,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
     workers: int | None = None,
 ) -> Encoded:
     """A vector for each item that can be read: ``vectors[r] = encoder(items[rows[r]])``.
@@ -95,15 +96,13 @@ def encode_items(
     -------
     Encoded
     """
-    run = _Run(items, encoder, cache_folder, progress or (lambda done, total: None), workers)
-    pool = ThreadPoolExecutor(run.workers, thread_name_prefix="encode")
+    cache = VectorCache(cache_folder, encoder.key, encoder.dim)
+    hashes = FileHashes(cache_folder)
     try:
-        run.work(pool)
+        return EncodingRun(items, encoder, cache, hashes=hashes, progress=progress, workers=workers).encode()
     finally:
-        # Also when interrupted: what has not begun is dropped, and what is done is kept.
-        pool.shutdown(wait=True, cancel_futures=True)
-        run.keep_rest()
-    return run.result()
+        cache.close()
+        hashes.close()
 
 
 @dataclass(frozen=True)
@@ -116,20 +115,41 @@ class _Batch:
     kept: list[bool]
 
 
-class _Run:
-    """One call of :func:`encode_items`."""
+class EncodingRun:
+    """One run over items, with a cache that the caller opens and closes.
+
+    Parameters
+    ----------
+    items, encoder, progress, workers
+        As for :func:`encode_items`.
+    cache : VectorCache
+    hashes : FileHashes, optional
+        Default: files are hashed anew.
+    save_seconds : float
+        Seconds of work that a kill may cost.
+    on_saved : callable, optional
+        Called after each time that vectors were put into the cache.
+    must_save : bool
+        Raise ``OSError`` where vectors cannot be put into the cache, instead of a note.
+    """
 
     def __init__(
         self,
         items: Items,
         encoder: Encoder,
-        folder: str | PathLike[str] | None,
-        progress: Callable[[int, int], object],
-        workers: int | None,
+        cache: VectorCache,
+        *,
+        hashes: FileHashes | None = None,
+        progress: Progress | None = None,
+        workers: int | None = None,
+        save_seconds: float = SAVE_SECONDS,
+        on_saved: Callable[[], object] | None = None,
+        must_save: bool = False,
     ) -> None:
-        self.workers = encoder.parallel + _READERS if workers is None else max(1, workers)
-        self._items, self._encoder, self._progress = items, encoder, progress
-        self._cache, self._hashes = VectorCache(folder, encoder.key, encoder.dim), FileHashes(folder)
+        self._workers = encoder.parallel + _READERS if workers is None else max(1, workers)
+        self._items, self._encoder, self._progress = items, encoder, progress or (lambda done, total: None)
+        self._cache, self._hashes = cache, hashes or FileHashes(None)
+        self._save_seconds, self._on_saved, self._must_save = save_seconds, on_saved, must_save
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
         self._failed: dict[int, str] = {}
         # Equal items: the first of them by its content, and the others with the first.
@@ -142,28 +162,36 @@ class _Run:
         self._done = self._cached = 0
         self._computing = Semaphore(encoder.parallel)
 
-    def work(self, pool: ThreadPoolExecutor) -> None:
-        """Encode all that is not known."""
+    def encode(self) -> Encoded:
+        """Encode all items that are not in the cache."""
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="encode")
+        try:
+            self._work(pool)
+        finally:
+            # Also when interrupted: what has not begun is dropped, and what is done is kept.
+            pool.shutdown(wait=True, cancel_futures=True)
+            self._keep_rest()
+        return self._result()
+
+    def _work(self, pool: ThreadPoolExecutor) -> None:
         self._progress(0, len(self._items))
         for some in contents(self._items, self._hashes, pool):
             for batch in self._batches(self._look_up(some)):
                 self._under_way.append(pool.submit(self._encode, batch))
-                while len(self._under_way) > _QUEUED * self.workers:
+                while len(self._under_way) > _QUEUED * self._workers:
                     self._take()
         while self._under_way:
             self._take()
 
-    def keep_rest(self) -> None:
+    def _keep_rest(self) -> None:
         """Save what is done and not yet saved, also after an interrupt or an error."""
         for future in self._under_way:
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._add(future.result())
         self._under_way.clear()
         self._save()
-        self._cache.close()
-        self._hashes.close()
 
-    def result(self) -> Encoded:
+    def _result(self) -> Encoded:
         """All vectors, in the order of the items."""
         for position, first in self._equal:
             if first in self._failed:
@@ -210,12 +238,23 @@ class _Run:
         total = 0
         for item in new:
             total += sizes[item.position]
-            if batch and (len(batch) == self._encoder.batch_size or total > _CHARACTERS):
+            if batch and (self._is_other_batch(batch, item) or total > _CHARACTERS):
                 yield batch
                 batch, total = [], sizes[item.position]
             batch.append(item)
         if batch:
             yield batch
+
+    def _is_other_batch(self, batch: list[Content], item: Content) -> bool:
+        """Whether an item does not go into a batch with others.
+
+        Pictures are encoded with those beside them: a run that was stopped and continues then has the same batches as
+        one that was not, and so the same bits.
+        """
+        size = self._encoder.batch_size
+        if self._encoder.kind == "texts":
+            return len(batch) == size
+        return batch[0].position // size != item.position // size
 
     def _encode(self, batch: list[Content]) -> _Batch:
         """Read, prepare and encode some items; runs in the pool."""
@@ -253,7 +292,7 @@ class _Run:
         self._under_way.popleft()
         self._add(batch)
         self._advance(len(batch.items) + len(batch.failed))
-        if monotonic() - self._saved_at >= SAVE_SECONDS:
+        if monotonic() - self._saved_at >= self._save_seconds:
             self._save()
 
     def _add(self, batch: _Batch) -> None:
@@ -270,9 +309,13 @@ class _Run:
             try:
                 self._cache.put(hashes, np.concatenate([vectors for _, vectors in unsaved]))
             except OSError as error:
+                if self._must_save:
+                    raise
                 # Such as a full disk: the work goes on without the cache.
                 note = f"vectors cannot be kept for the next run ({error.strerror or error})"
                 self._notes += [] if note in self._notes else [note]
+            if self._on_saved is not None:
+                self._on_saved()
         self._saved_at = monotonic()
 
     def _advance(self, count: int) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.embedding.extraction import extract
-from laplacianshot.embedding.store import FeatureStore, arrays_hash
 from laplacianshot.episodes.evaluation import validation_score
 from laplacianshot.reproduce.steps import digest
+from laplacianshot.runtime.keyed_folder import arrays_hash
 from laplacianshot.runtime.torch_threads import torch_threads
 from laplacianshot.training import Checkpoint, TrainConfig, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL

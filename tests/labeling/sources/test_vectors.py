@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from laplacianshot.embedding.store import FeatureStore, StoreKey
+from laplacianshot.datasets.feature_store import FeatureStore, StoreKey
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources import open_source
 

@@ -88,7 +88,7 @@ def open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
     Its labels are given ones, -1 is none; where labels come from a file they are not looked at.
     """
     # Here, as other vectors need no store.
-    from laplacianshot.embedding.store import FeatureStore, StoreError
+    from laplacianshot.datasets.feature_store import FeatureStore, StoreError
 
     try:
         store = FeatureStore.open(folder)

@@ -12,21 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from laplacianshot import FeatureSet
-from laplacianshot.embedding.store import (
+from laplacianshot.datasets.feature_store import (
     FeatureStore,
     IncompleteStore,
+    Manifest,
     Skipped,
     StaleStore,
     StoreError,
     StoreInUse,
     StoreKey,
-    arrays_hash,
-    item_key,
+    lock_store,
     view_text,
+    write_files,
 )
 
 KEY = StoreKey("w0", "Center(crop=84)", "d0")
@@ -49,7 +48,6 @@ def run(code: str, *arguments: object, **options) -> subprocess.CompletedProcess
 def test_a_store_gives_back_what_was_written(tmp_path, dtype):
     store = FeatureStore.write(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, NAMES, dtype=dtype)
     for found in (store, FeatureStore.open(tmp_path / "s"), FeatureStore.open(str(tmp_path / "s"))):
-        assert found.complete
         assert (found.n_rows, len(found), found.dim, found.dtype) == (10, 10, 3, dtype)
         assert repr(found) == f"FeatureStore(10 rows x 3, {dtype})"
         np.testing.assert_array_equal(found.features, VECTORS.astype(dtype))
@@ -58,7 +56,6 @@ def test_a_store_gives_back_what_was_written(tmp_path, dtype):
         np.testing.assert_array_equal(found.names, NAMES)
         assert tuple(found.class_names) == CLASS_NAMES
         assert found.skipped == ()
-        assert found.item_keys is None
 
 
 def test_vectors_lie_row_by_row_little_endian_in_one_file(tmp_path):
@@ -107,19 +104,10 @@ def test_a_feature_set_needs_labels(tmp_path):
         FeatureSet.load(tmp_path / "s")
 
 
-def test_rows_of_several_appends_follow_one_another(tmp_path):
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-        for start, stop in [(0, 1), (1, 1), (1, 7), (7, 10)]:
-            writer.append(VECTORS[start:stop])
-        writer.finish(LABELS)
-    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, VECTORS)
-
-
 def test_skipped_items_have_no_row_and_are_listed(tmp_path):
     broken = Skipped(1, "broken\n.jpg", "the file is empty")
-    with FeatureStore.create(tmp_path / "s", KEY, 3, 3) as writer:
-        writer.append(VECTORS[:2], skipped=[broken])
-        writer.finish([0, 1])
+    with lock_store(tmp_path / "s", KEY, "float32", 3) as folder:
+        write_files(folder, Manifest(KEY, "float32", 0, 3, skipped=(broken,)), VECTORS[:2], {"labels": [0, 1]})
     store = FeatureStore.open(tmp_path / "s")
     assert store.skipped == (broken,)
     assert len(store) == 2
@@ -150,24 +138,15 @@ def test_another_key_is_refused_with_the_part_that_changed(tmp_path, changes, sa
         FeatureStore.open(tmp_path / "s", other)
     assert refused.value.changed == tuple(changes)
     with pytest.raises(StaleStore, match=said):
-        FeatureStore.create(tmp_path / "s", other, 10, 3)
+        FeatureStore.write(tmp_path / "s", VECTORS, key=other)
     assert FeatureStore.open(tmp_path / "s", KEY).key == KEY
 
 
-@pytest.mark.parametrize(
-    ("n", "dim", "dtype", "keyed", "changed"),
-    [
-        (10, 3, "float16", False, "dtype"),
-        (11, 3, "float32", False, "rows"),
-        (10, 4, "float32", False, "dim"),
-        (None, 3, "float32", False, "rows"),
-        (10, 3, "float32", True, "item keys"),
-    ],
-)
-def test_another_shape_is_refused_too(tmp_path, n, dim, dtype, keyed, changed):
+@pytest.mark.parametrize(("n", "dtype", "changed"), [(10, "float16", "dtype"), (9, "float32", "rows")])
+def test_another_shape_is_refused_too(tmp_path, n, dtype, changed):
     FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
     with pytest.raises(StaleStore, match=f"s was made with {changed}") as refused:
-        FeatureStore.create(tmp_path / "s", KEY, n, dim, dtype, keyed=keyed)
+        FeatureStore.write(tmp_path / "s", VECTORS[:n], key=KEY, dtype=dtype)
     assert refused.value.changed == (changed,)
 
 
@@ -195,33 +174,6 @@ def test_a_store_of_arrays_is_keyed_by_all_of_them(tmp_path):
             FeatureStore.write(tmp_path / "s", features, labels)
 
 
-def test_the_hash_of_arrays_sees_names_dtypes_shapes_and_bytes_but_no_order():
-    first = {"a": np.arange(6), "b": np.ones((2, 3), np.float32)}
-    assert arrays_hash(first) == arrays_hash(dict(reversed(first.items())))
-    others = [
-        {**first, "a": np.arange(6).reshape(2, 3)},
-        {**first, "a": np.arange(6, dtype=np.int32)},
-        {**first, "a": np.arange(1, 7)},
-        {"a": first["a"], "c": first["b"]},
-        {"a": first["a"]},
-    ]
-    assert len({arrays_hash(arrays) for arrays in [first, *others]}) == 6
-    assert arrays_hash(first) != arrays_hash(first, "conv4")
-
-
-def test_the_hash_of_tensors_takes_every_dtype():
-    torch = pytest.importorskip("torch")
-    tensors = {
-        "half": torch.ones(2, dtype=torch.bfloat16),
-        "count": torch.tensor(3),
-        "strided": torch.arange(6.0).reshape(2, 3).T,
-    }
-    before = arrays_hash(tensors)
-    assert before == arrays_hash({name: tensor.clone() for name, tensor in tensors.items()})
-    tensors["half"][1] = 2
-    assert arrays_hash(tensors) != before
-
-
 def test_a_view_is_known_by_all_its_parameters():
     @dataclass(frozen=True)
     class Center:
@@ -234,99 +186,29 @@ def test_a_view_is_known_by_all_its_parameters():
         view_text(lambda pictures, rows: None)
 
 
-# --- item keys --------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.binary(max_size=3), unique=True, min_size=1, max_size=20), st.integers(4, 8))
-def test_rows_are_found_by_the_content_of_their_items(tmp_path_factory, contents, block):
-    path = tmp_path_factory.mktemp("store") / "s"
-    keys = [item_key(content) for content in contents]
-    vectors = np.arange(2.0 * len(keys)).reshape(-1, 2)
-    for start in range(0, len(keys), block):
-        # Opened anew each time, as by a run that finds a few more pictures.
-        with FeatureStore.create(path, replace(KEY, data=""), keyed=True) as writer:
-            assert writer.lookup(keys).tolist() == [*range(start), *[-1] * (len(keys) - start)]
-            writer.append(vectors[start : start + block], keys[start : start + block])
-            assert writer.lookup(keys[start : start + 1]).tolist() == [start]
-    store = FeatureStore.open(path, replace(KEY, data=""))
-    assert store.complete
-    assert store.item_keys == tuple(keys)
-    assert store.lookup([*reversed(keys), item_key(b"none of them")]).tolist() == [*reversed(range(len(keys))), -1]
-    np.testing.assert_array_equal(store.features[store.lookup(keys)], vectors)
-
-
-def test_a_growing_store_is_whole_for_readers_at_every_commit(tmp_path):
-    keys = [item_key(bytes([i])) for i in range(10)]
-    with FeatureStore.create(tmp_path / "s", KEY, keyed=True) as writer:
-        with pytest.raises(IncompleteStore):
-            FeatureStore.open(tmp_path / "s")
-        writer.append(VECTORS[:4], keys[:4])
-        writer.commit()
-        early = FeatureStore.open(tmp_path / "s")
-        writer.append(VECTORS[4:], keys[4:])
-        assert len(FeatureStore.open(tmp_path / "s")) == 4
-    np.testing.assert_array_equal(early.features, VECTORS[:4])
-    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, VECTORS)
-
-
-def test_an_item_is_stored_once(tmp_path):
-    keys = [item_key(bytes([i])) for i in range(3)]
-    with FeatureStore.create(tmp_path / "s", KEY, keyed=True) as writer:
-        writer.append(VECTORS[:1], keys[:1])
-        with pytest.raises(ValueError, match="in the store twice"):
-            writer.append(VECTORS[:2], keys[:2])
-        with pytest.raises(ValueError, match="in the store twice"):
-            writer.append(VECTORS[:2], [keys[1], keys[1]])
-        with pytest.raises(ValueError, match="1 item keys for 2 rows"):
-            writer.append(VECTORS[:2], keys[1:2])
-        with pytest.raises(ValueError, match=r"64 hexadecimal digits.*got 'abc'"):
-            writer.append(VECTORS[:1], ["abc"])
-        assert writer.rows == 1
-
-
-def test_a_store_without_item_keys_says_so(tmp_path):
-    with FeatureStore.create(tmp_path / "s", KEY, 1, 3) as writer:
-        with pytest.raises(StoreError, match="no item keys"):
-            writer.lookup([])
-        with pytest.raises(ValueError, match="made without item keys"):
-            writer.append(VECTORS[:1], [item_key(b"")])
-        writer.append(VECTORS[:1])
-        writer.finish()
-    with pytest.raises(StoreError, match="no item keys"):
-        FeatureStore.open(tmp_path / "s").lookup([])
-
-
 # --- rows that do not fit ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("vectors", "dtype", "said"),
     [
-        ([[1.0, np.nan, 0.0]], "float32", "row 1 holds NaN or infinity"),
-        ([[1.0, 0.0, 0.0], [1.0, -np.inf, 0.0]], "float32", "row 2 holds NaN or infinity"),
-        ([[1e5, 0.0, 0.0]], "float16", "row 1 holds 100000, which is too large for float16"),
-        ([[1e39, 0.0, 0.0]], "float32", r"row 1 holds 1e\+39, which is too large for float32"),
-        ([[1.0, 0.0]], "float32", "vectors have 2 features a row, the store has 3"),
-        ([1.0, 0.0, 0.0], "float32", r"vectors must be numbers of shape \(b, D\)"),
-        ([["1", "2", "3"]], "float32", r"vectors must be numbers of shape \(b, D\)"),
-        (np.ones((2, 3)), "float32", "3 items are more than the 2 of the store"),
+        ([[1.0, np.nan, 0.0]], "float32", "row 0 holds NaN or infinity"),
+        ([[1.0, 0.0, 0.0], [1.0, -np.inf, 0.0]], "float32", "row 1 holds NaN or infinity"),
+        ([[1e5, 0.0, 0.0]], "float16", "row 0 holds 100000, which is too large for float16"),
+        ([[1e39, 0.0, 0.0]], "float32", r"row 0 holds 1e\+39, which is too large for float32"),
+        ([["1", "2", "3"]], "float32", r"features must be numbers of shape \(n, D\)"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_and_change_nothing(tmp_path, vectors, dtype, said):
-    n = 3 if "row 2" in said else 2
-    with FeatureStore.create(tmp_path / "s", KEY, n, None, dtype) as writer:
-        writer.append(VECTORS[:1])
-        with pytest.raises(ValueError, match=said):
-            writer.append(vectors)
-        writer.append(VECTORS[1:n])
-        writer.finish()
-    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, VECTORS[:n].astype(dtype))
+def test_rows_that_do_not_fit_are_refused_and_no_store_is_made(tmp_path, vectors, dtype, said):
+    with pytest.raises(ValueError, match=said):
+        FeatureStore.write(tmp_path / "s", vectors, dtype=dtype)
+    with pytest.raises(StoreError, match="is not a feature store"):
+        FeatureStore.open(tmp_path / "s")
 
 
 def test_another_dtype_and_other_sides_are_refused(tmp_path):
     with pytest.raises(ValueError, match="dtype must be one of float16, float32, got 'float64'"):
-        FeatureStore.create(tmp_path / "s", KEY, 10, 3, "float64")
+        FeatureStore.write(tmp_path / "s", VECTORS, dtype="float64")
     with pytest.raises(ValueError, match=r"labels must have shape \(10,\)"):
         FeatureStore.write(tmp_path / "s", VECTORS, LABELS[:9])
     with pytest.raises(ValueError, match="labels must be integers, strings or bools, got object"):
@@ -336,36 +218,23 @@ def test_another_dtype_and_other_sides_are_refused(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_a_finished_store_takes_nothing_more(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-        assert writer.complete
-        with pytest.raises(ValueError, match="the store is complete"):
-            writer.append(VECTORS[:1])
-
-
-def test_a_store_that_may_grow_has_no_end(tmp_path):
-    with FeatureStore.create(tmp_path / "s", KEY) as writer, pytest.raises(ValueError, match="may always grow"):
-        writer.finish()
-
-
 # --- folders that are no store ----------------------------------------------------------------------------------------
 
 
 def test_what_is_no_store_is_refused(tmp_path):
-    with pytest.raises(StoreError, match=r"nothing is no feature store: it has no manifest\.json"):
+    with pytest.raises(StoreError, match=r"nothing is not a feature store: it has no manifest\.json"):
         FeatureStore.open(tmp_path / "nothing")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="file is no feature store"):
+    with pytest.raises(StoreError, match="file is not a feature store"):
         FeatureStore.open(tmp_path / "file")
     with pytest.raises(StoreError, match="file is a file; a store is a folder of its own"):
-        FeatureStore.create(tmp_path / "file", KEY)
+        FeatureStore.write(tmp_path / "file", VECTORS)
 
 
 def test_a_folder_with_other_files_is_never_written_to(tmp_path):
     (tmp_path / "thesis.tex").write_text("ten years of work")
     with pytest.raises(StoreError, match=r"holds other files, such as 'thesis\.tex'"):
-        FeatureStore.create(tmp_path, KEY, overwrite=True)
+        FeatureStore.write(tmp_path, VECTORS, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -390,14 +259,13 @@ def test_a_manifest_that_is_none_is_refused_and_may_be_replaced(tmp_path, conten
     FeatureStore.write(tmp_path / "s", VECTORS, key=KEY, overwrite=True)
 
 
-@pytest.mark.parametrize("name", ["vectors.bin", "item_keys.bin", "labels.npy"])
+@pytest.mark.parametrize("name", ["vectors.bin", "labels.npy"])
 def test_truncated_files_are_refused(tmp_path, name):
-    keys = [item_key(bytes([i])) for i in range(10)]
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS, key=KEY, item_keys=keys)
+    FeatureStore.write(tmp_path / "s", VECTORS, LABELS, key=KEY)
     os.truncate(tmp_path / "s" / name, 100)
     store = FeatureStore.open(tmp_path / "s")
     with pytest.raises(StoreError, match=f"{name} is damaged"):
-        _ = store.features, store.labels, store.lookup(keys)
+        _ = store.features, store.labels
 
 
 def test_pickled_labels_are_not_read(tmp_path):
@@ -407,91 +275,95 @@ def test_pickled_labels_are_not_read(tmp_path):
         _ = FeatureStore.open(tmp_path / "s").labels
 
 
-# --- kills, interrupts, two writers, full disks -----------------------------------------------------------------------
+# --- what version 0.1 wrote -------------------------------------------------------------------------------------------
+
+
+def test_folders_of_version_0_1_are_read(tmp_path):
+    """Also those that could grow and had a key for each row, which this version no longer writes."""
+    manifest = {
+        "format": 1,
+        "key": {"weights": "w0", "view": "Center(crop=84)", "data": "", "code": 1},
+        "dtype": "float16",
+        "dim": 3,
+        "total": None,
+        "keyed": True,
+        "rows": 10,
+        "items": 11,
+        "skipped": [{"item": 3, "name": "broken.jpg", "reason": "the file is empty"}],
+        "complete": True,
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    # Bytes after the last commit were never counted.
+    (tmp_path / "vectors.bin").write_bytes(VECTORS.astype("<f2").tobytes() + b"half a row")
+    (tmp_path / "item_keys.bin").write_bytes(bytes(32 * 10))
+    (tmp_path / ".lock").write_text("")
+    np.save(tmp_path / "labels.npy", LABELS)
+    np.save(tmp_path / "class_names.npy", np.array(CLASS_NAMES))
+    store = FeatureStore.open(tmp_path)
+    assert repr(store) == "FeatureStore(10 rows x 3, float16)"
+    assert store.skipped == (Skipped(3, "broken.jpg", "the file is empty"),)
+    found = FeatureSet.load(tmp_path)
+    np.testing.assert_array_equal(found.features, VECTORS.astype(np.float16))
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert found.class_names == CLASS_NAMES
+
+
+# --- kills, two writers, full disks -----------------------------------------------------------------------------------
 
 
 def test_an_unfinished_store_is_refused_and_says_how_to_go_on(tmp_path):
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-        writer.append(VECTORS[:4])
-        with pytest.raises(IncompleteStore, match="4 of 10 items are done"):
-            writer.finish(LABELS)
+    with lock_store(tmp_path / "s", KEY, "float32", 10) as folder:
+        Manifest(KEY, "float32", 0, 10, items=4).write(folder)
     for read in (FeatureStore.open, FeatureSet.load):
         with pytest.raises(IncompleteStore, match=r"4 of 10 items are done; run the same extraction again"):
             read(tmp_path / "s")
-
-
-def test_an_exception_in_the_block_keeps_what_was_added(tmp_path):
-    class Interrupted(BaseException):
-        pass
-
-    def work() -> None:
-        with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-            writer.append(VECTORS[:4])
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        work()
-    with FeatureStore.create(tmp_path / "s", KEY, 10) as writer:
-        assert (writer.rows, writer.items) == (4, 4)
-
-
-def test_bytes_after_the_last_commit_are_not_trusted(tmp_path):
-    keys = [item_key(bytes([i])) for i in range(10)]
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3, keyed=True) as writer:
-        writer.append(VECTORS[:4], keys[:4])
-    for name in ("vectors.bin", "item_keys.bin"):
-        with (tmp_path / "s" / name).open("ab") as file:
-            file.write(b"half a row")
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3, keyed=True) as writer:
-        writer.append(VECTORS[4:], keys[4:])
-        writer.finish()
-    store = FeatureStore.open(tmp_path / "s")
-    np.testing.assert_array_equal(store.features, VECTORS)
-    assert store.lookup(keys).tolist() == list(range(10))
+    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, VECTORS)
 
 
 WRITE_FOR_EVER = """
     import sys
     import numpy as np
-    from laplacianshot.embedding.store import FeatureStore, StoreKey
-    with FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10**9, 3) as writer:
-        while True:
-            writer.append(np.arange(3.0 * writer.rows, 3.0 * writer.rows + 21).reshape(7, 3) % 4096)
-            writer.commit()
-            print(writer.rows, flush=True)
+    from laplacianshot.datasets.feature_store import FeatureStore, StoreKey
+    i = 0
+    while True:
+        i += 1
+        rows = np.full((1000, 3), i, np.float32)
+        names = [str(i)] * 1000
+        FeatureStore.write(sys.argv[1], rows, names=names, key=StoreKey("w0", "", str(i)), overwrite=True)
+        print(i, flush=True)
 """
 
 
-def test_a_kill_at_any_moment_leaves_whole_rows(tmp_path):
+def test_a_kill_at_any_moment_leaves_a_whole_store_or_none(tmp_path):
     rng = np.random.default_rng(0)
-    reached = 0
     for _ in range(6):
         command = [sys.executable, "-c", textwrap.dedent(WRITE_FOR_EVER), str(tmp_path / "s")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             for _ in range(int(rng.integers(1, 40))):
-                said = int(process.stdout.readline())
+                process.stdout.readline()
             process.send_signal(signal.SIGKILL)
-        with FeatureStore.create(tmp_path / "s", KEY, 10**9) as writer:
-            assert writer.rows >= said > reached
-            assert writer.rows % 7 == 0
-            reached = writer.rows
-            written = np.fromfile(tmp_path / "s" / "vectors.bin", "<f4")
-            np.testing.assert_array_equal(written, np.arange(3.0 * reached) % 4096)
-        assert not list((tmp_path / "s").glob(".partial-*"))
+        try:
+            store = FeatureStore.open(tmp_path / "s")
+        except StoreError:
+            continue
+        assert (store.features == int(store.key.data)).all()
+        assert (store.names == store.key.data).all()
+        assert len(store.features) == len(store.names) == 1000
 
 
 def test_a_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
     code = """
         import sys
-        from laplacianshot.embedding.store import FeatureStore, StoreInUse, StoreKey
+        from laplacianshot.datasets.feature_store import FeatureStore, StoreInUse
         try:
-            FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10, 3, overwrite=True)
+            FeatureStore.write(sys.argv[1], [[1.0]], overwrite=True)
         except StoreInUse as error:
             sys.exit(str(error))
     """
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3):
+    with lock_store(tmp_path / "s", KEY, "float32", 10):
         with pytest.raises(StoreInUse, match="is writing there"):
-            FeatureStore.create(tmp_path / "s", KEY, 10, 3)
+            FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
         assert "is writing there" in run(code, tmp_path / "s").stderr
     assert run(code, tmp_path / "s").returncode == 0
 
@@ -500,69 +372,47 @@ def test_a_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
 def test_a_worker_forked_by_a_killed_writer_does_not_keep_the_lock(tmp_path):
     code = """
         import os, signal, sys, time
-        from laplacianshot.embedding.store import FeatureStore, StoreKey
-        writer = FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10, 3)
-        ready, tell = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(1)
-            os.write(tell, b"!")
-            time.sleep(600)
-            os._exit(0)
-        os.read(ready, 1)
-        print(child, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        from laplacianshot.datasets.feature_store import StoreKey, lock_store
+        with lock_store(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), "float32", 10):
+            ready, tell = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(1)
+                os.write(tell, b"!")
+                time.sleep(600)
+                os._exit(0)
+            os.read(ready, 1)
+            print(child, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "s")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         child = int(process.stdout.readline())
     try:
         os.kill(child, 0)
-        FeatureStore.create(tmp_path / "s", KEY, 10, 3).close()
+        FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
     finally:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path):
+def test_a_full_disk_is_an_error_and_no_store_is_made(tmp_path):
     pytest.importorskip("resource", reason="the system has no limit on the size of files")
     code = """
         import resource, sys
         import numpy as np
-        from laplacianshot.embedding.store import FeatureStore, StoreKey
-        vectors = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32).repeat(500, axis=1)
+        from laplacianshot.datasets.feature_store import FeatureStore
         resource.setrlimit(resource.RLIMIT_FSIZE, (45_000, 45_000))
         try:
-            with FeatureStore.create(sys.argv[1], StoreKey("w0", "Center(crop=84)", "d0"), 10) as writer:
-                for row in range(10):
-                    writer.append(vectors[row:row + 1])
-                    writer.commit()
+            FeatureStore.write(sys.argv[1], np.ones((100, 300)))
         except OSError as error:
             sys.exit(str(error))
     """
     said = run(code, tmp_path / "s").stderr
-    assert "File too large; 7 of 10 items are done and kept: mend this and run it again to go on" in said
+    assert "File too large" in said
     assert "Traceback" not in said
-    wide = VECTORS.repeat(500, axis=1)
-    with FeatureStore.create(tmp_path / "s", KEY, 10) as writer:
-        assert writer.rows == 7
-        writer.append(wide[7:])
-        writer.finish(LABELS)
-    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, wide)
-
-
-def test_a_writer_that_failed_takes_nothing_more(tmp_path):
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-        writer.append(VECTORS[:2])
-        writer.commit()
-        writer.append(VECTORS[2:4])
-        # The file is closed under the writer: a real OSError of the system.
-        os.close(writer._files["vectors.bin"].fileno())
-        with pytest.raises(OSError, match="2 of 10 items are done and kept"):
-            writer.commit()
-        with pytest.raises(StoreError, match="writing has failed before"):
-            writer.append(VECTORS[4:5])
-    with FeatureStore.create(tmp_path / "s", KEY, 10, 3) as writer:
-        assert writer.rows == 2
+    with pytest.raises(StoreError, match="is not a feature store"):
+        FeatureStore.open(tmp_path / "s")
+    assert FeatureStore.write(tmp_path / "s", np.ones((100, 300))).features.shape == (100, 300)
 
 
 # --- exports ----------------------------------------------------------------------------------------------------------
@@ -582,7 +432,7 @@ def test_an_npz_export_is_the_same_feature_set(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_a_parquet_export_has_a_line_a_row(tmp_path, dtype):
+def test_a_parquet_export_has_one_line_per_row(tmp_path, dtype):
     parquet = pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(0)
     # More rows than a row group.
@@ -618,7 +468,7 @@ def test_an_export_of_another_kind_is_refused(tmp_path):
 def test_a_missing_pyarrow_is_one_line_that_names_the_extra(tmp_path):
     code = """
         import sys
-        from laplacianshot.embedding.store import FeatureStore
+        from laplacianshot.datasets.feature_store import FeatureStore
         class Block:
             def find_spec(self, name, path=None, target=None):
                 if name.split('.')[0] == "pyarrow":
@@ -655,6 +505,6 @@ def test_the_manifest_can_be_read_by_people(tmp_path):
 
 
 def test_importing_the_store_needs_numpy_alone():
-    code = "import sys, laplacianshot.embedding.store; sys.exit(str(sorted(sys.modules)))"
+    code = "import sys, laplacianshot.datasets.feature_store; sys.exit(str(sorted(sys.modules)))"
     loaded = run(code).stderr
     assert not any(f"'{name}'" in loaded for name in ("torch", "numba", "sklearn", "scipy", "pyarrow", "PIL"))

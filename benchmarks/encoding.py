@@ -32,7 +32,7 @@ import onnxruntime
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from laplacianshot.datasets._decoding import decode
+from laplacianshot.datasets.decoding import decode
 from laplacianshot.embedding.encoders import Encoder, open_encoder
 from laplacianshot.embedding.encoders.preparing import runs_of_equal_length
 from laplacianshot.embedding.encoding import encode_items

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from laplacianshot.datasets._decoding import CorruptPicture, check, decode, thumbnail
+from laplacianshot.datasets.decoding import CorruptPicture, check, decode, thumbnail
 from tests.datasets.made_up import png_of_size
 
 

@@ -6,8 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from laplacianshot.datasets.layouts import folders, inat
-from laplacianshot.datasets.layouts.cub import split_of_class
+from laplacianshot.datasets.layouts import find_folders, find_inat, find_species, split_of_class
 from laplacianshot.datasets.pictures import CorruptPicture, open_pictures
 
 
@@ -34,7 +33,7 @@ def data(tmp_path):
 
 
 def found(data):
-    listing = folders.find(data)
+    listing = find_folders(data)
     names = (listing.class_names[label] for label in listing.labels)
     return list(zip(listing.names.tolist(), names, listing.split.tolist(), strict=True))
 
@@ -70,23 +69,23 @@ def test_a_class_may_be_called_test(data, touch):
 def test_splits_beside_a_class_are_an_error(data, touch):
     touch(data / "train" / "a" / "0.png", data / "test" / "b" / "0.png", data / "c" / "0.png")
     with pytest.raises(ValueError, match="test, train look like splits, but 'c' beside them is none"):
-        folders.find(data)
+        find_folders(data)
 
 
 def test_a_class_in_two_splits_is_one_class(data, touch):
     touch(data / "train" / "a" / "0.png", data / "test" / "a" / "0.png")
-    assert folders.find(data).class_names == ("a",)
+    assert find_folders(data).class_names == ("a",)
 
 
 def test_a_picture_outside_the_class_folders_is_an_error(data, touch):
     touch(data / "a" / "0.png", data / "0.png")
     with pytest.raises(ValueError, match=r"'0\.png' is in no class folder"):
-        folders.find(data)
+        find_folders(data)
     (data / "0.png").unlink()
     touch(data / "train" / "0.png", data / "train" / "a" / "0.png")
     (data / "a" / "0.png").unlink()
     with pytest.raises(ValueError, match=r"'train/0\.png' is in no class folder"):
-        folders.find(data)
+        find_folders(data)
 
 
 def test_files_that_are_no_pictures_and_hidden_ones_are_left_alone(data, touch):
@@ -112,7 +111,7 @@ def test_a_linked_class_folder_is_read(tmp_path, data, touch):
 def test_a_file_in_place_of_a_folder_is_an_error(tmp_path, touch):
     touch(tmp_path / "0.png")
     with pytest.raises(ValueError, match=r"0\.png is not a folder"):
-        folders.find(tmp_path / "0.png")
+        find_folders(tmp_path / "0.png")
 
 
 # CSV splits
@@ -310,20 +309,20 @@ def species(data, touch):
 
 
 def test_species_with_too_few_or_too_many_pictures_are_left_out(species):
-    listing = inat.find_species(species, 3, 9)
+    listing = find_species(species, 3, 9)
     assert np.bincount(listing.labels).tolist() == [9, 8, 7, 6, 5, 4, 3]
     assert listing.class_names[0] == "0002 Avis 8"
 
 
 def test_every_fifth_species_is_novel_unless_a_list_says_otherwise(species):
-    listing = inat.find_species(species, 1, 10)
+    listing = find_species(species, 1, 10)
     assert np.unique(listing.labels[listing.split == "novel"]).tolist() == [4, 9]
     (species / "novel_classes.txt").write_text("2\nAvis 0\n\n")
-    listing = inat.find_species(species, 1, 10)
+    listing = find_species(species, 1, 10)
     assert np.unique(listing.labels[listing.split == "novel"]).tolist() == [1, 9]
     (species / "novel_classes.txt").write_text("Avis 99\n")
     with pytest.raises(ValueError, match=r"novel_classes\.txt: 'Avis 99' is neither the id nor the name"):
-        inat.find_species(species, 1, 10)
+        find_species(species, 1, 10)
 
 
 def test_inat_wants_908_and_227_classes(species):
@@ -340,7 +339,7 @@ def test_every_fifth_of_1135_species_gives_908_and_227_classes(data):
     (data / "train_2017_bboxes.json").write_text(
         json.dumps({"images": images, "annotations": boxes, "categories": categories})
     )
-    listing = inat.find(data)
+    listing = find_inat(data)
     assert len(np.unique(listing.labels[listing.split == "base"])) == 908
 
 
@@ -348,4 +347,4 @@ def test_a_file_that_is_no_annotation_is_an_error(data):
     for content in ("[]", "{}", "not json", '{"categories": [], "images": [], "annotations": [{"image_id": 1}]}'):
         (data / "train_2017_bboxes.json").write_text(content)
         with pytest.raises(ValueError, match="is not an annotation file of iNaturalist"):
-            inat.find_species(data, 1, 10)
+            find_species(data, 1, 10)

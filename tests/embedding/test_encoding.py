@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from laplacianshot.datasets._decoding import CorruptPicture, decode
+from laplacianshot.datasets.decoding import CorruptPicture, decode
 from laplacianshot.embedding.encoders import EncoderError
 from laplacianshot.embedding.encoding import encode_items
 

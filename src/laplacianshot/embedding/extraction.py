@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from laplacianshot.datasets._decoding import CorruptPicture
+from laplacianshot.datasets.decoding import CorruptPicture
 from laplacianshot.datasets.feature_store import (
     DTYPES,
     FeatureStore,

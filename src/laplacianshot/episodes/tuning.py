@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from laplacianshot.datasets._feature_input import check_split_name
-from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.datasets.feature_set import FeatureSet, check_split_name
 from laplacianshot.episodes.batched import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.results import Setting, Tuning

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.embedding.contents import Items
 from laplacianshot.embedding.encoders import open_encoder
 from laplacianshot.embedding.encoders.registry import Kind
-from laplacianshot.embedding.encoding import Encoded, encode_items
+from laplacianshot.embedding.encoding import Encoded, Items, encode_items
 from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import KeyedFolder

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING, Any
 
-from laplacianshot.datasets._decoding import CorruptPicture, thumbnail
+from laplacianshot.datasets.decoding import CorruptPicture, thumbnail
 from laplacianshot.embedding.vector_cache import file_state
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.threads import available_threads

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from laplacianshot.embedding.pictures import EvalView, TrainView
-from laplacianshot.embedding.pictures.streams import epoch_order
+from laplacianshot.embedding.pictures.views import epoch_order
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.errors import ConfigError

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laplacianshot.datasets._decoding import CorruptPicture, thumbnail
+from laplacianshot.datasets.decoding import CorruptPicture, thumbnail
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.threads import available_threads
 

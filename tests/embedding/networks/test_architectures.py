@@ -152,15 +152,15 @@ def test_a_residual_block_without_its_branch_is_a_relu(name, channels):
 
 @torch.no_grad()
 def test_a_pre_activation_block_without_its_branch_is_the_identity():
-    from laplacianshot.embedding.networks.wide_resnet import _Block
+    from laplacianshot.embedding.networks.architectures import _WideBlock
 
     x = torch.randn(2, 8, 5, 5)
     before = x.clone()
-    same = _Block(8, 8, 1).eval()
+    same = _WideBlock(8, 8, 1).eval()
     same.second[-1].weight.zero_()
     assert torch.equal(same(x), before)
     # Where channels change, the shortcut sees the activated input, and one of the strides skips every other pixel.
-    wider = _Block(8, 12, 2).eval()
+    wider = _WideBlock(8, 12, 2).eval()
     wider.second[-1].weight.zero_()
     expected = functional.conv2d(same.activation(x)[:, :, ::2, ::2], wider.shortcut.weight)
     assert torch.allclose(wider(x), expected, atol=1e-6)
@@ -169,7 +169,7 @@ def test_a_pre_activation_block_without_its_branch_is_the_identity():
 
 @torch.no_grad()
 def test_a_dense_layer_hands_on_its_input_and_adds_32_channels():
-    from laplacianshot.embedding.networks.densenet import _DenseLayer
+    from laplacianshot.embedding.networks.architectures import _DenseLayer
 
     x = torch.randn(2, 8, 5, 5)
     before = x.clone()

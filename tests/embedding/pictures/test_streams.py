@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laplacianshot.embedding.pictures.streams import checked_counter, epoch_order, stream, uniforms
+from laplacianshot.embedding.pictures.views import checked_counter, epoch_order, stream, uniforms
 
 
 def test_a_stream_depends_on_seed_epoch_and_index_alone():

@@ -9,7 +9,7 @@ from scipy import stats
 
 from laplacianshot.embedding.pictures import IMAGENET_MEAN, IMAGENET_STD, EvalView, TrainView
 from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, random_crop
-from laplacianshot.embedding.pictures.streams import stream
+from laplacianshot.embedding.pictures.views import stream
 from tests.embedding.pictures import definitions
 
 # Nothing happens to a picture but normalization to [0, 1].

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from laplacianshot.datasets._decoding import CorruptPicture
+from laplacianshot.datasets.decoding import CorruptPicture
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources import open_source
 from tests.datasets.made_up import png_of_size

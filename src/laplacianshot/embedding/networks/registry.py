@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -22,16 +21,6 @@ NETWORKS: Mapping[str, str] = MappingProxyType(
         "conv4": "Conv4: four blocks of one convolution with 64 channels, as in few-shot papers",
     }
 )
-
-# The module that builds each; torch is loaded with the first of them.
-_HOMES = {
-    "resnet18": "resnet",
-    "resnet50": "resnet",
-    "wrn28_10": "wide_resnet",
-    "mobilenet": "mobilenet",
-    "densenet121": "densenet",
-    "conv4": "conv4",
-}
 
 
 def build_network(name: str, n_classes: int = 64, *, in_channels: int = 3, image_size: int = 84) -> Network:
@@ -63,7 +52,8 @@ def build_network(name: str, n_classes: int = 64, *, in_channels: int = 3, image
         if value < 1:
             raise ValueError(f"{argument} must be at least 1; got {value}.")
     require("torch", "train")
+    from laplacianshot.embedding.networks import architectures
     from laplacianshot.embedding.networks.network import Network
 
-    trunk = getattr(import_module(f"laplacianshot.embedding.networks.{_HOMES[name]}"), name)(in_channels)
+    trunk = getattr(architectures, name)(in_channels)
     return Network(name, trunk, n_classes=n_classes, in_channels=in_channels, image_size=image_size)

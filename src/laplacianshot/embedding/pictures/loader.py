@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from laplacianshot.datasets.pictures import Pictures
-from laplacianshot.embedding.pictures.streams import checked_counter, epoch_order
-from laplacianshot.embedding.pictures.views import View
+from laplacianshot.embedding.pictures.views import View, checked_counter, epoch_order
 from laplacianshot.runtime.prefetch import MadeAhead
 from laplacianshot.runtime.types import Ints
 

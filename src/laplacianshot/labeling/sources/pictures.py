@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from laplacianshot.datasets._decoding import CorruptPicture, decode
+from laplacianshot.datasets.decoding import CorruptPicture, decode
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.sources.base import Kind, Source, encodable, hash_of

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from laplacianshot.datasets._feature_input import _UNREADABLE, checked_features
+from laplacianshot.datasets.feature_set import _UNREADABLE, checked_features
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources.base import Kind, Source, checked_ids, hash_of
 from laplacianshot.labeling.sources.tables import TableColumns, id_of, label_of

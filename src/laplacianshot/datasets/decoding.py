@@ -1,19 +1,22 @@
-"""Pillow at arm's length: a file in, an RGB or gray picture out, or an error that names the file."""
+"""Pictures from files, bytes and arrays: decoded, checked, or refused with a reason."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,7 +31,7 @@ MAX_PIXELS = 89_478_485
 _ENOUGH = 1024
 
 # Faults of the machine, not of the picture: they must not let pictures be skipped.
-_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+MACHINE_FAULTS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 # How whole files of these formats end. JPEG and PNG are the ones that data sets are made of.
 _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
@@ -139,7 +142,7 @@ def _faults_named(name: str) -> Iterator[None]:
     except (MemoryError, ModuleNotFoundError):
         raise
     except OSError as error:
-        if error.errno in _MACHINE:
+        if error.errno in MACHINE_FAULTS:
             raise
         raise CorruptPicture(name, _reason(error)) from error
     except Exception as error:
@@ -179,7 +182,7 @@ def _plain(picture: Image) -> Image:
         picture.load()
         return picture.copy()
     if mode == "I" or mode.startswith("I;16"):
-        return _from_array((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        return picture_of_array((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if mode in ("1", "LA", "F"):
         return picture.convert("L")
     if "transparency" in picture.info:
@@ -197,6 +200,104 @@ def _turn(picture: Image) -> Any:
     return None if name is None else require("PIL.Image", "train").Transpose[name]
 
 
-def _from_array(pixels: Any) -> Image:
+def picture_of_array(pixels: Any) -> Image:
+    """Return uint8 pixels (H, W) or (H, W, 3) as a picture."""
     image: Image = require("PIL.Image", "train").fromarray(pixels)
     return image
+
+
+class Source(Protocol):
+    """Pictures by number."""
+
+    def read(self, i: int, name: str) -> Image:
+        """Picture i, RGB or L; ``name`` is for the error."""
+        ...
+
+    def check(self, i: int, name: str, *, whole: bool) -> None:
+        """Raise ``CorruptPicture`` if picture i is unreadable."""
+        ...
+
+    def identity(self, rows: Ints) -> bytes:
+        """Bytes that change when one of these pictures does."""
+        ...
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether reading is a mere copy, so that keeping decoded pictures would gain nothing."""
+        ...
+
+
+class Files:
+    """Pictures in files below a folder; their identity is size and time of change."""
+
+    in_memory = False
+
+    def __init__(self, root: Path, paths: Sequence[str]) -> None:
+        self._root = root
+        self._paths = tuple(paths)
+
+    def read(self, i: int, name: str) -> Image:
+        """Decode picture i."""
+        return decode(self._root / self._paths[i], name)
+
+    def check(self, i: int, name: str, *, whole: bool) -> None:
+        """Raise ``CorruptPicture`` if picture i is unreadable."""
+        check(self._root / self._paths[i], name, whole=whole)
+
+    def identity(self, rows: Ints) -> bytes:
+        """Return bytes that change when one of these pictures does."""
+        stamps = np.empty((len(rows), 2), dtype="<i8")
+        for n, i in enumerate(rows.tolist()):
+            state = os.stat(self._root / self._paths[i])  # noqa: PTH116 - one call for each of a million files
+            stamps[n] = state.st_size, state.st_mtime_ns
+        return hashlib.sha256(stamps.tobytes()).digest()
+
+
+class EncodedBytes:
+    """Encoded pictures one after another in a buffer: picture i is ``buffer[offsets[i]:offsets[i + 1]]``."""
+
+    in_memory = False
+
+    def __init__(self, buffer: NDArray[np.uint8], offsets: Ints) -> None:
+        self._buffer = buffer
+        self._offsets = offsets
+
+    def _encoded(self, i: int) -> bytes:
+        return self._buffer[self._offsets[i] : self._offsets[i + 1]].tobytes()
+
+    def read(self, i: int, name: str) -> Image:
+        """Decode picture i."""
+        return decode(self._encoded(i), name)
+
+    def check(self, i: int, name: str, *, whole: bool) -> None:
+        """Raise ``CorruptPicture`` if picture i is unreadable."""
+        check(self._encoded(i), name, whole=whole)
+
+    def identity(self, rows: Ints) -> bytes:
+        """Return bytes that change when one of these pictures does."""
+        digest = hashlib.sha256(self._offsets.astype("<i8").tobytes())
+        digest.update(self._buffer.data)
+        return digest.digest()
+
+
+class Pixels:
+    """Pictures as an array, uint8 (n, H, W) or (n, H, W, 3)."""
+
+    in_memory = True
+
+    def __init__(self, images: NDArray[np.uint8]) -> None:
+        self._images = images
+
+    def read(self, i: int, name: str) -> Image:
+        """Decode picture i."""
+        return picture_of_array(self._images[i])
+
+    def check(self, i: int, name: str, *, whole: bool) -> None:
+        """Pixels are always readable."""
+
+    def identity(self, rows: Ints) -> bytes:
+        """Return bytes that change when one of these pictures does."""
+        digest = hashlib.sha256(repr(self._images.shape).encode())
+        contiguous: Any = np.ascontiguousarray(self._images)
+        digest.update(contiguous.data)
+        return digest.digest()

@@ -4,7 +4,7 @@ from concurrent.futures import thread as pools
 
 import pytest
 
-from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.prefetch import Prefetch
 
 
 def named_threads():
@@ -13,14 +13,14 @@ def named_threads():
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
 def test_results_come_in_order_and_the_threads_end_with_them(threads):
-    assert list(MadeAhead(lambda n: n * n, range(20), threads, 4, "made-ahead")) == [n * n for n in range(20)]
+    assert list(Prefetch(lambda n: n * n, range(20), threads, 4, "made-ahead")) == [n * n for n in range(20)]
     assert not named_threads()
 
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_nothing_is_begun_further_ahead_than_asked(threads):
     begun = []
-    with MadeAhead(begun.append, range(20), threads, 3, "made-ahead") as results:
+    with Prefetch(begun.append, range(20), threads, 3, "made-ahead") as results:
         for taken in range(4):
             next(results)
             assert taken < len(begun) <= taken + 3
@@ -30,7 +30,7 @@ def test_nothing_is_begun_further_ahead_than_asked(threads):
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_an_error_reaches_the_reader_at_its_place_and_ends_the_threads(threads):
-    results = MadeAhead(lambda n: 1 // (n - 2), range(20), threads, 3, "made-ahead")
+    results = Prefetch(lambda n: 1 // (n - 2), range(20), threads, 3, "made-ahead")
     assert [next(results), next(results)] == [-1, -1]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -39,7 +39,7 @@ def test_an_error_reaches_the_reader_at_its_place_and_ends_the_threads(threads):
 
 
 def ahead(parts):
-    return MadeAhead(lambda n: n, parts, 2, 3, "made-ahead")
+    return Prefetch(lambda n: n, parts, 2, 3, "made-ahead")
 
 
 def generated(parts):

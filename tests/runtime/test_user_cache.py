@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from laplacianshot.runtime.user_cache import user_cache, wanted_cache
+from laplacianshot.runtime.user_cache import user_cache, usual_cache
 
 
 def test_the_variable_comes_first(tmp_path, monkeypatch):
@@ -22,10 +22,10 @@ def test_the_variable_comes_first(tmp_path, monkeypatch):
 def test_else_it_is_in_the_users_folder_for_caches(tmp_path, monkeypatch):
     monkeypatch.delenv("LAPLACIANSHOT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert wanted_cache() == tmp_path / "xdg" / "laplacianshot"
+    assert usual_cache() == tmp_path / "xdg" / "laplacianshot"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert wanted_cache() == tmp_path / ".cache" / "laplacianshot"
+    assert usual_cache() == tmp_path / ".cache" / "laplacianshot"
 
 
 def test_a_folder_that_cannot_be_written_is_replaced_with_a_note(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
 from laplacianshot.inference.transforms import transform_features
-from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.prefetch import Prefetch
 from laplacianshot.runtime.threads import available_threads, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
@@ -415,5 +415,5 @@ def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads:
             yield map(work, chunks)
             return
         # A few ahead of the threads, not all: results are taken as they come and Ctrl-C drops little.
-        with MadeAhead(work, chunks, count, 3 * count) as results:
+        with Prefetch(work, chunks, count, 3 * count) as results:
             yield results

@@ -20,7 +20,7 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling.class_rows import ClassRows, class_blocks
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.prefetch import Prefetch
 from laplacianshot.runtime.threads import available_threads, in_this_thread, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -226,7 +226,7 @@ def draw_checks(fitted: Fitted, rng: np.random.Generator) -> Checks:
 
     threads = available_threads()
     tasks = draw(fitted, counts, found, rng)
-    with single_threaded_blas(), MadeAhead(answered, tasks, threads, threads + 1, "checks") as results:
+    with single_threaded_blas(), Prefetch(answered, tasks, threads, threads + 1, "checks") as results:
         parts = [(np.zeros((0, len(COLUMNS))), np.zeros(0)), *results]
     columns, right = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Checks(columns, right, bool(simulated))

@@ -29,13 +29,13 @@ def require(module: str, extra: str) -> ModuleType:
     Raises
     ------
     MissingExtra
-        The package is not installed. The message, of one line, holds the commands that install it.
+        The package is not installed. The message is one line with the commands that install it.
     """
     package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # A package that is there but lacks something of its own is another fault, and says so itself.
+        # An installed package that lacks one of its own requirements is another fault, with its own message.
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         message = f"this needs {package}, which is not installed; {how_to_install(extra)}"
@@ -43,7 +43,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def how_to_install(extra: str) -> str:
-    """What to type for an extra, from an index of packages and in a clone.
+    """Return the commands that install an extra, from an index of packages and in a clone.
 
     Examples
     --------

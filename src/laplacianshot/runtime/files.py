@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever moment a process is killed at."""
+"""Files that are complete or absent, at whatever moment a process is killed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PARTIAL = ".partial-"
 
 
 def put_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let ``write`` fill a file and put it at ``path``: on the disk and whole, or what was there before stays."""
+    """Let ``write`` fill a file and put it at ``path``: complete and on the disk, or the file before it stays."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL, suffix=path.suffix)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files for their owner's eyes only.
+        # mkstemp makes files that only their owner can read.
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
@@ -33,7 +33,7 @@ def put_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names of a folder on the disk, where the system can."""
+    """Write the names of a folder to the disk, where the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -43,9 +43,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_partial(folder: Path, *, older: float = 0) -> None:
-    """Remove what a kill left of files that were being written.
+    """Remove the partial files that a killed process left.
 
-    Where other processes may be writing, only those that were last changed more than ``older`` seconds ago.
+    Where other processes may be writing, only files last changed more than ``older`` seconds ago are removed.
     """
     for path in folder.glob(f"{_PARTIAL}*"):
         with contextlib.suppress(FileNotFoundError):

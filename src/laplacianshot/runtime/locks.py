@@ -1,4 +1,4 @@
-"""One run at a time in a folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laplacianshot.runtime.errors import InputError
 
 LOCK_NAME = ".lock"
 
-# Folders this very process works in: the system's lock does not keep a process from itself.
+# Folders that this process holds: the system's lock does not exclude a process from itself.
 _mine: set[Path] = set()
 if hasattr(os, "register_at_fork"):
     # The lock itself stays with the parent.
@@ -22,25 +22,25 @@ if hasattr(os, "register_at_fork"):
 
 
 class FolderInUse(InputError):
-    """A folder in which another process, or another run of this one, is writing."""
+    """Another process, or another run of this one, is writing in the folder."""
 
 
 class FolderLock:
     """Hold a folder for this process, from ``with`` or :meth:`acquire` to the end or :meth:`release`.
 
-    The system's lock on the file ``.lock`` counts, not the file: it goes with its process however that ends, so the
-    file of a killed run is simply taken over. The file names the process for whoever comes second.
+    The system's lock on the file ``.lock`` counts, not the file: it ends with its process, however that ends, so the
+    file of a killed run is taken over. The file names its process, for the message of the second one.
 
     Parameters
     ----------
     folder : Path
         An existing folder.
     error : type of exception
-        What is raised where the folder is held already.
+        Raised where the folder is held already.
     holder : str, optional
-        What the folder is held by, such as ``the studio``, for whoever comes second.
+        Who holds the folder, such as ``the studio``, for the message of the second process.
     advice : str
-        What to do where it is held already.
+        What the user can do where it is held already.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FolderLock:
         return self
 
     def release(self) -> None:
-        """Let others write; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._handle < 0:
             return
         _mine.discard(self._folder)
@@ -113,6 +113,6 @@ def take_lock(handle: int) -> bool:
 
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # Disks that know no locks are used without.
+        # Disks without locks are used without them.
         return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
     return True

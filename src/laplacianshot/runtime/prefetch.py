@@ -1,4 +1,4 @@
-"""Results in order, made ahead by threads."""
+"""Results in order, computed ahead by threads."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-class MadeAhead(Generic[Part, Result]):
-    """``work(part)`` of every part, in order, each begun before it is asked for.
+class Prefetch(Generic[Part, Result]):
+    """Compute ``work(part)`` of every part in order, each started before it is needed.
 
-    An iterator and a context: leaving the context, an error, and the last result each end the threads. What was begun
-    is waited for, the rest is dropped. One that is only forgotten lets its threads end by themselves; it has no
-    finalizer on purpose (and is no generator, whose ``finally`` is one), because the garbage collector may call that
-    while its thread holds the very locks that ending a thread takes.
+    An iterator and a context: leaving the context, an error, and the last result each end the threads. Parts that have
+    started are waited for, the rest is dropped. If it is only forgotten, its threads end by themselves. It has no
+    finalizer on purpose (and is not a generator, whose ``finally`` is one): the garbage collector may call that while
+    its thread holds the locks that ending a thread takes.
 
     Parameters
     ----------
     work : callable
     parts : iterable
     threads : int
-        0 does the work in the calling thread, when a result is asked for.
+        0 does the work in the calling thread, when a result is needed.
     ahead : int
-        Parts to begin before the first result is waited for.
+        Number of parts to start before waiting for the first result.
     name : str
-        Of the threads.
+        Name of the threads.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class MadeAhead(Generic[Part, Result]):
             raise
 
     def _begin(self, part: Part) -> Callable[[], Result]:
-        """Begin the work on a part: how to get its result."""
+        """Start the work on a part; returns a function that waits for its result."""
         if self._pool is None:
             return partial(self._work, part)
         return self._pool.submit(self._work, part).result
 
     def close(self) -> None:
-        """Drop what has not begun and wait for the rest."""
+        """Drop the parts that have not started and wait for the rest."""
         self._waiting.clear()
         self._parts = iter(())
         if self._pool is not None:

@@ -9,12 +9,12 @@ from laplacianshot.runtime.threads import available_threads
 
 
 @contextmanager
-def torch_threads(wanted: int | None) -> Iterator[None]:
-    """So many threads for torch, all cores for 0 or None; afterwards as many as before."""
+def torch_threads(number: int | None) -> Iterator[None]:
+    """Let torch compute on a number of threads (all cores for 0 or None), and restore the number afterwards."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(wanted or available_threads())
+    torch.set_num_threads(number or available_threads())
     try:
         yield
     finally:

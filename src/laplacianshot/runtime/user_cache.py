@@ -1,4 +1,4 @@
-"""The folder where what took work to make is kept for the next run."""
+"""The folder that keeps the results of slow work for the next run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 VARIABLE = "LAPLACIANSHOT_CACHE"
 
 
-def wanted_cache() -> Path:
-    """Where the cache should be: ``LAPLACIANSHOT_CACHE``, else the system's folder for caches of this user."""
+def usual_cache() -> Path:
+    """Return where the cache should be: ``LAPLACIANSHOT_CACHE``, else the system's folder for caches of this user."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -28,26 +28,26 @@ def wanted_cache() -> Path:
 
 
 def user_cache() -> tuple[Path, str]:
-    """A folder that can be written, and a note where it is not the wanted one.
+    """Return a folder that can be written, and a note where it is not the usual one.
 
     Returns
     -------
     folder : Path
     note : str
-        Empty, or one line that says what is wrong with the wanted folder and what was taken instead.
+        Empty, or one line that says what is wrong with the usual folder and which one is used instead.
     """
-    wanted = wanted_cache()
-    fault = _fault(wanted)
+    usual = usual_cache()
+    fault = _fault(usual)
     if not fault:
-        return wanted, ""
+        return usual, ""
     instead = _temporary()
     if _fault(instead):
         instead = Path(tempfile.mkdtemp(prefix="laplacianshot-"))
-    return instead, f"{wanted} cannot be written ({fault}); keeping vectors in {instead}. Set {VARIABLE} to a folder."
+    return instead, f"{usual} cannot be written ({fault}); keeping vectors in {instead}. Set {VARIABLE} to a folder."
 
 
 def _temporary() -> Path:
-    """A folder of this user alone below the temporary one."""
+    """A folder for this user alone below the temporary one."""
     name = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"laplacianshot-{name}"
 

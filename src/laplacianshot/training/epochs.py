@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from laplacianshot.embedding.pictures import Batch, View, batches
-from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.prefetch import Prefetch
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.errors import Diverged, TrainingInterrupted
@@ -132,7 +132,7 @@ class Epochs:
                 self._after_step(step + 1)
                 self._tell("train", step + 1, self._steps)
 
-    def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> MadeAhead[Ints, Batch]:
+    def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> Prefetch[Ints, Batch]:
         seed, workers = self._config.seed, self._config.workers
         return batches(self._pictures, rows, view, self._part, seed=seed, epoch=epoch, workers=workers, start=start)
 

@@ -10,7 +10,7 @@ import torch
 
 from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures.views import View, checked_counter, epoch_order
-from laplacianshot.runtime.prefetch import MadeAhead
+from laplacianshot.runtime.prefetch import Prefetch
 from laplacianshot.runtime.types import Ints
 
 
@@ -43,7 +43,7 @@ def batches(
     start: int = 0,
     drop_last: bool = False,
     cache_bytes: int | None = None,
-) -> MadeAhead[Ints, Batch]:
+) -> Prefetch[Ints, Batch]:
     """The pictures of ``rows`` once, in batches.
 
     The order depends on (seed, epoch) alone, and so does each picture's view: any number of workers gives the same
@@ -98,4 +98,4 @@ def batches(
         images = view(pictures, part, seed=seed, epoch=epoch)
         return Batch(images, torch.from_numpy(pictures.labels[part]), part)
 
-    return MadeAhead(make, parts[start:], workers, 2 * workers + 1, "pictures")
+    return Prefetch(make, parts[start:], workers, 2 * workers + 1, "pictures")

@@ -226,7 +226,8 @@ main()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_command_goes_on_where_it_was(place, environment, capsys, number):
-    command = [*COMMAND, "--batch-size", "8", "--threads", "1"]
+    # One thread does all, so that the batches are encoded in order.
+    command = [*COMMAND, "--batch-size", "8", "--threads", "1", "--workers", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", PROGRAM, *command], env=environment, **pipes) as process:
         try:

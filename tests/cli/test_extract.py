@@ -214,7 +214,8 @@ interrupted = threading.Event()
 shutdown = ThreadPoolExecutor.shutdown
 
 def end(self, *arguments, **options):
-    interrupted.set()
+    if self._thread_name_prefix == "encode":
+        interrupted.set()
     shutdown(self, *arguments, **options)
 
 ThreadPoolExecutor.shutdown = end

@@ -256,8 +256,8 @@ class EncodingRun:
     cache : VectorCache
     hashes : FileHashes, optional
         Default: files are hashed anew.
-    save_seconds : float
-        Seconds of work that a kill may cost.
+    save_seconds : float, optional
+        Seconds of work that a kill may cost. Default: SAVE_SECONDS.
     on_saved : callable, optional
         Called after each time that vectors were put into the cache.
     must_save : bool
@@ -273,14 +273,15 @@ class EncodingRun:
         hashes: FileHashes | None = None,
         progress: Progress | None = None,
         workers: int | None = None,
-        save_seconds: float = SAVE_SECONDS,
+        save_seconds: float | None = None,
         on_saved: Callable[[], object] | None = None,
         must_save: bool = False,
     ) -> None:
         self._workers = encoder.parallel + _READERS if workers is None else max(1, workers)
         self._items, self._encoder, self._progress = items, encoder, progress or (lambda done, total: None)
         self._cache, self._hashes = cache, hashes or FileHashes(None)
-        self._save_seconds, self._on_saved, self._must_save = save_seconds, on_saved, must_save
+        self._save_seconds = SAVE_SECONDS if save_seconds is None else save_seconds
+        self._on_saved, self._must_save = on_saved, must_save
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
         self._failed: dict[int, str] = {}
         # Equal items: the first of them by its content, and the others with the first.

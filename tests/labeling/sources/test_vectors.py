@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from laplacianshot.datasets.feature_store import FeatureStore, StoreKey
+from laplacianshot.datasets.feature_store import FeatureStore, Manifest, StoreKey, lock_store
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources import open_source
 
@@ -230,9 +230,10 @@ class TestStore:
         assert open_source(tmp_path / "s").ids == tuple("012345")
 
     def test_one_that_is_not_finished_is_refused(self, tmp_path):
-        with FeatureStore.create(tmp_path / "s", StoreKey("", "", "x"), 6, 4) as writer:
-            writer.append(X[:3].astype(np.float32))
-        with pytest.raises(LabelingError, match="s"):
+        with lock_store(tmp_path / "s", StoreKey("", "", "x"), "float32", 6) as folder:
+            Manifest(StoreKey("", "", "x"), "float32", 4, 6, items=3).write(folder)
+            (folder / "vectors.bin").write_bytes(b"")
+        with pytest.raises(LabelingError, match="3 of 6 items are done"):
             open_source(tmp_path / "s")
 
     def test_columns_are_refused(self, tmp_path):

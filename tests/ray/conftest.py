@@ -11,7 +11,7 @@ from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.joint import Prior, Sums, descend
 from laplacianshot.ray.graph import build_graph, join_edges, split_edges
 from laplacianshot.ray.job import Job, RayOptions
-from laplacianshot.ray.search import find_neighbors
+from laplacianshot.ray.neighbors import find_neighbors
 from laplacianshot.ray.shard_rounds import Order, Report, ShardRounds, Start
 from laplacianshot.ray.shards import open_shards
 from laplacianshot.runtime.keyed_folder import KeyedFolder

@@ -19,10 +19,10 @@ from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
 from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
 from laplacianshot.ray.job import RUN_FOLDER, Job, RayOptions
+from laplacianshot.ray.neighbors import find_neighbors, formed, take_rows
 from laplacianshot.ray.order import ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
 from laplacianshot.ray.rounds import RayRounds
-from laplacianshot.ray.search import find_neighbors, formed, take_rows
 from laplacianshot.ray.shard_rounds import Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
 from laplacianshot.ray.survey import checked_labels, given_rows, needs, query_moments, run_key, survey

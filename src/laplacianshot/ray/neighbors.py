@@ -1,30 +1,112 @@
-"""Neighbors by shards: each shard's rows against every shard's index, the nearest of all of them kept.
+"""Neighbors of a set in shards: each shard's rows against every shard's cells, the nearest of all of them kept.
 
-Cells are of a shard, but a row is sought in those of all shards that are nearest to it. Where rows lie in order these
-are in few shards, and the others are not read.
+Cells belong to a shard, but the nearest cells of all shards are searched for a row. Where rows lie in order these are
+in few shards, and the others are not read.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
-from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex, n_cells_of
+from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex, n_cells_of, probes_for, sample_rows, shares_near
 from laplacianshot.neighbors.kernels import sort_heaps
 from laplacianshot.neighbors.kmeans import CentroidSearch, train_centroids
 from laplacianshot.neighbors.knn import point_index
-from laplacianshot.neighbors.types import Neighbors
+from laplacianshot.neighbors.types import GraphReport, Neighbors, index_dtype
+from laplacianshot.ray.cluster import Cluster
 from laplacianshot.ray.job import Job
+from laplacianshot.ray.survey import formed_rows
+from laplacianshot.runtime.limits import LARGE_ROWS
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
+_REPORT = "neighbors.json"
 _MERGED_ROWS = 65536
 # Cells to be searched that are held at a time, over all rows.
 _HELD_PROBES = 2**26
 _RANKED_ROWS = 64
-# Two squared distances of rows of length one that differ by less are equal as far as float32 products can tell.
-_EQUAL = 1e-5
+
+
+def find_neighbors(
+    cluster: Cluster,
+    job: Job,
+    k: int,
+    choice: GraphChoice,
+    *,
+    progress: Progress | None = None,
+) -> GraphReport:
+    """Neighbors of all rows into the run's folder, unless they are there.
+
+    Exact up to 50,000 rows, by cells above, as on one machine; ``choice.method`` may ask for either.
+    """
+    if job.folder.has(_REPORT):
+        return GraphReport(**job.folder.json(_REPORT))
+    start = time.perf_counter()
+    shared = cluster.share(job)
+    exact = choice.method == "exact" or (choice.method == "auto" and (job.n <= LARGE_ROWS or choice.target_recall == 1))
+    n_probes = None if exact else _probes(cluster, job, shared, k, choice)
+    sample = sample_rows(job.n, choice.seed, 1)
+    numbers = range(len(job.shards))
+    calls = [(shared, number, k, n_probes, sample) for number in numbers if not is_searched(job, number)]
+    cluster.map(search_shard, calls, progress=progress)
+    recall, parameters = 1.0, {"shards": len(job.shards)}
+    if n_probes is not None:
+        _, true = _truth(cluster, job, shared, sample, k)
+        found = np.concatenate([sampled_distances(job, number) for number in numbers])
+        recall = float(shares_near(found, true.distances[:, -1]).mean())
+        parameters |= {"probes": n_probes, "seed": choice.seed}
+    seconds = time.perf_counter() - start
+    report = GraphReport(recall, "exact" if exact else "cells", parameters, seconds)
+    job.folder.put_json(_REPORT, asdict(report))
+    return report
+
+
+def take_rows(cluster: Cluster, function: Any, first: list[tuple[Any, ...]], parts: list[Ints]) -> Floats:
+    """Rows of all shards that ``function(*first, positions)`` gives, one below the other."""
+    calls = [(*arguments, positions) for arguments, positions in zip(first, parts, strict=True) if len(positions)]
+    return np.concatenate(cluster.map(function, calls))
+
+
+def formed(cluster: Cluster, job: Job, shared: Any, rows: Ints) -> Floats:
+    """Transformed rows, ascending numbers of the whole set."""
+    parts = [rows[part] - shard.first for shard, part in zip(job.shards, job.split(rows), strict=True)]
+    return take_rows(cluster, formed_rows, [(shared, number) for number in range(len(parts))], parts)
+
+
+def _probes(cluster: Cluster, job: Job, shared: Any, k: int, choice: GraphChoice) -> int:
+    """Make the cells of every shard, and choose how many of all cells are searched for a row."""
+    numbers = range(len(job.shards))
+    missing = [number for number in numbers if not is_indexed(job, number)]
+    cluster.map(index_shard, [(shared, number, choice.seed) for number in missing])
+    sample = sample_rows(job.n, choice.seed, 0)
+    queries, true = _truth(cluster, job, shared, sample, k)
+    of_query = np.repeat(np.arange(len(sample)), k)
+    order = np.argsort(true.indices.ravel(), kind="stable")
+    rows, of_query = true.indices.ravel()[order], of_query[order]
+    held = cluster.share(queries)
+    calls = [
+        (shared, number, held, of_query[part], rows[part])
+        for number, part in enumerate(job.split(rows))
+        if part.stop > part.start
+    ]
+    ranks = np.empty(len(rows), dtype=np.int64)
+    ranks[order] = np.concatenate(cluster.map(cell_ranks, calls))
+    return probes_for(ranks.reshape(len(sample), k), choice.target_recall)
+
+
+def _truth(cluster: Cluster, job: Job, shared: Any, sample: Ints, k: int) -> tuple[Floats, Neighbors]:
+    """Sampled rows and their true neighbors."""
+    queries = formed(cluster, job, shared, sample)
+    held = cluster.share(queries)
+    calls = [(shared, number, held, sample, k) for number in range(len(job.shards))]
+    return queries, nearest_of_all(cluster.map(exact_neighbors, calls), k)
 
 
 def index_shard(job: Job, number: int, seed: int) -> None:
@@ -51,7 +133,7 @@ def search_shard(job: Job, number: int, k: int, n_probes: int | None, sample: In
     found = _exact(job, number, k) if n_probes is None else _by_cells(job, number, k, n_probes)
     shard = job.shards[number]
     here = sample[(sample >= shard.first) & (sample < shard.first + len(shard))] - shard.first
-    ids = found.indices.astype(np.int32 if job.n < 2**31 else np.int64)
+    ids = found.indices.astype(index_dtype(job.n))
     job.folder.put_arrays(_name(number), {"ids": ids, "sampled": found.distances[here]})
 
 
@@ -110,22 +192,6 @@ def cell_ranks(job: Job, number: int, queries: Floats, of_query: Ints, rows: Int
         keys.sort(axis=1)
         ranks[pairs] = [np.searchsorted(keys[q], key) for q, key in zip(of_query[pairs] - start, mine, strict=True)]
     return ranks
-
-
-def choose_probes(ranks: Ints, of_query: Ints, m: int, k: int, target_recall: float) -> int:
-    """Fewest cells to search, to a few in a hundred: the mean recall of m queries, less twice its error, is enough."""
-    most = int(ranks.max()) + 1
-    for n_probes in np.unique(np.geomspace(1, most, 256).round().astype(np.int64)).tolist():
-        shares = np.bincount(of_query[ranks < n_probes], minlength=m) / k
-        if shares.mean() - 2 * shares.std() / m**0.5 >= target_recall:
-            return int(n_probes)
-    return most
-
-
-def recall_of(distances: Floats, reach: Floats) -> float:
-    """Share of neighbors found (m, k) that are as near as the true ones, of which the last are at ``reach`` (m,)."""
-    near = distances <= (reach + _EQUAL * (1 + reach))[:, None]
-    return float(near.mean()) if near.size else 1.0
 
 
 def _name(number: int) -> str:

@@ -16,7 +16,7 @@ from laplacianshot.neighbors.kmeans import SAMPLE_ROWS, nearest_centroids, train
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import Cluster
 from laplacianshot.ray.job import Job, originals_name
-from laplacianshot.ray.search import formed
+from laplacianshot.ray.neighbors import formed
 from laplacianshot.ray.shards import Shard
 from laplacianshot.runtime.types import Floats, Ints
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.neighbors import cells as cells_module
-from laplacianshot.neighbors.cells import CellIndex, ExactSample, complete
+from laplacianshot.neighbors.cells import CellIndex, ExactSample, complete, probes_for
 from laplacianshot.neighbors.kmeans import nearest_centroids, train_centroids
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
@@ -241,3 +241,25 @@ def test_cells_are_about_equally_large(groups):
     sizes = np.bincount(nearest_centroids(X, centroids, 1)[:, 0], minlength=len(centroids))
     assert 90 <= len(centroids) <= 110
     assert sizes.max() < 6 * sizes.mean()
+
+
+@pytest.mark.parametrize("target", [0.3, 0.9, 1.0])
+def test_probes_are_the_fewest_that_are_surely_enough(target):
+    ranks = np.random.default_rng(0).geometric(0.2, (60, 7)) - 1
+    shares = [np.mean(ranks < probes, axis=1) for probes in range(1, ranks.max() + 2)]
+    enough = [share.mean() - 2 * share.std() / 60**0.5 >= target for share in shares]
+    assert probes_for(ranks, target) == enough.index(True) + 1
+
+
+def test_memory_mapped_rows_are_searched_like_rows_in_memory(groups, monkeypatch, tmp_path):
+    monkeypatch.setattr("laplacianshot.neighbors.knn.LARGE_ROWS", 500)
+    X = groups(3000, 24)
+    np.save(tmp_path / "X.npy", X)
+    expected = knn(X, 6, method="exact")
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    found = knn(mapped, 6, method="exact")
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_allclose(found.distances, expected.distances, rtol=1e-3, atol=1e-5)
+    sets = knn(mapped, 6, method="exact", distances=False)
+    assert sets.distances.shape == (3000, 0)
+    np.testing.assert_array_equal(np.sort(sets.indices), np.sort(expected.indices))

@@ -89,8 +89,8 @@ original = compiler.compile_extra
 compiler.compile_extra = lambda *a, **k: (compiled.append(a), original(*a, **k))[1]
 import laplacianshot.inference
 from laplacianshot.neighbors import _exact_kernels as _neighbor_kernels
-from laplacianshot.engine import _update_kernels
-kernels = [k for m in (_neighbor_kernels, _update_kernels) for k in vars(m).values() if hasattr(k, "overloads")]
+from laplacianshot.engine import round_kernels
+kernels = [k for m in (_neighbor_kernels, round_kernels) for k in vars(m).values() if hasattr(k, "overloads")]
 assert len(kernels) >= 5 and not compiled and not any(k.overloads for k in kernels), (compiled, kernels)
 """
     done = run(code)

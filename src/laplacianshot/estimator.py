@@ -461,7 +461,7 @@ def _solve(
     center = center_of(estimator, features, codes, n_classes)
     # Here and below, as small tasks shall not wait for numba.
     if plan is None:
-        from laplacianshot.engine.small_rounds import NUMERICS
+        from laplacianshot.engine.small import NUMERICS
 
         return _solve_in_memory(estimator, features, transform, center, codes, n_classes, NUMERICS)
     from laplacianshot.engine.large import LargeTask, solve_large

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
 from laplacianshot.engine.large import LargeTask, solve_large
-from laplacianshot.engine.plan import ENTRIES, LOST_AT_FIRST, LargePlan
+from laplacianshot.engine.plan import ENTRIES, MAX_LOST, LargePlan
 from laplacianshot.inference.transforms import transform_features
 
 
@@ -12,12 +12,12 @@ def whole(distributions):
     return distributions.toarray() if sp.issparse(distributions) else distributions
 
 
-def solved(X, y, *, dense=True, most_entries=ENTRIES[-1], transform="cl2", tol=1e-6, **choices):
+def solved(X, y, *, dense=True, max_entries=ENTRIES[-1], transform="cl2", tol=1e-6, **choices):
     """The large way on the exact graph, and the estimator that took the small one."""
     small = LaplacianShot(transform=transform, tol=tol, **choices).fit(X, y)
     n_classes = len(small.classes_)
     constants = small.solution_.constants
-    plan = LargePlan(dense=dense, most_entries=most_entries)
+    plan = LargePlan(dense=dense, max_entries=max_entries)
     task = LargeTask(X, y, n_classes, transform, small.center_, constants, plan)
     return solve_large(task, tol=tol), small
 
@@ -115,10 +115,10 @@ def test_fewer_entries_lose_more_and_say_so():
     lost = []
     for entries in (2, 8):
         with pytest.warns(UserWarning, match=f"the {entries} largest entries.*more memory would keep more"):
-            lost.append(solved(X, y, dense=False, most_entries=entries)[0].dropped_mass)
+            lost.append(solved(X, y, dense=False, max_entries=entries)[0].dropped_mass)
     lost.append(solved(X, y, dense=False)[0].dropped_mass)
     assert lost[0] > lost[1] > lost[2]
-    assert lost[2] < LOST_AT_FIRST
+    assert lost[2] < MAX_LOST
 
 
 def test_as_many_entries_are_kept_as_the_first_assignments_need():
@@ -131,10 +131,10 @@ def test_as_many_entries_are_kept_as_the_first_assignments_need():
     chosen = LargePlan().entries(mixed)
     assert chosen == 32
     kept = np.sort(mixed, axis=1)[:, -chosen:].sum(axis=1)
-    assert 1 - kept.mean() <= LOST_AT_FIRST
+    assert 1 - kept.mean() <= MAX_LOST
     assert LargePlan().entries(sure[:, :4]) == 4
     with pytest.warns(UserWarning, match="the 32 largest entries .* leave out 84.0%"):
-        assert LargePlan(most_entries=32).entries(broad) == 32
+        assert LargePlan(max_entries=32).entries(broad) == 32
 
 
 @pytest.mark.parametrize("dense", [True, False])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from laplacianshot.engine import small_rounds
+from laplacianshot.engine import small as small_rounds
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.recipes import DefaultConstants

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from laplacianshot.engine.checkpoint import content_of, kept_neighbors, load_solution, save_solution, stage_folder
 from laplacianshot.engine.graph import NodeGraph, node_graph
 from laplacianshot.engine.passes import choose_tau, squared_distances
-from laplacianshot.engine.plan import GraphChoice, LargePlan, looked_queries
+from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
@@ -74,24 +74,24 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     """
     stages = (lambda name: None) if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
-    told = stages("Neighbors")
+    progress = stages("Neighbors")
     folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
     found = kept_neighbors(
         rows,
         task.constants.n_neighbors,
         task.plan.graph,
         memory=task.plan.memory,
-        progress=told,
+        progress=progress,
         folder=None if folders is None else folders[0],
     )
     stages("Graph")
     graph = node_graph(found.order, found.indices)
     report, index = found.report, found.index
     del found
-    told = stages("Updates")
+    progress = stages("Updates")
     result = None if folders is None else load_solution(folders[1])
     if result is None:
-        result = _rounds(task, rows, graph, tol, told)
+        result = _rounds(task, rows, graph, tol, progress)
         if folders is not None:
             save_solution(folders[1], result)
     return fitted_of(task, rows, graph, result, report, index)
@@ -100,7 +100,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
 def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[KeyedFolder, KeyedFolder]:
     """Those of the neighbors and of the updates."""
     graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
-    rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.most_entries)
+    rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.max_entries)
     neighbors = stage_folder(checkpoint, "neighbors", *graph)
     return neighbors, stage_folder(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
 
@@ -186,8 +186,8 @@ def _rounds(
     queries = np.flatnonzero(task.codes < 0)
     n = len(queries)
     sums, squares = moments(near.ordered(queries))
-    looked_at = near.ordered(looked_queries(queries, n_classes))
-    tau, entries = first_look(looked_at[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
+    sample = near.ordered(sampled_queries(queries, n_classes))
+    tau, entries = choose_start(sample[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
@@ -200,7 +200,7 @@ def _rounds(
     return replace(solution, assignments=Y, labels=labels, prototypes=solution.prototypes + shift, dropped_mass=dropped)
 
 
-def first_look(
+def choose_start(
     rows: Floats, prototypes: Floats, spread: float, constants: DefaultConstants, plan: LargePlan
 ) -> tuple[float, int | None]:
     """The temperature, and how many entries of an assignment to keep (None: all), from some transformed queries."""

@@ -5,13 +5,15 @@ Each function does what the one of the same name in :mod:`laplacianshot.inferenc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine._update_kernels import bound_rows, confidence_rows
+from laplacianshot.engine.round_kernels import bound_rows
+from laplacianshot.engine.step_kernels import confidence_sum, fill_gaps
 from laplacianshot.inference import bound
 from laplacianshot.inference.bound import TOLERANCE, BoundResult, BoundUpdate, StoppingRule, check_unary
 from laplacianshot.inference.temperature import find_tau
@@ -25,6 +27,7 @@ from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
 _BLOCK_ROWS = 1024
 _BLOCK_BYTES = 2**19
 _MAX_BLOCKS = 32
+_TILE_ENTRIES = 8192
 _BOUND_ROWS = 256
 _MAX_BOUND_BLOCKS = 64
 
@@ -97,13 +100,19 @@ def mean_squared_distance(X: Floats, center: Floats | None = None) -> float:
 def choose_tau(unary: Floats, spread: float, pair_spread: float) -> float:
     """Temperature of the unary terms (N, C), in their dtype."""
     blocks = even_blocks(len(unary), _BLOCK_ROWS, _MAX_BLOCKS)
-    partial = np.zeros((len(blocks), 1))
+    gaps, sums = np.empty(unary.shape, unary.dtype), np.zeros(len(blocks))
+    tile = max(1, _TILE_ENTRIES // max(1, unary.shape[1]))
+
+    def add(tau: float, number: int, start: int, stop: int) -> None:
+        scratch = np.empty((min(tile, stop - start), unary.shape[1]), unary.dtype)
+        sums[number] = confidence_sum(gaps[start:stop], tau, scratch)
+
     with Workers(10 * unary.size) as workers:
+        workers.run(lambda _, start, stop: fill_gaps(unary[start:stop], gaps[start:stop]), blocks)
 
         def confidence(tau: float) -> float:
-            scale: Any = unary.dtype.type(tau)
-            workers.run(lambda i, start, stop: confidence_rows(unary, scale, partial[i], start, stop), blocks)
-            return float(partial.sum()) / len(unary)
+            workers.run(partial(add, tau), blocks)
+            return float(sums.sum()) / len(unary)
 
         return find_tau(confidence, unary, spread, pair_spread)
 
@@ -122,15 +131,15 @@ def bound_optimize(
     if len(a) <= SMALL_ROWS:
         return bound.bound_optimize(a, affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
     blocks = even_blocks(len(a), _BOUND_ROWS, _MAX_BOUND_BLOCKS)
-    partial = np.zeros((len(blocks), 3))
+    sums = np.zeros((len(blocks), 3))
     buffers = np.empty_like(a), np.empty_like(a)
     with Workers(10 * a.size) as workers:
 
         def update(a: Floats, W: sp.csr_array, lam: float, Y: Floats) -> BoundUpdate:
             target = buffers[1] if Y is buffers[0] else buffers[0]
             args = (a, W.indptr, W.indices, W.data, lam, Y, target)
-            workers.run(lambda i, start, stop: bound_rows(*args, partial[i], start, stop), blocks)
-            return BoundUpdate(target, *map(float, partial.sum(axis=0)))
+            workers.run(lambda i, start, stop: bound_rows(*args, sums[i], start, stop), blocks)
+            return BoundUpdate(target, *map(float, sums.sum(axis=0)))
 
         return bound.minimize_bound(update, a, affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
 

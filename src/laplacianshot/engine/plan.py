@@ -15,12 +15,13 @@ from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_R
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats
 
-# Entries kept of a row: as many as lose at most this much of the first assignments, which are the broadest.
-LOST_AT_FIRST = 0.01
+# The number of entries kept of a row: the smallest of ENTRIES that loses at most this share of the first assignments,
+# which are the broadest.
+MAX_LOST = 0.01
 ENTRIES = (16, 32, 64, 128, 256)
 # Queries that the temperature is chosen from, and entries of their unary terms.
-_LOOK_ROWS = 65536
-_LOOK_ENTRIES = 2**22
+_SAMPLE_ROWS = 65536
+_SAMPLE_ENTRIES = 2**22
 _SORTED_ROWS = 2048
 
 
@@ -50,29 +51,29 @@ class LargePlan:
     dense : bool
         Whether all entries of an assignment are kept, or the largest ones.
     memory : int, optional
-        Most bytes that the fit takes beyond X.
+        Maximum number of bytes that the fit takes beyond X.
     graph : GraphChoice
-    most_entries : int
+    max_entries : int
         Entries of an assignment that there is room for.
     """
 
     dense: bool = True
     memory: int | None = None
     graph: GraphChoice = GraphChoice()
-    most_entries: int = ENTRIES[-1]
+    max_entries: int = ENTRIES[-1]
 
     def entries(self, first: Floats) -> int:
         """How many entries of a row to keep, from first assignments (m, C) of some rows.
 
-        As few as lose at most LOST_AT_FIRST of them on average; all that there is room for, and a warning, where that
-        is too little.
+        The smallest number that loses at most MAX_LOST of them on average; if there is not enough room for it, as many
+        as fit, with a warning.
         """
         some = first[:: -(-len(first) // _SORTED_ROWS)].copy()
         some.sort(axis=1)
         lost = 1 - some.mean(axis=0, dtype=np.float64)[::-1].cumsum()
-        most = min(self.most_entries, first.shape[1])
+        most = min(self.max_entries, first.shape[1])
         for count in (*(count for count in ENTRIES if count < most), most):
-            if count == first.shape[1] or lost[count - 1] <= LOST_AT_FIRST:
+            if count == first.shape[1] or lost[count - 1] <= MAX_LOST:
                 return int(count)
         warnings.warn(
             f"the {most} largest entries of an assignment, all that there is room for, leave out "
@@ -82,14 +83,14 @@ class LargePlan:
         return int(most)
 
 
-def first_look(n_query: int, n_classes: int) -> int:
+def sample_size(n_query: int, n_classes: int) -> int:
     """How many queries the temperature is chosen from."""
-    return min(n_query, _LOOK_ROWS, max(4096, _LOOK_ENTRIES // n_classes))
+    return min(n_query, _SAMPLE_ROWS, max(4096, _SAMPLE_ENTRIES // n_classes))
 
 
-def looked_queries(queries: Rows, n_classes: int) -> Rows:
+def sampled_queries(queries: Rows, n_classes: int) -> Rows:
     """Those of the queries (N,) that the temperature is chosen from: evenly spaced, the same for any graph."""
-    return queries[:: -(-len(queries) // first_look(len(queries), n_classes))]
+    return queries[:: -(-len(queries) // sample_size(len(queries), n_classes))]
 
 
 def plan_fit(
@@ -141,7 +142,7 @@ def large_plan(
     memory: int | None = None,
     graph: GraphChoice | None = None,
 ) -> LargePlan:
-    """How a large task is solved, with as many entries of an assignment as fit; MemoryError where no way does."""
+    """How a large task is solved, with the largest number of entries that fits; MemoryError if none does."""
     graph = GraphChoice() if graph is None else graph
     most = [count for count in reversed(ENTRIES) if count < n_classes] or [n_classes]
     ways = ([n_classes] if n_query * n_classes <= LARGE_ASSIGNMENTS else []) + most
@@ -167,9 +168,9 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     edges = {"graph": 16.0 * n * k, **always}
     build = {"neighbors": 8.0 * n * k, **edges}
     rounds = {
-        "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n_query * entries + 8.0 * n_query,
+        "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n * entries + 12.0 * n,
         "sums": 4.0 * MAX_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),
         **edges,
     }
-    look = {"first look": 4.0 * first_look(n_query, n_classes) * (width + 4 * n_classes), **edges}
-    return larger(*map(MemoryPlan, (search, build, look, rounds)))
+    sample = {"sample": 4.0 * sample_size(n_query, n_classes) * (width + 4 * n_classes), **edges}
+    return larger(*map(MemoryPlan, (search, build, sample, rounds)))

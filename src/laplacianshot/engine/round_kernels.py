@@ -9,6 +9,8 @@ a free node q, with ``b_q = sum_p w_qp y_p`` over nodes of both kinds::
 Two sums over these rows make F: ``pairwise``, of the current assignments, ``sum y_q.b_q`` over free q plus the same
 edges seen from the fixed nodes, so that edges between free nodes and edges to fixed ones all count twice; ``smooth``,
 of the updated assignments, ``sum y_q.(log y_q + cost_q)``.
+
+:func:`bound_rows` is the update of the paper's own recipe.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 from laplacianshot.engine.step_kernels import step_logit, y_row
 from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, multiply_rows
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import gather_rows
+from laplacianshot.runtime.kernel_parts import exp_nonpositive, gather_rows, largest
 from laplacianshot.runtime.types import Floats, Ints
 
 
@@ -236,3 +238,54 @@ def free_squares(rows: Floats, fixed: Ints) -> float:
             square += x[d] * x[d]
         total += square
     return total
+
+
+@kernel
+def bound_rows(
+    unary: Floats,
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    lam: float,
+    current: Floats,
+    updated: Floats,
+    sums: Floats,
+    start: int,
+    stop: int,
+) -> None:
+    """Update rows ``start..stop``: ``y_q <- softmax(-a_q + lam b_q)`` with ``b_q = sum_p w_qp y_p``.
+
+    ``sums`` (3,) receives, over these rows, ``sum y.b`` of the current assignments and, of the updated ones,
+    ``sum y.(log y + a)`` and ``sum y.(log y + a - lam b)``, which is minus the sum of their log-partitions.
+    """
+    n_classes = unary.shape[1]
+    field = np.empty(n_classes, dtype=np.float64)
+    logits = np.empty(n_classes, dtype=np.float64)
+    pairwise = 0.0
+    smooth = 0.0
+    surrogate = 0.0
+    for q in range(start, stop):
+        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
+        row = current[q]
+        target = updated[q]
+        a = unary[q]
+        for c in range(n_classes):
+            pairwise += row[c] * field[c]
+            field[c] *= lam
+            logits[c] = field[c] - a[c]
+        top = largest(logits)
+        total = 0.0
+        pull = 0.0
+        for c in range(n_classes):
+            logits[c] = exp_nonpositive(logits[c] - top)
+            total += logits[c]
+            pull += logits[c] * field[c]
+        inverse = 1.0 / total
+        for c in range(n_classes):
+            target[c] = logits[c] * inverse
+        log_partition = top + np.log(total)
+        smooth += pull * inverse - log_partition
+        surrogate -= log_partition
+    sums[0] = pairwise
+    sums[1] = smooth
+    sums[2] = surrogate

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine.large import first_look, mean_spread
-from laplacianshot.engine.plan import large_plan, looked_queries
+from laplacianshot.engine.large import choose_start, mean_spread
+from laplacianshot.engine.plan import large_plan, sampled_queries
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.transforms import center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
@@ -215,9 +215,9 @@ class _Run:
         parts = cluster.map(query_moments, [(shared, number) for number in self._numbers])
         spread = mean_spread(np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts), self._n_query)
         # Of the rows as they were given, so that the temperature does not depend on their order.
-        looked_at = given.query_rows(looked_queries(range(self._n_query), job.n_classes))
-        rows = formed(cluster, given, cluster.share(given), looked_at)
-        tau, entries = first_look(rows, prototypes, spread, constants, self._plan)
+        sample = given.query_rows(sampled_queries(range(self._n_query), job.n_classes))
+        rows = formed(cluster, given, cluster.share(given), sample)
+        tau, entries = choose_start(rows, prototypes, spread, constants, self._plan)
         rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.e, entries))
         try:
             limits = {"tol": self._options.tol, "progress": progress}

@@ -86,7 +86,7 @@ def needs(job: Job, k: int, plan: LargePlan) -> Needs:
     """What a run takes at least, over all nodes: edges, assignments, and what travels in one stage."""
     n, n_query, count = job.n, job.n - len(job.support), len(job.shards)
     away = 1 - 1 / count
-    entries = job.n_classes if plan.dense else min(job.n_classes, plan.most_entries)
+    entries = job.n_classes if plan.dense else min(job.n_classes, plan.max_entries)
     memory = 16.0 * n * k + 12.0 * n_query * entries
     return Needs(memory, away * max(12.0 * n * k, 4.0 * n_query * min(entries, 8)))
 

@@ -162,7 +162,7 @@ def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
     for name, label in truth.items():
         found = rows[f"{label if name in given else 'unlabeled'}/{name.replace('/', '-')}"]
         assert found["label"] == label
-    assert "Folders were taken for classes" in capsys.readouterr().out
+    assert "The folders are read as class labels" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

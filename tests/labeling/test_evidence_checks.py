@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.labeling import evidence
-from laplacianshot.labeling.evidence import COLUMNS, Fitted, draw_checks
+from laplacianshot.labeling.evidence import COLUMNS, FittedTask, draw_checks
 
 
 def make_fitted(shots, n_classes=4, per_class=30, spread=0.05, dim=8, seed=0):
@@ -16,7 +16,7 @@ def make_fitted(shots, n_classes=4, per_class=30, spread=0.05, dim=8, seed=0):
     rows = np.eye(n_classes, dim)[np.concatenate([labels, truth])] - 1 / n_classes
     rows = (rows + spread * rng.standard_normal(rows.shape)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return Fitted(rows[: len(labels)], labels, rows[len(labels) :], truth, np.zeros(dim, np.float32), n_classes)
+    return FittedTask(rows[: len(labels)], labels, rows[len(labels) :], truth, np.zeros(dim, np.float32), n_classes)
 
 
 def tasks_of(draw, fitted, seed=0):
@@ -77,7 +77,7 @@ def test_small_tasks_stay_small():
     fitted = make_fitted(30, n_classes=150, per_class=40, dim=160)
     for draw in (evidence._held_out_tasks, evidence._simulated_tasks):
         for support, _, queries, _ in tasks_of(draw, fitted):
-            assert len(support) + len(queries) <= 1.1 * evidence._MOST_ROWS
+            assert len(support) + len(queries) <= 1.1 * evidence._MAX_ROWS
 
 
 def test_the_same_seed_gives_the_same_checks():

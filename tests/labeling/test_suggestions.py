@@ -116,7 +116,7 @@ def test_more_suggestions_begin_with_the_same_ones_on_the_same_graph(clusters):
 def test_a_graph_too_dense_to_square_is_thinned_and_still_covers_every_cluster(clusters, monkeypatch):
     X, truth, _ = clusters(4, 50, dim=16, spread=0.2)
     affinity = normalize(knn_affinity(X, 20))
-    monkeypatch.setattr(suggestions, "MOST_PAIRS", 20_000)
+    monkeypatch.setattr(suggestions, "MAX_PAIRS", 20_000)
     thin = suggestions._thinned(affinity)
     assert thin.nnz**2 / 200 < 1.3 * 20_000 < affinity.nnz**2 / 200
     assert abs(thin - thin.T).max() == 0

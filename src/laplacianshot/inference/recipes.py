@@ -30,6 +30,10 @@ PAIR_SPREAD = 15.0
 MIN_CONFIDENCE = 0.6
 
 
+# delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
+DELTA = 0.02
+
+
 @dataclass(frozen=True)
 class DefaultConstants:
     """Constants of the default recipe for one task; none of them has a scale.
@@ -97,7 +101,7 @@ class DefaultConstants:
             beta=beta,
             kappa=beta / 2,
             gamma=3.0 if balanced else 2.0,
-            delta=math.inf if balanced else 0.02,
+            delta=math.inf if balanced else DELTA,
             pair_spread=PAIR_SPREAD / rho,
         )
         return constants.with_choices(lam=constants.lam)

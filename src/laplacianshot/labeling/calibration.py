@@ -1,13 +1,13 @@
-"""Probabilities that mean what they say, from one fit and without a label more than the given ones.
+"""Calibrated probabilities, from one fit and without further labels.
 
-The assignments of a fit rank its rows well and are too sure of themselves, how much so depends on the data. Three steps
-make a probability of them:
+The assignments of a fit rank its rows well but are overconfident, by how much depends on the data. Three steps turn
+them into probabilities:
 
 1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling.evidence`), whose weights were
    fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
 2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling.evidence`) are labeled
    in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
-   simulated, classes being tighter in the fit's own eyes than in truth, ``b' = u0 + u b`` takes its place;
+   simulated, where classes look tighter than they are, ``b' = u0 + u b`` takes its place;
 3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
 
 The labels themselves stay those of the fit.
@@ -25,7 +25,7 @@ from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling.class_rows import ClassRows, dense, later_rows
-from laplacianshot.labeling.evidence import COLUMNS, Checks, Fitted, Margins, TaskEvidence, draw_checks
+from laplacianshot.labeling.evidence import COLUMNS, Checks, FittedTask, Margins, TaskEvidence, draw_checks
 from laplacianshot.runtime.types import Floats, Ints
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
@@ -47,8 +47,8 @@ WEIGHTS: dict[str, tuple[float, float, float]] = {
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
 SIMULATED_SHIFT = (-0.477, 0.845)
-# A label still speaks for its own row after it is left out, through rows further away: what that adds to z, times the
-# given rows of its class.
+# A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
+# number of given rows of its class.
 ECHO = 2.5
 
 _STEPS = 50
@@ -61,14 +61,14 @@ class Calibration:
     Attributes
     ----------
     probabilities : float32 array or csr_array of shape (n, C)
-        Probability of each class; for a given row what the graph says of it without its own label. The largest of an
-        unlabeled row is that of the label the fit gave it. Sparse where the assignments are.
+        Probability of each class; for a given row as if its own label were unknown. The largest of an unlabeled row is
+        that of the label from the fit. Sparse if the assignments are.
     shift : float
-        b, what these data add to the log-odds that the rule for all data gives.
+        b, what these data add to the log-odds of the rule for all data.
     n_checks : int
-        Answers that b rests on.
+        Number of answers that b is based on.
     simulated : bool
-        Whether they were simulated, as too few classes have two labels.
+        Whether the answers were simulated, because too few classes have two labels.
     expected_accuracy : float
         Share of the unlabeled rows whose label is expected to be right: their mean confidence; NaN without any.
     """
@@ -85,7 +85,7 @@ class Calibration:
 
 
 def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibration:
-    """Calibrated probabilities of every row that ``model`` was fitted on.
+    """Return calibrated probabilities of all rows that ``model`` was fitted on.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     codes : int array of shape (n,)
         Class number of each row, -1 for unlabeled ones; ``0..C-1`` as in ``model.classes_``.
     seed : int
-        Of the small tasks.
+        Random seed for drawing small tasks.
 
     Returns
     -------
@@ -112,23 +112,23 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     z = log_odds(evidence.query) + shift
     assignments = ClassRows(model.label_distributions_, queries)
     if sp.issparse(model.label_distributions_):
-        sure, probabilities = sparse_probabilities(assignments, z, given, of_given)
+        confidence, probabilities = sparse_probabilities(assignments, z, given, of_given)
     else:
-        sure, probabilities = dense_probabilities(assignments, z, given, of_given)
-    expected = float(sure.mean()) if len(sure) else float("nan")
+        confidence, probabilities = dense_probabilities(assignments, z, given, of_given)
+    expected = float(confidence.mean()) if len(confidence) else float("nan")
     return Calibration(probabilities, shift, len(evidence.checks), evidence.checks.simulated, expected)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a fit shows of its rows.
+    """The evidence of a fit on its rows.
 
     Attributes
     ----------
     query : array of shape (N, len(COLUMNS))
-        Of the unlabeled rows, in the order of their positions.
+        Evidence on the unlabeled rows, in the order of their positions.
     given : array of shape (n_s, len(COLUMNS))
-        Of the given rows, without their own labels.
+        Evidence on the given rows, as if their own labels were unknown.
     given_logits : array of shape (n_s, C)
     checks : Checks
     """
@@ -140,7 +140,7 @@ class Evidence:
 
 
 def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
-    """The evidence that :func:`calibrate` weighs."""
+    """Return the evidence that :func:`calibrate` weighs."""
     given = codes >= 0
     labels, n_classes, rule = codes[given], len(model.classes_), model.solution_.rule
     support, query = rule.points[: len(labels)], later_rows(rule.points, len(labels))
@@ -155,20 +155,20 @@ def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
     assignments = ClassRows(model.label_distributions_, np.flatnonzero(~given))
     of_query = Margins.of_queries(query, assignments, first, rule.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), len(labels))
-    fitted = Fitted(support, labels, query, of_query.predicted, origin, n_classes)
+    fitted = FittedTask(support, labels, query, of_query.predicted, origin, n_classes)
     checks = draw_checks(fitted, np.random.default_rng(seed))
     return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
 
 
 def log_odds(columns: Floats) -> Floats:
-    """``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence beyond its range counts as the end of it."""
+    """Return ``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence is clipped to its range."""
     weights, low, high = np.array([WEIGHTS[name] for name in COLUMNS]).T
     z: Floats = INTERCEPT + np.clip(columns, low, high) @ weights
     return z
 
 
 def shift_of(checks: Checks) -> float:
-    """The shift b that the answers of small tasks ask for, 0 without any."""
+    """Return the shift b from the answers of small tasks, 0 without any."""
     if len(checks) == 0:
         return 0.0
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
@@ -179,7 +179,7 @@ def shift_of(checks: Checks) -> float:
 
 
 def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
-    """The b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
+    """Return the b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
     b = 0.0
     for _ in range(_STEPS):
         p = sigmoid(z + b)
@@ -190,50 +190,50 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
     return b
 
 
-# --- Probabilities of all classes from how sure the label is: the other classes share the rest
+# Probabilities of all classes from the log-odds of the label: the other classes share the rest.
 
 
-# Power of the assignments of the other classes.
+# Exponent of the assignments of the other classes.
 REST_POWER = 2 / 3
 
-_MOST_CONFIDENCE = 1 - 1e-6
+_MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
-# Entries of a given row that are kept where probabilities are sparse.
-_MOST_ENTRIES = 32
+# Entries of a given row that are kept if probabilities are sparse.
+_MAX_ENTRIES = 32
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:
-    """Probabilities (m, C): that of the label, of log-odds z (m,), and the rest by the power of other assignments."""
+    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^REST_POWER``."""
     rows = np.arange(len(assignments))
     label = assignments.argmax(axis=1)
     others = np.maximum(assignments, _TINY) ** np.float32(REST_POWER)
     others[rows, label] = 0
     others /= others.sum(axis=1, keepdims=True)
-    sure = _ahead(z, others.max(axis=1, initial=0))
-    others *= (1 - sure)[:, None]
-    others[rows, label] = sure
+    confidence = _confidence(z, others.max(axis=1, initial=0))
+    others *= (1 - confidence)[:, None]
+    others[rows, label] = confidence
     return others
 
 
 def dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> tuple[Floats, Floats]:
-    """How sure each label of the queries is (N,), and the probabilities of all rows (n, C).
+    """Return the confidence of the queries' labels (N,) and the probabilities of all rows (n, C).
 
     From assignments (N, C), log-odds (N,) and the probabilities ``of_given`` (n_s, C) of the rows ``given`` (n_s,).
     """
-    sure = np.empty(len(assignments))
+    confidence = np.empty(len(assignments))
     probabilities = np.empty((len(assignments) + len(given), of_given.shape[1]), dtype=np.float32)
     probabilities[given] = of_given
     for start, stop in assignments.blocks():
         block = class_probabilities(assignments[start:stop], z[start:stop])
         probabilities[assignments.rows[start:stop]] = block
-        sure[start:stop] = block.max(axis=1)
-    return sure, probabilities
+        confidence[start:stop] = block.max(axis=1)
+    return confidence, probabilities
 
 
 def sparse_probabilities(
     assignments: ClassRows, z: Floats, given: Ints, of_given: Floats
 ) -> tuple[Floats, sp.csr_array]:
-    """The same for sparse assignments. Classes that are not kept have none; of given rows the largest are kept."""
+    """Return the same for sparse assignments; classes without an entry get 0, given rows keep their largest entries."""
     Y = sp.csr_array(assignments.matrix[assignments.rows])
     each = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     firsts = Y.indptr[:-1]
@@ -244,22 +244,22 @@ def sparse_probabilities(
     others[tops] = 0
     sums = np.add.reduceat(others, firsts)
     others /= np.where(sums > 0, sums, 1)[each]
-    sure = _ahead(z, np.maximum.reduceat(others, firsts))
-    others *= (1 - sure).astype(np.float32)[each]
-    others[tops] = sure
+    confidence = _confidence(z, np.maximum.reduceat(others, firsts))
+    others *= (1 - confidence).astype(np.float32)[each]
+    others[tops] = confidence
     Y.data = others
     least: Floats | float = 0.0
-    if of_given.shape[1] > _MOST_ENTRIES:
-        least = -np.partition(-of_given, _MOST_ENTRIES, axis=1)[:, _MOST_ENTRIES, None]
+    if of_given.shape[1] > _MAX_ENTRIES:
+        least = -np.partition(-of_given, _MAX_ENTRIES, axis=1)[:, _MAX_ENTRIES, None]
     kept = sp.csr_array(np.where(of_given > least, of_given, 0).astype(np.float32))
     order = np.argsort(np.concatenate([assignments.rows, given]))
-    return sure, sp.csr_array(sp.vstack([Y, kept], format="csr")[order])
+    return confidence, sp.csr_array(sp.vstack([Y, kept], format="csr")[order])
 
 
-def _ahead(z: Floats, least: Floats) -> Floats:
-    """How sure a label of log-odds z is; it stays ahead of the next class, by a hair where it would not."""
-    sure: Floats = np.clip(sigmoid(z), (least + 1e-6) / (1 + least), _MOST_CONFIDENCE)
-    return sure
+def _confidence(z: Floats, least: Floats) -> Floats:
+    """Return the confidence of a label with log-odds z, at least just above the next class."""
+    confidence: Floats = np.clip(sigmoid(z), (least + 1e-6) / (1 + least), _MAX_CONFIDENCE)
+    return confidence
 
 
 def sigmoid(z: Floats) -> Floats:
@@ -268,24 +268,24 @@ def sigmoid(z: Floats) -> Floats:
     return p
 
 
-# --- What the graph says of a given row without the row's own label, from one fit
+# Given rows as if their own label were unknown, from one fit.
 
 
-# Entries of the dense arrays that one block of given rows needs.
+# Entries of the dense arrays per block of given rows.
 _BLOCK_ENTRIES = 4_000_000
 
 
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
-    """Logits of the given rows, each as if it had no label: (n_s, C), in the order of their positions.
+    """Return logits (n_s, C) of the given rows, each as if it had no label, in the order of their positions.
 
-    A query's assignment is ``softmax(-tau a_q + lam (e W_qs Y_s + W_qq Y)_q + b)``. The same is said of a given row s
-    of class c after two corrections that need no second fit:
+    A query's assignment is ``softmax(-tau a_q + lam (e W_qs Y_s + W_qq Y)_q + b)``. The same holds for a given row s of
+    class c after two corrections that need no second fit:
 
-    - its prototype forgets it: with ``M_c = beta n_c + kappa + sum_q y_qc`` the mean without s lies
+    - its prototype is computed without it: with ``M_c = beta n_c + kappa + sum_q y_qc`` the mean without s lies
       ``M_c / (M_c - beta)`` times as far from it as the mean with it;
-    - its neighbors forget it: each has ``lam e W_qs`` taken from its logit of class c before it votes.
+    - so are its neighbors: ``lam e W_qs`` is subtracted from their logit of class c before they vote.
 
-    What the label did to rows further away stays, so a row that stands alone with its class is still somewhat believed.
+    The effect of the label on rows further away stays, so the only row of a class is still believed to some degree.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
 
 
 def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> Floats:
-    """``-tau a0`` of the given rows to the first prototypes (C, D), their own without them: (n_s, C)."""
+    """Return ``-tau a0`` (n_s, C) of the given rows to the first prototypes (C, D), their own computed without them."""
     given = codes >= 0
     solution = model.solution_
     rows = solution.rule.points[: int(given.sum())]
@@ -337,7 +337,7 @@ def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> F
 def _distances_without(
     rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
 ) -> Floats:
-    """Squared distances (n_s, C) of given rows to the prototypes, to their own as it would be without them."""
+    """Return squared distances (n_s, C) of given rows to the prototypes, to their own as if computed without them."""
     beta = constants.beta
     distances = squared_distances(rows, prototypes).astype(np.float64)
     mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
@@ -346,7 +346,7 @@ def _distances_without(
 
 
 def _blocks(indptr: Ints, n_classes: int) -> list[tuple[int, int]]:
-    """Ranges of rows whose edges make at most ``_BLOCK_ENTRIES`` votes, or a single row."""
+    """Return ranges of rows whose edges make at most ``_BLOCK_ENTRIES`` votes, or single rows."""
     most = max(1, _BLOCK_ENTRIES // n_classes)
     blocks, start = [], 0
     while start < len(indptr) - 1:

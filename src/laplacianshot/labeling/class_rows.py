@@ -1,4 +1,4 @@
-"""Rows of assignments or probabilities over classes, in an array or sparse, a dense block at a time."""
+"""Rows of class probabilities, dense or sparse, in dense blocks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Rows of a block at most, and its entries.
+# Limits of the rows and of the entries of a block.
 _BLOCK_ROWS = 8192
 _BLOCK_ENTRIES = 2**22
 
 
 def class_blocks(n: int, n_classes: int) -> list[tuple[int, int]]:
-    """``[0, n)`` cut into blocks whose entries (m, C) are few."""
+    """Cut ``[0, n)`` into blocks with a limited number of entries (m, C)."""
     return row_blocks(n, max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // max(1, n_classes))))
 
 
 @dataclass(frozen=True, repr=False)
 class ClassRows:
-    """Some rows of a matrix, of which slices are dense.
+    """Some rows of a matrix; slices are dense.
 
     Attributes
     ----------
@@ -40,15 +40,15 @@ class ClassRows:
         return len(self.rows)
 
     def __getitem__(self, some: slice) -> Floats:
-        """Consecutive ones, (b, C)."""
+        """Return consecutive rows, (b, C)."""
         return dense(self.matrix[self.rows[some]])
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Slices that are small."""
+        """Return the ranges of small blocks."""
         return class_blocks(len(self.rows), self.matrix.shape[1])
 
     def mean(self) -> Floats:
-        """Mean of the rows (C,), in float64."""
+        """Return the mean of the rows (C,), in float64."""
         sums = np.zeros(self.matrix.shape[1])
         for start, stop in self.blocks():
             sums += self[start:stop].sum(axis=0, dtype=np.float64)
@@ -57,17 +57,17 @@ class ClassRows:
 
 
 def dense(rows: Any) -> Floats:
-    """Rows (m, C), or one of them (C,), as an array."""
+    """Return rows (m, C), or one of them (C,), as a dense array."""
     values: Floats = rows.toarray() if sp.issparse(rows) else rows
     return values
 
 
 def entries_at(matrix: Any, rows: Ints, columns: Ints) -> Floats:
-    """One entry of each of some rows of a matrix, dense or sparse: (m,)."""
+    """Return one entry per row of some rows of a matrix, dense or sparse: (m,)."""
     values: Floats = dense(matrix[rows, columns]).ravel()
     return values
 
 
 def later_rows(points: Any, first: int) -> Any:
-    """Rows from ``first`` on of an array or of :class:`~laplacianshot.neighbors.rows.Rows`, without forming them."""
+    """Return the rows from ``first`` on, without forming those of :class:`~laplacianshot.neighbors.rows.Rows`."""
     return points.ordered(np.arange(first, len(points))) if isinstance(points, Rows) else points[first:]

@@ -1,6 +1,6 @@
-"""Vectors and a few labels in, every label out: the pure part of the job, without files.
+"""Label vectors from the few that have a label: the part of the work without files.
 
-The default recipe labels the rows, :mod:`~laplacianshot.labeling.calibration` says how sure each label is,
+The default recipe labels the rows, :mod:`~laplacianshot.labeling.calibration` gives the confidence of each label,
 :mod:`~laplacianshot.labeling.novelty` which rows fit no class and :mod:`~laplacianshot.labeling.suggestions` which
 ones a person should label next.
 """
@@ -26,7 +26,7 @@ from laplacianshot.labeling.class_rows import entries_at
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.novelty import novelty_scores, rejected
-from laplacianshot.labeling.suggestions import MOST_PAIRS, neighbors_to_cover, suggest, suggest_first
+from laplacianshot.labeling.suggestions import MAX_PAIRS, neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.budget import BudgetError, MemoryPlan, parse_bytes
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS
@@ -36,24 +36,24 @@ from laplacianshot.runtime.types import Floats, Ints
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """What is asked for besides the labels.
+    """Options of :func:`label_vectors`.
 
     Attributes
     ----------
     balanced : bool
-        The unlabeled items are known to hold as many of each class.
+        All classes are known to be equally frequent among the unlabeled items.
     suggest : int
-        How many items to name that a person should label next.
+        Number of items to suggest for labeling next.
     reject : float
-        Share of the unlabeled items to leave without a label: those that fit the classes least.
+        Share of the unlabeled items to leave without a label: those with the highest novelty.
     relabel : bool
-        Flag given labels that the graph disputes. They are kept either way.
+        Report given labels that similar items contradict. They are kept either way.
     base_mean : array of shape (D,), optional
-        Center of the vectors; found from the vectors themselves if not given.
+        Center of the vectors (default: computed from them).
     graph : str or csr_array of shape (n, n), optional
-        How neighbors are sought, or affinities between the rows, as :class:`~laplacianshot.LaplacianShot` takes them.
+        Neighbor search method, or affinities between the rows, as in :class:`~laplacianshot.LaplacianShot`.
     memory : int, float or str, optional
-        Bytes to keep to, besides the vectors themselves; or text such as ``"8GB"``.
+        Memory limit in bytes besides the vectors, or text such as ``"8GB"``.
     """
 
     balanced: bool = False
@@ -66,9 +66,9 @@ class LabelOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
-            raise LabelingError(f"reject is {self.reject}; give a share of the unlabeled items, from 0 to 1.")
+            raise LabelingError(f"reject is {self.reject}; it must be a share of the unlabeled items, from 0 to 1.")
         if self.suggest < 0:
-            raise LabelingError(f"suggest is {self.suggest}; give how many items to name, 0 or more.")
+            raise LabelingError(f"suggest is {self.suggest}; it must be a number of items, 0 or more.")
         if self.memory is not None:
             try:
                 parse_bytes(self.memory)
@@ -78,10 +78,10 @@ class LabelOptions:
 
 @dataclass(frozen=True, repr=False)
 class VectorLabels:
-    """What was found for n rows and C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
+    """The labels of n rows, with C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
 
-    ``model`` is the fitted estimator, None where there were no labels to fit; ``shift`` what these data add to the
-    log-odds of a label (:class:`~laplacianshot.labeling.calibration.Calibration`).
+    ``model`` is the fitted estimator, None without labels; ``shift`` is what these data add to the log-odds of a label
+    (:class:`~laplacianshot.labeling.calibration.Calibration`).
     """
 
     codes: Ints
@@ -117,11 +117,11 @@ def label_vectors(
     n_classes : int
     options : LabelOptions, optional
     watch : callable, optional
-        Told of the stages of a large set, as by :func:`~laplacianshot.estimator.fit_large`.
+        Called with the stages of a large set; see :func:`~laplacianshot.estimator.fit_large`.
     checkpoint : Path, optional
-        Folder where finished stages of a large set are kept, and taken up again.
+        Folder where finished stages of a large set are kept, to continue from.
     engine : callable, optional
-        What fits elsewhere, as in :func:`~laplacianshot.estimator.fit_large`.
+        Fits on another machine; see :func:`~laplacianshot.estimator.fit_large`.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def label_vectors(
 def _first_look(
     X: Floats, n_classes: int, options: LabelOptions, watch: Watch | None, checkpoint: Path | None
 ) -> VectorLabels:
-    """Without a label only suggestions can be made."""
+    """Suggest what to label first, which is all that can be done without labels."""
     n = len(X)
     center = base_mean(X) if options.base_mean is None else given_center(options.base_mean, X.shape[1])
     if n > LARGE_ROWS:
@@ -186,16 +186,13 @@ def _first_look(
 
 
 def ranks_of(order: Ints, n: int) -> Ints:
-    """1 for the first of ``order``, 2 for the second, 0 for rows that are not in it."""
+    """Return the rank of each row in ``order``, from 1; 0 for rows that are not in it."""
     ranks = np.zeros(n, dtype=np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
     return ranks
 
 
-# --- What labeling holds besides the fit, so that a memory budget is kept or refused before the work starts
-
-
-# Bytes of a row: its id, label, origin and evidence, and its line of the output.
+# Bytes per row for its id, label, origin and evidence, and its line of the output.
 _OF_A_ROW = 700.0
 
 
@@ -203,7 +200,7 @@ _OF_A_ROW = 700.0
 def within_memory(
     memory: float | str | None, n: int, n_classes: int, n_neighbors: int, *, suggestions: bool
 ) -> Iterator[int | None]:
-    """Bytes of a budget that the fit of n rows may take; BudgetError where that, or what follows, does not fit.
+    """Yield the bytes of a budget that the fit of n rows may use; raise BudgetError if the work needs more.
 
     After the fit there are assignments and probabilities, of C classes or of the largest entries, and edges three
     times: of the fit, in the order of the rows, and as they conduct. Suggestions look at pairs of edges.
@@ -216,7 +213,7 @@ def within_memory(
     rows = {"rows of the result": _OF_A_ROW * n}
     after = {"probabilities": n * entries, "graph": 36.0 * n * n_neighbors, **rows}
     if suggestions:
-        after["suggestions"] = 12.0 * min(MOST_PAIRS, n * (2 * n_neighbors) ** 2)
+        after["suggestions"] = 12.0 * min(MAX_PAIRS, n * (2 * n_neighbors) ** 2)
     MemoryPlan(after).check(budget)
     try:
         yield max(1, budget - int(_OF_A_ROW * n))

@@ -1,4 +1,4 @@
-"""Given labels against what the graph says of their rows without them."""
+"""Given labels that similar items contradict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from laplacianshot.labeling.class_rows import ClassRows
 from laplacianshot.runtime.types import Floats, Ints
 
-# Labels that must be contradicted for a warning, and the share of those that can be checked. On the sets of
+# Number of contradicted labels that gives a warning, and their share of the labels that can be checked. On the sets of
 # benchmarks/labeling/disputes.py the share was at most 0.24 with right labels and at least 0.40 with shuffled ones.
 _MANY = 5
 _MANY_SHARE = 0.3
@@ -18,9 +18,9 @@ _MANY_SHARE = 0.3
 
 @dataclass(frozen=True, repr=False)
 class Opinions:
-    """What the graph says of m given rows without their own labels.
+    """The most probable class of m given rows, as if their own labels were unknown.
 
-    Only of classes with several labels: without its only label nothing speaks for a class.
+    Only rows of classes with several labels: without its only label a class has no support.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Opinions:
     given, preferred : int arrays of shape (m,)
         The given class and the most probable one.
     probability : float array of shape (m,)
-        Of the preferred class.
+        Probability of the preferred class.
     """
 
     rows: Ints
@@ -52,10 +52,9 @@ class Opinions:
 
 
 def find_disputes(probabilities: Any, codes: Ints) -> Ints:
-    """Given labels that the neighbors dispute: the class they prefer (n,), -1 elsewhere.
+    """Return the class (n,) that similar items suggest in place of a given label, -1 elsewhere.
 
-    A given label is disputed where another class has more than half of the probability that the graph gives the row
-    without its label.
+    A given label is disputed if another class has a probability of more than 1/2, as if the label were unknown.
 
     Parameters
     ----------
@@ -72,17 +71,17 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
 
 
 def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
-    """A warning where the graph contradicts so many given labels that they may be those of other rows; else ``""``.
+    """Return a warning if so many given labels are contradicted that they may belong to other rows; else ``""``.
 
-    A label is contradicted where the graph, without it, prefers another class, however little. That is more than a
-    dispute: where most labels are wrong the graph is sure of nothing, and disputes few of them.
+    A label is contradicted if another class is more probable, by however little. That is a weaker condition than a
+    dispute: if most labels are wrong, few classes have a probability of more than 1/2.
     """
     said = Opinions.of(probabilities, codes)
     against = int(np.sum(said.preferred != said.given))
     if against < _MANY or against <= _MANY_SHARE * len(said.rows):
         return ""
     return (
-        f"Of {len(said.rows):,} given labels that could be checked, {against:,} are not what their neighbors say: "
-        "labels may be shifted or swapped, or these vectors do not tell the classes apart. Compare some of them with "
-        "their items, first those that the report lists as disputed (--report DIR)."
+        f"Of {len(said.rows):,} given labels that could be checked, {against:,} differ from those of similar items: "
+        "the labels may be shifted or swapped, or the vectors may not separate the classes. Check some labels by hand, "
+        "beginning with those that the report lists as disputed (--report DIR)."
     )

@@ -1,4 +1,4 @@
-"""What is wrong with what was given, in one line."""
+"""Errors of labeling, in one line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from laplacianshot.runtime.errors import InputError
 
-# So many rows are named in a message; of the others it says how many there are.
+# Number of rows that a message names; the others are counted.
 _NAMED = 5
 
 
 class LabelingError(InputError):
-    """Input that cannot be labeled. The message, of one line, names it and says what to do."""
+    """Input that cannot be labeled; the message is one line that names it and says what to do."""
 
     def __init__(self, message: str) -> None:
         # File names and texts may hold newlines.
@@ -19,7 +19,7 @@ class LabelingError(InputError):
 
 
 def listed(things: Iterable[object]) -> str:
-    """The first few of many, and how many more there are.
+    """Name the first few of many things, and count the rest.
 
     >>> listed(["a", "b"])
     "'a', 'b'"

@@ -1,8 +1,13 @@
-"""What a fit shows of how far its labels can be trusted: a few numbers a row and a few a task.
+"""Evidence of how far the labels of a fit can be trusted: a few numbers per row and a few per task.
 
-All of them are log-odds, logarithms or shares, so none has a scale. With y the assignments of a task's queries, c the
-class a row is assigned to, ``a0`` the distances to the first prototypes (of the given rows alone), p the class shares
-and ``odds(p_c) = log(p_c / (1 - p_c))``, the columns are those of :data:`COLUMNS`.
+All of them are log-odds, logarithms or shares, so none depends on a scale. With y the assignments of a task's queries,
+c the class of a row, ``a0`` the distances to the first prototypes (of the given rows alone), p the class shares and
+``odds(p_c) = log(p_c / (1 - p_c))``, the columns are those of :data:`COLUMNS`.
+
+Calibration needs answers. If classes have two given rows or more, one row of each is held out, a few queries per class
+are drawn, and this small task is labeled from the remaining given rows: the held-out rows tell right from wrong. With
+one row per class nothing can be held out. Then the support of the small task is drawn from the rows predicted to be of
+each class, and agreement with the predictions takes the place of being right.
 """
 
 from __future__ import annotations
@@ -15,8 +20,8 @@ import numpy as np
 
 from laplacianshot.engine.passes import squared_distances
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.joint import Prior, joint_optimize
-from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.joint import joint_optimize
+from laplacianshot.inference.recipes import DELTA, DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling.class_rows import ClassRows, class_blocks
 from laplacianshot.neighbors.rows import Rows
@@ -32,21 +37,19 @@ COLUMNS = (
     "s(first)^2",
     "s(assigned) s(first)",
     "share",  # log(C p_c)
-    "labels",  # log of the given rows a class
+    "labels",  # log of the given rows per class
     "classes",  # log C
-    "rows",  # log of the queries a class
+    "rows",  # log of the queries per class
     "agreement",  # odds of the share of queries whose nearest first prototype is their class
     "mean assigned",  # mean of odds(y_c) over the queries
-    "balance",  # exp(-KL(p|u) / 0.02)
+    "balance",  # exp(-KL(p|u) / delta)
 )
 
-# Divergence of the shares at which the recipe takes classes for unequal.
-_FADE = 0.02
-# Odds beyond these say nothing more; assignments and shares below these are as good as none.
-_MOST_ODDS = 40.0
-_LEAST_ASSIGNMENT = 1e-30
-_LEAST_SHARE = 1e-4
-_LEAST_ERROR = 1e-3
+# Limits: odds beyond the first, and assignments, shares and errors below the others, say nothing more.
+_MAX_ODDS = 40.0
+_MIN_ASSIGNMENT = 1e-30
+_MIN_SHARE = 1e-4
+_MIN_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Margins:
 
     @classmethod
     def of_logits(cls, assigned: Floats, first: Floats) -> Margins:
-        """From logits (m, C) of the assignments and of the first prototypes."""
+        """Return the margins for logits (m, C) of the assignments and of the first prototypes."""
         predicted = assigned.argmax(axis=1)
         return cls(predicted, odds(assigned, predicted), odds(first, predicted), first.argmax(axis=1) == predicted)
 
@@ -78,10 +81,10 @@ class Margins:
     def of_queries(
         cls, rows: Floats | Rows, assignments: Floats | ClassRows, prototypes: Floats, tau: float
     ) -> Margins:
-        """From queries (N, D), their assignments (N, C), the first prototypes (C, D) and the temperature."""
+        """Return the margins of queries (N, D) with assignments (N, C), first prototypes (C, D) and temperature."""
         parts = []
         for start, stop in class_blocks(len(rows), len(prototypes)):
-            logits = np.log(np.maximum(assignments[start:stop], _LEAST_ASSIGNMENT))
+            logits = np.log(np.maximum(assignments[start:stop], _MIN_ASSIGNMENT))
             parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes, wide=False) * -tau))
         return cls(
             np.concatenate([part.predicted for part in parts]),
@@ -105,22 +108,22 @@ class TaskEvidence:
 
     @classmethod
     def of(cls, margins: Margins, shares: Floats, n_support: int) -> TaskEvidence:
-        """Of N queries with these margins and class shares (C,), and ``n_support`` given rows."""
+        """Return the evidence of a task of N queries with these margins and class shares (C,)."""
         n, n_classes = len(margins.predicted), len(shares)
-        agreement = min(max(float(np.mean(margins.agrees)), _LEAST_ERROR), 1 - _LEAST_ERROR)
+        agreement = min(max(float(np.mean(margins.agrees)), _MIN_ERROR), 1 - _MIN_ERROR)
         return cls(
             labels=math.log(n_support / n_classes),
             classes=math.log(n_classes),
             rows=math.log(n / n_classes),
             agreement=math.log(agreement / (1 - agreement)),
             mean_assigned=float(np.mean(margins.assigned)),
-            balance=math.exp(-divergence(shares) / _FADE),
+            balance=math.exp(-divergence(shares) / DELTA),
             shares=shares,
         )
 
     def columns(self, margins: Margins) -> Floats:
-        """The columns of rows of this task, (m, len(COLUMNS))."""
-        shares = np.log(np.maximum(self.shares * len(self.shares), _LEAST_SHARE))
+        """Return the columns of rows of this task, (m, len(COLUMNS))."""
+        shares = np.log(np.maximum(self.shares * len(self.shares), _MIN_SHARE))
         a, f = _signed_log(margins.assigned), _signed_log(margins.first)
         rows = (a, f, a * a, f * f, a * f, shares[margins.predicted])
         task = (
@@ -138,7 +141,7 @@ class TaskEvidence:
 
 
 def odds(logits: Floats, columns: Ints) -> Floats:
-    """``log p_c / (1 - p_c)`` of ``p = softmax(logits)`` (m, C) at one column c a row, at most 40 either way."""
+    """``log p_c / (1 - p_c)`` of ``p = softmax(logits)`` (m, C) at one column c per row, clipped to [-40, 40]."""
     rows = np.arange(len(logits))
     rest = logits.astype(np.float64)
     own = rest[rows, columns]
@@ -146,7 +149,7 @@ def odds(logits: Floats, columns: Ints) -> Floats:
     top = rest.max(axis=1)
     rest -= top[:, None]
     found: Floats = own - top - np.log(np.exp(rest).sum(axis=1))
-    return np.clip(found, -_MOST_ODDS, _MOST_ODDS)
+    return np.clip(found, -_MAX_ODDS, _MAX_ODDS)
 
 
 def _signed_log(values: Floats) -> Floats:
@@ -154,28 +157,20 @@ def _signed_log(values: Floats) -> Floats:
     return logs
 
 
-# --- Small tasks with known answers, drawn from a fitted one: how far the labels of this very data can be trusted.
-#
-# Where classes have two given rows or more, one row of each is held out, a few queries a class are drawn, and the small
-# task is labeled from the remaining given rows: the held-out rows tell right from wrong. With one row a class nothing
-# can be held out. Then the small task is labeled from rows that were drawn, as many as were given, from those predicted
-# to be of each class, and whether its labels agree with the predictions takes the place of whether they are right.
-
-
-# Rows and classes of a small task, at most; queries and given rows of one of its classes.
-_MOST_ROWS = 1200
-_MOST_CLASSES = 100
-_FEWEST_QUERIES = 3
-_MOST_QUERIES = 20
-_MOST_GIVEN = 20
-# Answers wanted in all, and small tasks at most to get them.
+# Limits of a small task: rows, classes, queries per class and given rows per class.
+_MAX_ROWS = 1200
+_MAX_CLASSES = 100
+_MIN_QUERIES = 3
+_MAX_QUERIES = 20
+_MAX_GIVEN = 20
+# Number of answers to collect, and limit of the small tasks for it.
 _ANSWERS = 160
-_MOST_TASKS = 8
+_MAX_TASKS = 8
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A task and what was found for it.
+class FittedTask:
+    """A task and its predictions.
 
     Attributes
     ----------
@@ -197,9 +192,9 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Checks:
-    """Evidence on rows whose answer is known, (k, len(COLUMNS)), and whether their label is right, (k,).
+    """Evidence on k rows whose answer is known, (k, len(COLUMNS)), and whether their label is right, (k,).
 
-    ``simulated``: the answers are the fit's own predictions.
+    ``simulated``: the answers are predictions of the fit.
     """
 
     columns: Floats
@@ -210,8 +205,8 @@ class Checks:
         return len(self.right)
 
 
-def draw_checks(fitted: Fitted, rng: np.random.Generator) -> Checks:
-    """Small tasks until about 160 answers are known, from given labels if half of the classes have two."""
+def draw_checks(fitted: FittedTask, rng: np.random.Generator) -> Checks:
+    """Draw and solve small tasks until about 160 answers are known; from given labels if half the classes have two."""
     counts = np.bincount(fitted.labels, minlength=fitted.n_classes)
     found = np.bincount(fitted.predicted, minlength=fitted.n_classes)
     simulated = 2 * np.sum(counts >= 2) < fitted.n_classes
@@ -233,12 +228,12 @@ def draw_checks(fitted: Fitted, rng: np.random.Generator) -> Checks:
 
 
 def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:
-    """The default recipe on transformed rows, and the evidence on its queries."""
+    """Solve a small task of transformed rows with the default recipe; return the evidence on its queries."""
     n_classes = int(labels.max()) + 1
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
     graph = normalize(knn_affinity(np.concatenate([support, query]), constants.n_neighbors))
     result = joint_optimize(support, labels, query, graph, origin, n_classes, constants)
-    first = Prior.of_support(support, labels, origin, n_classes, constants).means.astype(query.dtype)
+    first = result.prior.means.astype(query.dtype)
     margins = Margins.of_queries(query, result.assignments, first, result.tau)
     return margins, TaskEvidence.of(margins, result.assignments.mean(axis=0, dtype=np.float64), len(support))
 
@@ -246,21 +241,21 @@ def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) ->
 _SmallTask = tuple[Floats, Ints, Floats, Ints]
 
 
-def _held_out_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Support, its labels, queries and the answers of the first of them: one given row of each class held out."""
+def _held_out_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
+    """Yield support, its labels, queries and the answers of the first of them: a held-out given row of each class."""
     given = [rng.permutation(rows) for rows in _by_class(fitted.labels, fitted.n_classes)]
     predicted = _by_class(fitted.predicted, fitted.n_classes)
     used = np.zeros(fitted.n_classes, dtype=np.int64)
     answers = 0
-    for _ in range(_MOST_TASKS):
+    for _ in range(_MAX_TASKS):
         left = np.flatnonzero((counts >= 2) & (used < counts))
         if answers >= _ANSWERS or len(left) < 2:
             return
-        # Those asked least come first.
-        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][: _classes_a_task(counts[left])]
+        # Classes that were used least come first.
+        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][: _classes_per_task(counts[left])]
         held = np.array([given[c][used[c]] for c in chosen])
-        support = [np.delete(given[c], used[c])[:_MOST_GIVEN] for c in chosen]
-        queries = [rng.permutation(predicted[c])[: _queries_a_class(chosen, support)] for c in chosen]
+        support = [np.delete(given[c], used[c])[:_MAX_GIVEN] for c in chosen]
+        queries = [rng.permutation(predicted[c])[: _queries_per_class(chosen, support)] for c in chosen]
         used[chosen] += 1
         answers += len(chosen)
         labels = np.repeat(np.arange(len(chosen)), [len(rows) for rows in support])
@@ -268,19 +263,19 @@ def _held_out_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Ge
         yield fitted.support[np.concatenate(support)], labels, rows, np.arange(len(chosen))
 
 
-def _simulated_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Support drawn from the predictions, its labels, queries and their predictions."""
+def _simulated_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
+    """Yield support drawn from the predictions, its labels, queries and their predictions."""
     predicted = _by_class(fitted.predicted, fitted.n_classes)
     able = np.flatnonzero(found >= 3)
     answers = 0
-    for _ in range(_MOST_TASKS):
+    for _ in range(_MAX_TASKS):
         if answers >= 2 * _ANSWERS or len(able) < 2:
             return
-        chosen = rng.permutation(able)[: _classes_a_task(counts[able])]
+        chosen = rng.permutation(able)[: _classes_per_task(counts[able])]
         shuffled = [rng.permutation(predicted[c]) for c in chosen]
-        shots = [min(int(counts[c]), int(found[c]) // 2, _MOST_GIVEN) for c in chosen]
+        shots = [min(int(counts[c]), int(found[c]) // 2, _MAX_GIVEN) for c in chosen]
         support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
-        most = _queries_a_class(chosen, support)
+        most = _queries_per_class(chosen, support)
         queries = [rows[shot : shot + most] for rows, shot in zip(shuffled, shots, strict=True)]
         truth = np.repeat(np.arange(len(chosen)), [len(rows) for rows in queries])
         answers += len(truth)
@@ -288,18 +283,18 @@ def _simulated_tasks(fitted: Fitted, counts: Ints, found: Ints, rng: np.random.G
         yield fitted.query[np.concatenate(support)], labels, fitted.query[np.concatenate(queries)], truth
 
 
-def _classes_a_task(counts: Ints) -> int:
-    """As many as leave room for a few queries of each, of classes with these counts of given rows."""
-    room = _MOST_ROWS / (np.minimum(counts, _MOST_GIVEN).mean() + _FEWEST_QUERIES)
-    return int(min(room, _MOST_CLASSES))
+def _classes_per_task(counts: Ints) -> int:
+    """Return how many classes fit into a small task with a few queries each, given the labeled rows per class."""
+    room = _MAX_ROWS / (np.minimum(counts, _MAX_GIVEN).mean() + _MIN_QUERIES)
+    return int(min(room, _MAX_CLASSES))
 
 
-def _queries_a_class(chosen: Ints, support: list[Ints]) -> int:
+def _queries_per_class(chosen: Ints, support: list[Ints]) -> int:
     mean_shots = sum(len(rows) for rows in support) / len(chosen)
-    return int(min(max(_MOST_ROWS / len(chosen) - mean_shots, _FEWEST_QUERIES), _MOST_QUERIES))
+    return int(min(max(_MAX_ROWS / len(chosen) - mean_shots, _MIN_QUERIES), _MAX_QUERIES))
 
 
 def _by_class(codes: Ints, n_classes: int) -> list[Ints]:
-    """Positions of each class."""
+    """Return the positions of the rows of each class."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.searchsorted(codes[order], np.arange(1, n_classes)))

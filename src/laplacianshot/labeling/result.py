@@ -1,4 +1,4 @@
-"""What labeling a source gives: one row an item, in the order of the source."""
+"""The result of labeling a source: one entry per item, in the order of the source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GIVEN = "given"
 PREDICTED = "predicted"
 REJECTED = "rejected"
-# Where no label was given at all and only suggestions are made.
+# If no label was given at all, and only suggestions are made.
 UNLABELED = ""
 
 
@@ -32,7 +32,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the work and the seconds it took."""
+    """A stage of the work and the seconds it took."""
 
     name: str
     seconds: float
@@ -40,7 +40,7 @@ class Stage:
 
 @dataclass(frozen=True, repr=False)
 class LabelResult:
-    """Every label of a source, how sure it is, and what to label next.
+    """The label of each item of a source, its confidence, and what to label next.
 
     n items, C classes. Items that could not be read are in ``skipped`` and nowhere else.
 
@@ -55,35 +55,35 @@ class LabelResult:
     origins : tuple of n str
         ``"given"``, ``"predicted"`` or ``"rejected"``; ``""`` where no label was given at all.
     probabilities : float32 array or csr_array of shape (n, C)
-        Calibrated probability of each class; for a given item what the graph says of it without its own label. Sparse
-        where items and classes are too many for all of them; see :meth:`probabilities_of`.
+        Calibrated probability of each class; for a given item as if its own label were unknown. Sparse if there are too
+        many items and classes; see :meth:`probabilities_of`.
     confidence : float array of shape (n,)
         Probability that the label is right: that of the item's class in ``probabilities``; 1 for given labels unless
-        the graph disputes them; for a rejected item that of the class it would have had.
+        they are disputed; for a rejected item that of the class it would have had.
     suggestions : int array of shape (n,)
-        Rank among what to label next, from 1; 0 where nothing is suggested.
+        Rank among the items to label next, from 1; 0 for items that are not suggested.
     disputes : int array of shape (n,)
-        For a given label the neighbors dispute, the class number they prefer; -1 elsewhere.
+        Class number that similar items suggest in place of a given label; -1 where they do not.
     novelty : float array of shape (n,)
-        How little an item fits any of the classes; larger is stranger. What ``--reject`` cuts.
+        How little an item fits any of the classes; ``--reject`` leaves out the largest.
     skipped : tuple of Skipped
     objective : float array
-        The objective after each update of the graph's labels, falling.
+        The objective after each iteration; it falls.
     converged : bool
     stages : tuple of Stage
     settings : mapping of str to JSON values
-        What was asked for: encoder, options, versions.
+        Encoder, options and versions.
     notes : tuple of str
-        What the user should know besides.
+        Notes for the user.
     source : Source, optional
-        What the items come from.
+        The source of the items.
     rows : int array of shape (n,), optional
         Position of each item in the source.
     vectors : array of shape (n, D), optional
     affinity : csr_array of shape (n, n), optional
         The graph between the items.
     center : array of shape (D,), optional
-        What was taken from the vectors before their length was.
+        Center that was subtracted from the vectors.
     """
 
     ids: tuple[str, ...]
@@ -124,7 +124,7 @@ class LabelResult:
         return row
 
     def of_items(self, items: Ints) -> LabelResult:
-        """The same of some items alone, by their positions; without a graph."""
+        """Return the result of some items only, by their positions; without the graph."""
         places = items.tolist()
         return replace(
             self,
@@ -142,7 +142,7 @@ class LabelResult:
         )
 
     def counts(self) -> dict[str, int]:
-        """How many items are given, predicted and rejected."""
+        """Return how many items are given, predicted and rejected."""
         return {origin: self.origins.count(origin) for origin in (GIVEN, PREDICTED, REJECTED)}
 
     def __len__(self) -> int:

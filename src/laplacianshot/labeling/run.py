@@ -1,4 +1,4 @@
-"""The whole job: a source and a few labels in, every label out."""
+"""Label all items of a source: reading, encoding and labeling, in one call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def label_source(
     shards: int | None = None,
     watch: Watch | None = None,
 ) -> LabelResult:
-    """Label every item of a source from the few that have a label.
+    """Label all items of a source from the few that have a label.
 
     Parameters
     ----------
@@ -64,24 +64,24 @@ def label_source(
         A folder of pictures; a ``.csv``, ``.jsonl`` or ``.parquet`` with a column of texts; a ``.npy``, ``.npz`` or
         ``.parquet`` of vectors.
     labels : path or mapping of str to str, optional
-        A CSV with the columns ``id`` and ``label``, an export of Label Studio, or labels by id. None: those that the
-        source holds itself, in a column ``label`` or as class folders beside unlabeled pictures.
+        A table with the columns ``id`` and ``label``, an export of Label Studio, or a mapping from id to label. Labels
+        that the source itself holds, in a column ``label`` or as class folders, count as well.
     encoder : str, optional
-        What turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
+        Network that turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
     text_column, id_column, label_column : str, optional
         Columns of a table.
     folders_are_labels : bool, optional
-        Whether the top folders of pictures are classes; None: if there are unlabeled pictures beside them.
+        Whether the top folders of pictures are classes (default: if there are unlabeled pictures next to them).
     balanced : bool
-        The unlabeled items are known to hold as many of each class.
+        All classes are known to be equally frequent among the unlabeled items.
     suggest : int
-        How many items to name that a person should label next. The only thing done where there are no labels.
+        Number of items to suggest for labeling next. Without any label, suggestions are all that is made.
     reject : float
-        Share of the unlabeled items to leave without a label: those that fit the classes least.
+        Share of the unlabeled items to leave without a label: those with the highest novelty.
     relabel : bool
-        Flag given labels that the graph disputes. They are kept either way.
+        Report given labels that similar items contradict. They are kept either way.
     base_mean : array of shape (D,), optional
-        Center of the vectors; found from them if not given.
+        Center of the vectors (default: computed from them).
     graph : {"auto", "exact", "cells"}
         How neighbors are searched: exactly up to 50,000 items and approximately above, or in this way; see
         :class:`~laplacianshot.LaplacianShot`.
@@ -89,20 +89,20 @@ def label_source(
         Bytes to keep to when labeling, besides the vectors, or text such as ``"8GB"``; MemoryError before the work
         starts where that is not possible.
     threads : int, optional
-        All cores if not given.
+        Number of threads (default: all cores).
     cache : bool or path
         Keep vectors of pictures and texts, and finished stages of large sets, by content, in the user's cache folder,
         in no or in this folder.
     engine : {"local", "ray"}
         Where vectors are made and rows are labeled: on this machine or on a Ray cluster (extra ``ray``).
     address : str, optional
-        Of the cluster: ``host:port`` or ``auto``. Without: one of this machine alone is started, and ended again.
+        Address of the cluster, ``host:port`` or ``auto`` (default: start one on this machine, and stop it at the end).
     run_folder : str, optional
         Path or URL that every node of the cluster can write to; finished stages are kept there.
     shards : int, optional
         Into how many parts the rows are cut for the cluster; one a CPU by default.
     watch : callable, optional
-        Told of the progress: called with the name of a stage, it gives what is called with ``(done, total)``.
+        ``watch(stage)`` is called when a stage starts and returns a callback ``progress(done, total)``.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def label_source(
     Raises
     ------
     LabelingError
-        What was given cannot be labeled; the message says why and what to do.
+        The input cannot be labeled; the message says why and what to do.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def label_source(
         if elsewhere is not None:
             elsewhere.check()
     if elsewhere is not None and memory is not None:
-        raise LabelingError("memory (--memory) is of one machine; a cluster is cut into shards (--shards) instead.")
+        raise LabelingError("memory (--memory) is not supported on a cluster; use shards (--shards) instead.")
     clock = _Clock(watch)
     with clock.stage("Reading"):
         opened = (
@@ -206,7 +206,7 @@ def _files(source: Source) -> list[str] | None:
 
 
 def _graph_settings(found: VectorLabels) -> dict[str, Any]:
-    """How the neighbors of a large set were found."""
+    """Return how the neighbors of a large set were found."""
     report = getattr(found.model, "graph_report_", None)
     return {} if report is None else {"graph": report.method, "graph_recall": report.recall}
 
@@ -224,7 +224,7 @@ def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tupl
 
 
 class _Clock:
-    """Seconds of each stage, and a word to whoever watches."""
+    """Measure the seconds of each stage, and report it to ``watch``."""
 
     def __init__(self, watch: Watch | None) -> None:
         self._watch = watch
@@ -239,7 +239,7 @@ class _Clock:
 
 @dataclass(frozen=True, repr=False)
 class _Vectors:
-    """Vectors of the items that could be read, at their positions in the source."""
+    """Vectors of the items that could be read, and their positions in the source."""
 
     vectors: Floats
     rows: Ints
@@ -274,7 +274,7 @@ def _vectors(
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
         assert source.vectors is not None
         return _Vectors(source.vectors, np.arange(len(source)))
-    # Here, as vectors need no encoder.
+    # Imported here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder
     from laplacianshot.embedding.encoding import encode_items
     from laplacianshot.runtime.user_cache import user_cache
@@ -328,19 +328,19 @@ class _Task:
         notes = list(found.notes)
         if source.kind == "pictures" and any(label is not None for label in source.given):
             notes.append(
-                "Folders were taken for classes; if they are only paths, say --folders-are-paths "
+                "The folders are read as class labels; if they are not classes, use --folders-are-paths "
                 "(folders_are_labels=False in Python)."
             )
         if alike := _alike(classes):
-            notes.append(f"Classes that differ in case only: {listed(alike)}; one class would have one spelling.")
+            notes.append(f"Classes that differ only in case: {listed(alike)}; check whether they are the same.")
         if lost:
-            notes.append(f"No item of {listed(lost)} can be read: nothing is labeled so.")
+            notes.append(f"No item with the label {listed(lost)} can be read, so no item gets this label.")
         faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
         return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), tuple(notes), found.cached)
 
 
 def _alike(classes: tuple[str, ...]) -> list[str]:
-    """Names of which another is the same but for upper and lower case."""
+    """Return the names that differ from another one only in case."""
     count = Counter(name.casefold() for name in classes)
     return [name for name in classes if count[name.casefold()] > 1]
 

@@ -1,8 +1,8 @@
-"""What to label next: items that stand for many others about which little is known yet.
+"""What to label next: items that represent many others about which little is known yet.
 
-Where labels are few, the items a model is least sure of are poor choices: they are odd ones, alike, and tell little of
-the rest, while whole classes nobody has labeled yet are taken for others with confidence. Covering the items comes
-first, doubt later. An item i covers its neighbors on the graph and theirs::
+With few labels, the items that a model is least sure of are poor choices: they are outliers, similar to each other, and
+say little about the rest, while items of a class that has no label yet are classified wrongly with confidence. So
+covering the items comes first, doubt later. An item i covers its neighbors on the graph and theirs::
 
     K = min(1, c (W + W^2)),    K_ii = 1
 
@@ -13,7 +13,7 @@ with W the normalized affinity and c such that the median edge alone has ``K = r
 
 (the more classes were met only once, the more are still to be met), and the next suggestion is the item that covers the
 most need, ``argmax_i sum_j K_ij need_j``: the greedy maximum of a monotone submodular function, so within 1 - 1/e of
-the best choice of as many items.
+the best choice of the same number of items.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Cover that the median edge gives.
+# K of the median edge.
 REACH = 0.3
-# What an item that is certain needs against one in full doubt: at first, at last, and how soon it falls with q.
+# Need of a certain item relative to an uncertain one: at first, at last, and how fast it falls with q.
 FIRST_FLOOR, LAST_FLOOR = 0.5, 0.02
 FLOOR_SLOPE = 3.0
-# Neighbors of an item at least and at most, where the caller has no graph.
-_LEAST_NEIGHBORS, _MOST_NEIGHBORS = 6, 15
-# Pairs of edges that meet, at most: memory and time of W^2. Above it a random share of the edges stands for all.
-MOST_PAIRS = 40_000_000
-# Rows whose edges are looked at together.
+# Limits of the number of neighbors, where the caller gives no graph.
+_MIN_NEIGHBORS, _MAX_NEIGHBORS = 6, 15
+# Limit of the pairs of adjacent edges, which are the memory and time of W^2; above it a random share is used.
+MAX_PAIRS = 40_000_000
+# Rows per block of edges.
 _BLOCK_ROWS = 16384
-# Covered items keep this share of their need, so that those covered once stand behind those covered twice.
-_LEAST_LEFT = 1e-6
+# Covered items keep this share of their need, so that items covered once still rank before those covered twice.
+_MIN_LEFT = 1e-6
 
 
 def suggest(
@@ -52,22 +52,22 @@ def suggest(
     affinity: sp.csr_array | None = None,
     kernel: sp.csr_array | None = None,
 ) -> Ints:
-    """Unlabeled items that a person should label next, the most useful first.
+    """Return the unlabeled items to label next, the most useful first.
 
     Parameters
     ----------
     rows : array of shape (n, D), or None with a graph
         Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
     probabilities : array of shape (n, C)
-        Of each class; rows of labeled items are not read.
+        Probability of each class; rows of labeled items are not used.
     codes : int array of shape (n,)
         Class of each labeled item, -1 for the others.
     n_suggestions : int
-        How many; at most as many as there are unlabeled items.
+        Number of items; all unlabeled ones if there are fewer.
     affinity : csr_array of shape (n, n), optional
-        Symmetric, normalized: ``model.affinity_``. Nearest neighbors are sought if it is not given.
+        Symmetric, normalized: ``model.affinity_``. Default: computed from the nearest neighbors.
     kernel : csr_array of shape (n, n), optional
-        :func:`cover_kernel` of the affinity, for whoever keeps it.
+        :func:`cover_kernel` of the affinity, if it is known already.
 
     Returns
     -------
@@ -75,26 +75,26 @@ def suggest(
         Positions in ``codes``.
     """
     free = codes < 0
-    wanted = min(n_suggestions, int(free.sum()))
-    if wanted <= 0:
+    n_chosen = min(n_suggestions, int(free.sum()))
+    if n_chosen <= 0:
         return np.zeros(0, dtype=np.int64)
     unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
     floor = _floor(codes[~free])
     need = np.where(free, floor + (1 - floor) * unsure, 0)
     if kernel is None:
-        kernel = cover_kernel(_graph(rows, wanted) if affinity is None else affinity)
-    return _cover(kernel, need, free, wanted)
+        kernel = cover_kernel(_graph(rows, n_chosen) if affinity is None else affinity)
+    return _cover(kernel, need, free, n_chosen)
 
 
 def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
-    """Items to label first when nothing is labeled yet: typical of many others and unlike one another.
+    """Return the items to label first, when nothing is labeled yet: typical of many others and unlike one another.
 
     Parameters
     ----------
     rows : array of shape (n, D), or None with a graph
         Items as ``transform_features(X, "cl2", base_mean(X))``.
     n_suggestions : int
-        How many; the number of classes, or a few times as many, is a good start.
+        Number of items; the number of classes, or a few times that, is a good start.
     affinity : csr_array of shape (n, n), optional
         Symmetric, normalized.
 
@@ -104,35 +104,35 @@ def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_a
         Positions in ``rows``, the most useful first.
     """
     n = affinity.shape[0] if rows is None and affinity is not None else 0 if rows is None else len(rows)
-    wanted = min(n_suggestions, n)
-    if wanted <= 0:
+    n_chosen = min(n_suggestions, n)
+    if n_chosen <= 0:
         return np.zeros(0, dtype=np.int64)
-    graph = _graph(rows, wanted) if affinity is None else affinity
-    return _cover(cover_kernel(graph), np.ones(n), np.ones(n, dtype=bool), wanted)
+    graph = _graph(rows, n_chosen) if affinity is None else affinity
+    return _cover(cover_kernel(graph), np.ones(n), np.ones(n, dtype=bool), n_chosen)
 
 
 def _floor(labels: Ints) -> float:
-    """What an item that is certain needs, from the class numbers of the labeled ones."""
+    """Return the need of a certain item, from the class numbers of the labeled ones."""
     counts = np.bincount(labels)
     once = float(np.mean(counts[counts > 0] == 1)) if len(labels) else 1.0
     return max(LAST_FLOOR, FIRST_FLOOR * min(1.0, FLOOR_SLOPE * once))
 
 
 def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
-    """W of the default recipe, were each suggestion of a class of its own; neighbors are searched exactly."""
+    """Return W of the default recipe as if each suggestion were a class; neighbors are searched exactly."""
     if rows is None:
-        raise ValueError("rows are needed to seek neighbors in; give rows or affinity.")
+        raise ValueError("give rows or affinity.")
     return normalize(knn_affinity(rows, neighbors_to_cover(len(rows), n_suggestions)))
 
 
 def neighbors_to_cover(n: int, n_suggestions: int) -> int:
-    """Neighbors of an item, of n, where there is no graph yet: those of the default recipe within limits."""
+    """Return the number of neighbors for n items without a graph: that of the default recipe, within limits."""
     k = round(math.sqrt(max(0.0, n / max(1, n_suggestions) - 1)))
-    return min(max(k, _LEAST_NEIGHBORS), _MOST_NEIGHBORS)
+    return min(max(k, _MIN_NEIGHBORS), _MAX_NEIGHBORS)
 
 
 def cover_kernel(affinity: sp.csr_array) -> sp.csr_array:
-    """K (n, n) of an affinity, symmetric, with ones on the diagonal."""
+    """Return K (n, n) of an affinity: symmetric, with ones on the diagonal."""
     W = _thinned(affinity.astype(np.float32, copy=False))
     kernel = sp.csr_array(W @ W + W)
     typical = float(np.median(W.data)) if W.nnz else 1.0
@@ -142,8 +142,8 @@ def cover_kernel(affinity: sp.csr_array) -> sp.csr_array:
 
 
 def _thinned(W: sp.csr_array) -> sp.csr_array:
-    """W with as many of its edges as keep W^2 affordable, always the same ones."""
-    share = (MOST_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
+    """Return W with a random share of its edges if W^2 would be too large; always the same edges."""
+    share = (MAX_PAIRS * max(1, W.shape[0])) ** 0.5 / max(1, W.nnz)
     if share >= 1:
         return W
     rng = np.random.default_rng(0)
@@ -159,23 +159,23 @@ def _thinned(W: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(half + half.T)
 
 
-def _cover(kernel: sp.csr_array, need: Floats, free: NDArray[np.bool_], wanted: int) -> Ints:
-    """Greedily the ``wanted`` free items that cover the most need, after what is not free has covered its part."""
+def _cover(kernel: sp.csr_array, need: Floats, free: NDArray[np.bool_], n_chosen: int) -> Ints:
+    """Choose ``n_chosen`` free items greedily by the need they cover, after the labeled items have covered theirs."""
     taken = np.flatnonzero(~free)
     if len(taken):
         covered = kernel[taken].tocoo()
-        left = np.log(np.maximum(1 - covered.data.astype(np.float64), _LEAST_LEFT))
+        left = np.log(np.maximum(1 - covered.data.astype(np.float64), _MIN_LEFT))
         need = need * np.exp(np.bincount(covered.col, left, minlength=len(need)))
     free = free.copy()
     gain = kernel @ need
-    chosen = np.empty(wanted, dtype=np.int64)
-    for rank in range(wanted):
+    chosen = np.empty(n_chosen, dtype=np.int64)
+    for rank in range(n_chosen):
         best = int(np.argmax(np.where(free, gain, -np.inf)))
         chosen[rank] = best
         free[best] = False
         near = slice(kernel.indptr[best], kernel.indptr[best + 1])
         items = kernel.indices[near]
-        met = need[items] * np.minimum(kernel.data[near], 1 - _LEAST_LEFT)
+        met = need[items] * np.minimum(kernel.data[near], 1 - _MIN_LEFT)
         need[items] -= met
         gain -= kernel[items].T @ met
     return chosen

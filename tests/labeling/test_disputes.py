@@ -57,7 +57,7 @@ def test_doubt_takes_at_least_five_labels_and_more_than_three_in_ten(n, against,
     probabilities = np.eye(2)[np.where(np.arange(n) < against, 1 - codes, codes)] * 0.02 + 0.49
     said = doubt_of_labels(probabilities, codes)
     assert bool(said) == told
-    assert f"{against} are not what" in said or not told
+    assert f"{against} differ from those" in said or not told
 
 
 def test_the_only_labels_of_their_classes_are_not_doubted():

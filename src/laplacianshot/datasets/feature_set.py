@@ -23,7 +23,7 @@ from laplacianshot.runtime.types import Floats, Ints, Labels
 # Rows looked at together, so that a memory-mapped set is never held in memory whole.
 _BLOCK_ROWS = 4096
 
-# What numpy and zipfile raise on a file that is no archive, or a damaged one.
+# What numpy and zipfile raise on a file that is not an archive, or a damaged one.
 _UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 
@@ -299,7 +299,7 @@ class FeatureSet:
 
     @property
     def dim(self) -> int:
-        """Number of features of a row, D."""
+        """Features per row, D."""
         return int(self.features.shape[1])
 
     @property
@@ -395,14 +395,14 @@ class FeatureSet:
 
     def _shuffled_parts(self, fractions: list[float], names: list[str], seed: int) -> Ints:
         """Part of each class (C,) by fractions."""
-        wanted = np.array(fractions)
-        if not (wanted > 0).all() or abs(wanted.sum() - 1) > 1e-6:
+        shares = np.array(fractions)
+        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise ValueError(
                 f"parts must be fractions above 0 that sum to 1, got {dict(zip(names, fractions, strict=True))}."
             )
         if not isinstance(seed, Integral) or seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {seed!r}.")
-        exact = wanted * self.n_classes
+        exact = shares * self.n_classes
         counts = np.floor(exact + 1e-9).astype(np.int64)
         short = self.n_classes - int(counts.sum())
         counts[np.argsort(counts - exact, kind="stable")[:short]] += 1

@@ -75,11 +75,11 @@ class Listing:
             source=Files(root, paths),
         )
 
-    def expect_classes(self, dataset: str, wanted: Mapping[str, int], instead: str) -> Listing:
-        """Itself, if each split has the wanted number of classes and no class is in two splits."""
-        found = {name: len(np.unique(self.labels[self.split == name])) for name in wanted}
-        if found != dict(wanted) or set(self.split.tolist()) != set(wanted):
-            listed = ", ".join(f"{number} {name}" for name, number in wanted.items())
+    def expect_classes(self, dataset: str, expected: Mapping[str, int], instead: str) -> Listing:
+        """Return itself, if each split has the expected number of classes and no class is in two splits."""
+        found = {name: len(np.unique(self.labels[self.split == name])) for name in expected}
+        if found != dict(expected) or set(self.split.tolist()) != set(expected):
+            listed = ", ".join(f"{number} {name}" for name, number in expected.items())
             there = ", ".join(f"{number} {name}" for name, number in found.items())
             raise ValueError(f"dataset {dataset!r} has {listed} classes, these files have {there}; {instead}")
         if sum(found.values()) > len(np.unique(self.labels)):
@@ -357,11 +357,11 @@ def _novel(file: Path, names: dict[int, str], chosen: list[int]) -> set[int]:
     if not file.is_file():
         return set(chosen[4::5])
     numbers = {names[number]: number for number in chosen} | {str(number): number for number in chosen}
-    wanted = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    unknown = [line for line in wanted if line not in numbers]
+    expected = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    unknown = [line for line in expected if line not in numbers]
     if unknown:
         raise ValueError(f"{file}: {unknown[0]!r} is neither the id nor the name of one of the chosen species.")
-    return {numbers[line] for line in wanted}
+    return {numbers[line] for line in expected}
 
 
 _ARRAYS = (
@@ -387,7 +387,7 @@ CIFARFS = (
 # Of the background alphabets in the order of their names, numbers 5, 11, 17, ... are for validation.
 VAL_ALPHABETS = 6
 
-# What numpy and zipfile raise on a file that is no archive, or a damaged one.
+# What numpy and zipfile raise on a file that is not an archive, or a damaged one.
 _UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -432,8 +432,8 @@ def _load_bundle(path: Path) -> dict[str, Any]:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError(f"it holds a single array, expected {_ARRAYS}")
         with archive:
-            wanted = ("labels", "class_names", "images", "jpeg_bytes", "offsets", "split", "evaluation")
-            return {name: archive[name] for name in wanted if name in archive.files}
+            expected = ("labels", "class_names", "images", "jpeg_bytes", "offsets", "split", "evaluation")
+            return {name: archive[name] for name in expected if name in archive.files}
     except _UNREADABLE as error:
         raise ValueError(f"{path} cannot be read as a bundle ({' '.join(str(error).split())}).") from error
 

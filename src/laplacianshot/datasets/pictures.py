@@ -183,7 +183,7 @@ class Pictures:
     def content_key(self) -> str:
         """A sha256 that changes with the names, labels, splits or pictures.
 
-        Files are told apart by size and time of change, pictures of a bundle by the bundle's bytes. Where the files
+        Files are distinguished by size and time of change, pictures of a bundle by the bundle's bytes. Where the files
         lie does not matter.
         """
         digest = hashlib.sha256()

@@ -144,9 +144,9 @@ def _remember(found: list[Content], hashes: FileHashes) -> None:
         hashes.put([state for state, _ in files], [content for _, content in files])
 
 
-def _hashed(items: Items, wanted: list[tuple[int, FileState | None]]) -> list[Content]:
+def _hashed(items: Items, places: list[tuple[int, FileState | None]]) -> list[Content]:
     found = []
-    for position, state in wanted:
+    for position, state in places:
         try:
             found.append(Content(position, short_hash(items.content_hash(position)), state))
         except (CorruptPicture, OSError) as error:
@@ -165,7 +165,7 @@ _CHARACTERS = 20_000
 # Batches that wait for a worker, for each worker.
 _QUEUED = 2
 
-# Workers that read while as many as the encoder has cores for compute.
+# Workers that read while the others compute.
 _READERS = 1
 
 
@@ -361,7 +361,7 @@ class EncodingRun:
         return new
 
     def _batches(self, new: list[Content]) -> Iterator[list[Content]]:
-        """What is encoded together: texts of like length, and not so many long ones that a kill would cost much."""
+        """Yield what is encoded together: texts of similar length, few long ones, so that a kill costs little."""
         sizes = {item.position: 0 for item in new}
         if self._encoder.kind == "texts":
             sizes = {position: len(self._items.load(position)) for position in sizes}
@@ -401,9 +401,11 @@ class EncodingRun:
             return _Batch([], np.empty((0, self._encoder.dim), np.float32), failed, [])
         with self._computing:
             vectors: Floats = np.asarray(self._encoder.encode(prepared), dtype=np.float32)
-        wanted = (len(read), self._encoder.dim)
-        if vectors.shape != wanted:
-            raise EncoderError(f"encoder {self._encoder.name!r} gives vectors of shape {vectors.shape}, not {wanted}.")
+        expected = (len(read), self._encoder.dim)
+        if vectors.shape != expected:
+            raise EncoderError(
+                f"encoder {self._encoder.name!r} gives vectors of shape {vectors.shape}, not {expected}."
+            )
         finite = np.isfinite(vectors).all(axis=1)
         for place in np.flatnonzero(~finite):
             failed[read[place].position] = "the encoder gives NaN or infinity for it"

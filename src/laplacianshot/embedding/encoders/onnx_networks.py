@@ -100,7 +100,7 @@ class PictureSession:
 
     @property
     def parallel(self) -> int:
-        """One run a thread."""
+        """One run per thread."""
         return self.session.threads
 
     @property
@@ -146,7 +146,7 @@ class TextSession:
 
     @property
     def parallel(self) -> int:
-        """One run a thread."""
+        """One run per thread."""
         return self.session.threads
 
     def prepare(self, item: str) -> NDArray[np.int64]:
@@ -291,7 +291,7 @@ class OnnxFile:
 
     @property
     def parallel(self) -> int:
-        """One run a thread."""
+        """One run per thread."""
         return self.session.threads
 
     @property
@@ -321,13 +321,13 @@ class OnnxFile:
             return np.asarray(first.mean(axis=1))
         if first.ndim == 4:
             return np.asarray(first.mean(axis=(2, 3)))
-        raise EncoderError(f"encoder {self.name!r} gives shape {first.shape}; vectors (B, D) are wanted.")
+        raise EncoderError(f"encoder {self.name!r} gives shape {first.shape}; vectors must have shape (B, D).")
 
 
 def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureReader:
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in {*_FLOATS, _BYTES}:
         found = ", ".join(f"{given.name} {given.type} {given.shape}" for given in inputs)
-        raise EncoderError(f"encoder {name!r} takes {found}; one input of pictures (B, 3, H, W) is wanted.")
+        raise EncoderError(f"encoder {name!r} takes {found}; it must take one input of pictures (B, 3, H, W).")
     batch, *shape = inputs[0].shape
     channels_last = shape[2] == 3 and shape[0] != 3
     height, width = shape[:2] if channels_last else shape[1:]
@@ -346,17 +346,17 @@ def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureRead
 
 
 def _described(path: Path, crop: int) -> tuple[Normalizing, PictureInput]:
-    """Preparation as ``preprocessor_config.json`` beside the network tells it."""
+    """Preparation as ``preprocessor_config.json`` beside the network says."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        size = told.get("size", {})
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        size = settings.get("size", {})
         resize = size.get("shortest_edge", size.get("height")) if isinstance(size, dict) else size
-        mean, std = told.get("image_mean"), told.get("image_std")
+        mean, std = settings.get("image_mean"), settings.get("image_std")
         normalizing = (
             Normalizing(*(tuple(float(x) for x in part) for part in (mean, std))) if mean and std else Normalizing()
         )
         filters = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box"}
-        return normalizing, PictureInput(max(crop, int(resize or crop)), crop, filters[told.get("resample", 3)])
+        return normalizing, PictureInput(max(crop, int(resize or crop)), crop, filters[settings.get("resample", 3)])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise EncoderError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
 

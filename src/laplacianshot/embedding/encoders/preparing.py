@@ -48,7 +48,7 @@ class PictureInput:
         # The longer side is rounded down, and the crop begins at a whole pixel, as is usual.
         new_width, new_height = (self.resize * side // shorter for side in (width, height))
         left, top = round((new_width - self.crop) / 2), round((new_height - self.crop) / 2)
-        # Only what is wanted is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
+        # Only the crop is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
         x, y = width / new_width, height / new_height
         box = (left * x, top * y, min((left + self.crop) * x, width), min((top + self.crop) * y, height))
         cut = picture.resize((self.crop, self.crop), resampling, box=box)

@@ -106,10 +106,10 @@ def open_timm(what: str, kind: Kind, threads: int) -> Encoder:
     timm, torch = require("timm", "timm"), require("torch", "timm")
     with loading(name, "timm.list_pretrained() lists the names; weights are downloaded once"):
         network = timm.create_model(what, pretrained=True, num_classes=0).eval()
-        told = timm.data.resolve_model_data_config(network)
-    crop = int(told["input_size"][-1])
-    view = PictureInput(max(crop, int(crop / told["crop_pct"])), crop, told["interpolation"])
-    normalizing = Normalizing(tuple(told["mean"]), tuple(told["std"]))
+        settings = timm.data.resolve_model_data_config(network)
+    crop = int(settings["input_size"][-1])
+    view = PictureInput(max(crop, int(crop / settings["crop_pct"])), crop, settings["interpolation"])
+    normalizing = Normalizing(tuple(settings["mean"]), tuple(settings["std"]))
 
     def prepare(picture: Image) -> Any:
         return view(picture)
@@ -199,8 +199,8 @@ def _transformers_texts(what: str, threads: int) -> Encoder:
 def _pools_first_token(transformers: Any, what: str) -> bool:
     """Whether a sentence model says that its first token stands for the whole."""
     path = transformers.utils.cached_file(what, _POOLING, _raise_exceptions_for_missing_entries=False)
-    told = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
-    return bool(told.get("pooling_mode_cls_token")) and not told.get("pooling_mode_mean_tokens")
+    settings = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    return bool(settings.get("pooling_mode_cls_token")) and not settings.get("pooling_mode_mean_tokens")
 
 
 def _tensor(torch: Any, features: Any) -> Any:

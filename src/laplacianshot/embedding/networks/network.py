@@ -81,8 +81,8 @@ class Network(nn.Module):
 
     def _check(self, images: Tensor) -> None:
         if images.ndim != 4 or images.shape[1] != self.in_channels:
-            wanted = f"(batch, {self.in_channels}, height, width)"
-            raise ValueError(f"images must have shape {wanted} for this {self.name}; got {tuple(images.shape)}.")
+            expected = f"(batch, {self.in_channels}, height, width)"
+            raise ValueError(f"images must have shape {expected} for this {self.name}; got {tuple(images.shape)}.")
         if not images.is_floating_point():
             raise ValueError(f"images must be of a floating-point type; got {images.dtype}.")
         height, width = images.shape[2:]

@@ -76,7 +76,7 @@ def resized_center(picture: Image, resize: int, crop: int) -> Image:
     else:
         new_width, new_height = int(resize * width / height), resize
     left, top = round((new_width - crop) / 2), round((new_height - crop) / 2)
-    # Only what is wanted is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
+    # Only the crop is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
     x, y = width / new_width, height / new_height
     box = (left * x, top * y, min((left + crop) * x, width), min((top + crop) * y, height))
     return picture.resize((crop, crop), Resampling.BILINEAR, box=box)

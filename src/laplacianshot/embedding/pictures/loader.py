@@ -60,7 +60,7 @@ def batches(
     shuffle : bool
         Take the rows in a random order instead of the given one.
     workers : int
-        Threads that prepare batches ahead; 0 prepares each when it is asked for. Decoding, resizing and color release
+        Threads that prepare batches ahead; 0 prepares each when it is needed. Decoding, resizing and color release
         the GIL.
     start : int
         Batches to leave out at the beginning; nothing of them is decoded.

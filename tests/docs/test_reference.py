@@ -58,3 +58,17 @@ def test_every_extra_of_the_readme_exists_and_none_is_left_out():
     table = readme[readme.index("| extra |") :].split("\n\n")[0]
     named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named | {"test", "docs", "dev", "parquet"} == set(extras)
+
+
+def test_the_architecture_page_names_rooms_and_modules_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "laplacianshot"
+    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+    assert rooms == {name for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) if name != "estimator"}
+    for name in re.findall(rf"`((?:{'|'.join(rooms)})[./][\w./]+)`", page):
+        place = package
+        for part in re.split(r"[./](?!toml)", name.removesuffix(".py")):
+            if place.is_file():
+                break  # a name in a module
+            place = place / part if (place / part).exists() else place / f"{part}.py"
+        assert place.exists(), name

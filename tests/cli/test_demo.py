@@ -18,7 +18,7 @@ FEW_DIGITS = """
 import sys
 import numpy as np
 from laplacianshot import cli, datasets
-from laplacianshot.reports import demo
+from laplacianshot.cli import demo_run as demo
 
 everything = datasets.load_digits()
 rows = np.concatenate([np.flatnonzero(everything.labels == c)[:22] for c in range(10)])
@@ -98,14 +98,14 @@ def test_json_is_one_document_and_nothing_else(capsys):
 def test_bad_input_is_one_line_on_stderr_code_2_and_no_work(arguments, named, refused, monkeypatch):
     Path("folder.png").mkdir()
     Path("file.txt").touch()
-    monkeypatch.setattr("laplacianshot.reports.demo.run_demo", lambda *_, **__: pytest.fail("worked on bad input"))
+    monkeypatch.setattr("laplacianshot.cli.demo_run.run_demo", lambda *_, **__: pytest.fail("worked on bad input"))
     refused(["demo", *arguments], named)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that not even root can write to")
 @pytest.mark.usefixtures("few_digits")
 def test_a_folder_that_cannot_be_written_is_found_out_before_the_work(capsys, monkeypatch):
-    monkeypatch.setattr("laplacianshot.reports.demo.run_demo", lambda *_, **__: pytest.fail("worked in vain"))
+    monkeypatch.setattr("laplacianshot.cli.demo_run.run_demo", lambda *_, **__: pytest.fail("worked in vain"))
     assert run(["demo", "-o", "/proc/demo.png"]) == 2
     assert "cannot write there" in capsys.readouterr().err
 

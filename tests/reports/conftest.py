@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from laplacianshot.cli.demo_run import run_demo
 from laplacianshot.datasets import Digits, load_digits
-from laplacianshot.reports.demo import DemoResult, run_demo
+from laplacianshot.reports.demo import DemoResult
 
 
 @pytest.fixture(scope="session")

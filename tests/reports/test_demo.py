@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from laplacianshot.cli import demo_run as demo
+from laplacianshot.cli.demo_run import curve_labels, demo_methods, demo_steps, run_demo
 from laplacianshot.datasets import load_digits
 from laplacianshot.episodes.whole_set import Comparison, Repeat, run_repeats
-from laplacianshot.reports import demo
-from laplacianshot.reports.demo import DemoResult, curve_labels, demo_methods, demo_steps, run_demo
+from laplacianshot.reports.demo import DemoResult
 
 
 def made_up(**accuracies: list[float]) -> DemoResult:

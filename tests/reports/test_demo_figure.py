@@ -9,7 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from laplacianshot.reports.demo_figure import draw_demo, save_demo_figure, shown_rows, spread_out
+from laplacianshot.reports.demo import draw_demo, save_demo_figure, shown_rows
+from laplacianshot.reports.figures import spread_out
 
 
 def test_the_picture_is_a_png_of_decent_size(small_result, few_digits, tmp_path):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 import laplacianshot
 from laplacianshot.studio.change_log import FILE_NAME, ChangeLog, ProjectError
-from laplacianshot.studio.changes import ActionError, LabelState
+from laplacianshot.studio.changes import ActionError, ClassEntry, Given, LabelState
 
 
 @pytest.fixture
@@ -132,3 +134,71 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
         assert len(store.state.labels) == store.version
         assert content(store.replayed()) == content(store.state)
         store.close()
+
+
+# A project as version 0.1 wrote it: dumped from its database.
+VERSION_0_1 = """
+CREATE TABLE actions (
+  version INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, summary TEXT NOT NULL, target INTEGER,
+  change TEXT NOT NULL
+);
+INSERT INTO actions VALUES(1,'2026-11-18T01:41:25Z','label','1 item: auk',NULL,
+  '{"classes": [[1, null, ["auk", 0]]], "labels": [[["a.png"], null, [1, "person"]]]}');
+INSERT INTO actions VALUES(2,'2026-11-18T01:41:26Z','label','1 item: coot',NULL,
+  '{"classes": [[2, null, ["coot", 1]]], "labels": [[["b.png"], null, [2, "person"]]]}');
+INSERT INTO actions VALUES(3,'2026-11-18T01:41:27Z','accept','1 item accepted: auk',NULL,
+  '{"classes": [], "labels": [[["c.png"], null, [1, "accepted"]]]}');
+INSERT INTO actions VALUES(4,'2026-11-18T01:41:28Z','rename-class','coot is now heron',NULL,
+  '{"classes": [[2, ["coot", 1], ["heron", 1]]], "labels": []}');
+INSERT INTO actions VALUES(5,'2026-11-18T01:41:29Z','clear','1 item: label taken away',NULL,
+  '{"classes": [], "labels": [[["a.png"], [1, "person"], null]]}');
+INSERT INTO actions VALUES(6,'2026-11-18T01:41:30Z','undo','Undo: 1 item: label taken away',5,
+  '{"classes": [], "labels": [[["a.png"], null, [1, "person"]]]}');
+CREATE TABLE classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, colour INTEGER NOT NULL);
+INSERT INTO classes VALUES(1,'auk',0);
+INSERT INTO classes VALUES(2,'heron',1);
+CREATE TABLE labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL, how TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO labels VALUES('a.png',1,'person');
+INSERT INTO labels VALUES('b.png',2,'person');
+INSERT INTO labels VALUES('c.png',1,'accepted');
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO meta VALUES('format','1');
+INSERT INTO meta VALUES('source','/birds');
+INSERT INTO meta VALUES('next_id','3');
+"""
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A project of version 0.1, opened by this version."""
+    folder = tmp_path / "old"
+    folder.mkdir()
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as database:
+        database.executescript("PRAGMA journal_mode=WAL;" + VERSION_0_1)
+    log = ChangeLog(folder, "/birds")
+    yield log
+    log.close()
+
+
+def test_a_project_of_version_0_1_is_read_in_full(old):
+    assert old.state.classes == {1: ClassEntry("auk", 0), 2: ClassEntry("heron", 1)}
+    assert old.state.labels == {"a.png": Given(1), "b.png": Given(2), "c.png": Given(1, "accepted")}
+    assert old.state.next_id == 3
+    assert content(old.replayed()) == content(old.state)
+    assert [action.kind for action in old.history()] == ["undo", "clear", "rename-class", "accept", "label", "label"]
+    assert (old.next_undo.version, old.next_redo.version) == (4, 5)
+
+
+def test_a_project_of_version_0_1_goes_on_and_is_found_again(old, tmp_path):
+    label(old, "d.png", "gull")
+    while old.next_undo is not None:
+        old.undo()
+    assert (old.state.classes, old.state.labels) == ({}, {})
+    while old.next_redo is not None:
+        old.redo()
+    old.close()
+    again = ChangeLog(tmp_path / "old", "/birds")
+    assert again.state.labels["d.png"] == Given(3)
+    assert [entry.name for entry in again.state.classes.values()] == ["auk", "heron", "gull"]
+    assert content(again.replayed()) == content(again.state)
+    again.close()

@@ -53,7 +53,7 @@ def demo(
     from rich.console import Console
 
     from laplacianshot.datasets import load_digits
-    from laplacianshot.reports.demo_figure import FORMATS, save_demo_figure
+    from laplacianshot.reports.demo import FORMATS, save_demo_figure
 
     digits = load_digits()
     if labels_per_class >= digits.smallest_class:
@@ -88,7 +88,7 @@ def demo(
 
 
 def _run(digits: Digits, repeats: int, labels_per_class: int, seed: int) -> DemoResult:
-    from laplacianshot.reports.demo import demo_steps, run_demo
+    from laplacianshot.cli.demo_run import demo_steps, run_demo
 
     with progress_bar() as bar:
         task = bar.add_task("Getting ready", total=demo_steps(digits, repeats, labels_per_class))

@@ -70,7 +70,7 @@ def studio(
     if demo and source is not None:
         raise CommandError(f"give either --demo or SOURCE ({source}), not both.")
     if not demo and source is None:
-        raise CommandError("SOURCE is missing: name a folder, a table or a file of vectors, or give --demo.")
+        raise CommandError("SOURCE is missing: give a folder, a table or a file of vectors, or use --demo.")
     # Imported here, so that --help does not wait for them.
     from laplacianshot.runtime.extras import require
 
@@ -113,4 +113,4 @@ def _tell(gate: Gate, source: Source, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"address": gate.address, "token": gate.token, "items": len(source)}), flush=True)
     else:
-        print(f"{len(source):,} {source.kind} in the studio:\n\n  {gate.address}\n\nCtrl-C ends it.", flush=True)
+        print(f"{len(source):,} {source.kind} in the studio:\n\n  {gate.address}\n\nStop it with Ctrl-C.", flush=True)

@@ -1,9 +1,8 @@
-"""How often the graph is right, from given labels that are held back.
+"""Estimate the accuracy by cross-validation on the given labels.
 
-The labels are dealt into ten parts (five of large sets), those of each class in turn. Each part is held back once, the
-set is labeled from the others, and the share of held-back labels that come out as they were given is the estimate. A
-class keeps at least one label; labels that only accepted a prediction are never asked, as they would agree with
-themselves.
+The labels are divided into ten parts (five in large sets), the same share of each class in each. Each part is held
+back once and predicted from the others; the share of right predictions is the estimate. A class keeps at least one
+label. Labels that accepted a prediction are not held back, as they would agree with themselves.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from laplacianshot.estimator import LaplacianShot
 from laplacianshot.runtime.types import Floats, Ints
 
 PARTS, FEWER_PARTS = 10, 5
-# A set of more items is large.
+# Number of items above which a set is large.
 _LARGE = 20_000
-# Fewer answers say next to nothing.
+# Minimum number of held-back labels for an estimate.
 MIN_CHECKED = 5
-# Standard errors of a 95% interval.
+# Number of standard errors of a 95% interval.
 _Z = 1.959964
 
 
 @dataclass(frozen=True)
 class HeldBack:
-    """What became of held-back labels.
+    """Result of holding back labels.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class HeldBack:
 
     @property
     def estimate(self) -> float:
-        """Share that came out right."""
+        """Share of held-back labels that were predicted right."""
         return self.right / self.checked
 
     @property
@@ -51,12 +50,12 @@ class HeldBack:
         n, p = self.checked, self.estimate
         middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
         half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
-        # Rounding must not part the interval from a share of none or all.
+        # Rounding must not exclude a share of 0 or 1 from its interval.
         return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
 
 
 def held_back_parts(codes: Ints, asked: NDArray[np.bool_], n_parts: int = PARTS) -> Iterator[Ints]:
-    """Positions of the labels to hold back, a part at a time; each class keeps a label at each time.
+    """Yield the positions of the labels to hold back, part by part; each class keeps at least one label.
 
     Parameters
     ----------
@@ -90,9 +89,10 @@ def hold_back(
     *,
     stopped: Callable[[], bool] = lambda: False,
 ) -> HeldBack | None:
-    """Label the rows (n, D) without a part of the labels, for each part; None if that was stopped, or says too little.
+    """Predict each part from the other labels; None if stopped, or if there are too few labels.
 
-    ``codes`` and ``asked`` as for :func:`held_back_parts`; center and graph are those of the labeling itself.
+    ``X`` has shape (n, D); ``codes`` and ``asked`` as for :func:`held_back_parts`; center and graph as for the
+    predictions.
     """
     right = checked = 0
     for part in held_back_parts(codes, asked, FEWER_PARTS if len(X) > _LARGE else PARTS):

@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS actions (
   version INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, summary TEXT NOT NULL, target INTEGER,
   change TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, color INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, colour INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL, how TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -205,7 +205,8 @@ class ChangeLog:
             raise ProjectError(f"{self.path} holds the labels of {found['source']}; choose another --project.")
 
     def _read_book(self) -> LabelState:
-        classes = self._database.execute("SELECT id, name, color FROM classes ORDER BY id").fetchall()
+        # The third column is called colour, as in version 0.1, so that both versions read each other's files.
+        classes = self._database.execute("SELECT * FROM classes ORDER BY id").fetchall()
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
         return LabelState(
             {id: ClassEntry(name, color) for id, name, color in classes},

@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn, as pictures to be labeled."""
+"""scikit-learn's digits as pictures to label."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from laplacianshot.runtime.types import Floats
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Pixels are 0 to 16, ink is dark.
+# Pixels are 0 to 16; dark is high.
 _FULL = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DigitSource(Source):
-    """Pictures of 8 x 8 pixels whose pixels are their vectors: no encoder is needed."""
+    """Pictures of 8 x 8 pixels that are their own vectors: no encoder is needed."""
 
     pixels: Floats = field(default_factory=lambda: np.zeros((0, 64)))
 
@@ -53,7 +53,7 @@ def digit_source() -> DigitSource:
     digits = load_digits()
     n = len(digits.labels)
     ids = tuple(f"digit-{i:04d}" for i in range(n))
-    # No file, and the same name wherever the command is run.
+    # Not a file; the same project wherever the command is run.
     return DigitSource(
         Path("/laplacianshot-demo/digits"), ids, (None,) * n, id_name="numbers of digits", pixels=digits.features
     )

@@ -1,8 +1,8 @@
-"""The work behind the page: vectors come, neighbors are found, the set is relabeled, a map is drawn.
+"""The background work: make vectors, search neighbors, predict labels, lay out the map.
 
-Four threads. *feeder* gets the vectors; *labeler* gives the quick answer after each action; *settler* finds neighbors
-when enough vectors are new, and the whole answer when people rest; *mapper* draws. All but the labeler are nice to it.
-Whoever looks in between sees what was found last.
+Four threads. *feeder* makes the vectors. *labeler* updates the predictions after each action. *settler* searches
+neighbors when enough vectors are new, and makes the full predictions when people pause. *mapper* lays out the map.
+All but the labeler run at lower priority; readers see the last published result.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from laplacianshot.studio.relabel import Predictions, columns_of, compile_kernel
 from laplacianshot.studio.vectors import Stopped, Vectors
 from laplacianshot.ui.map import map_2d
 
-# The whole answer waits until there was no action for so many seconds, or until so many actions wait for it.
-_REST = 0.4
+# The full predictions wait for this many seconds without an action, or for this many actions.
+_PAUSE = 0.4
 _MAX_WAITING = 25
-# Accuracy is asked for after a rest so many times as long: it takes several answers.
+# Accuracy is estimated after a pause this many times as long, as it needs several predictions.
 _LONGER = 4
-# The center is moved when it should lie this much of a typical vector's length elsewhere; not for very many items,
-# whose neighbors take long to find.
+# The center is moved when the better one is this share of a typical vector's length away; not in large sets, whose
+# neighbors take long to search.
 _CENTER_SHIFT = 0.1
 _MAX_RECENTERED = 50_000
-# Neighbors are sought anew when there are so many times as many vectors as last time, or all of them.
+# Neighbors are searched again when the number of vectors has grown by this factor, or all vectors are ready.
 _GROWTH = 1.5
-# Niceness of what people wait for less, and of what they hardly wait for. No more: on a busy machine a thread that gets
-# no time may hold a lock, such as that of the compiler, which the others need.
+# Niceness of the settler, and of feeder and mapper. No higher: on a busy machine a thread that gets no time may hold a
+# lock, such as that of the compiler, which the others need.
 _NICE, _NICER = 3, 5
 
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """The labels that people gave, at one version.
+    """The given labels at one version.
 
     Attributes
     ----------
     version : int
     classes : int array of shape (n,)
-        Class ids, -1 for none.
+        Class ids, -1 for no label.
     asked : bool array of shape (n,)
         Labels that came from people, not from accepting predictions.
     """
@@ -63,19 +63,19 @@ class GivenLabels:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the work is.
+    """The results so far.
 
     Attributes
     ----------
     predictions : Predictions or None
     predicted, whole, settled : int
-        Versions that the labels, the last whole answer, and all that follows from it were made from; -1 before the
-        first time.
+        Versions of the given labels behind the predictions, the last full predictions, and everything derived from
+        them; -1 before the first.
     seconds : float or None
-        Of the last relabeling.
+        Time of the last predictions.
     accuracy : HeldBack or None
     places : float32 array of shape (n, 2), or None
-        NaN for items without a place on the map.
+        Positions on the map; NaN for items without one.
     map_revision : int
     problem : str or None
     """
@@ -92,15 +92,15 @@ class Progress:
 
 
 class Engine:
-    """Work in the background.
+    """The background work of a session.
 
     Parameters
     ----------
     vectors : Vectors
     given : callable
-        Gives the labels as they are now.
+        Returns the current labels.
     published : callable
-        Called, from any thread, when :attr:`progress` or the vectors have changed.
+        Called, from any thread, after :attr:`progress` or the vectors have changed.
     """
 
     def __init__(self, vectors: Vectors, given: Callable[[], GivenLabels], published: Callable[[], object]) -> None:
@@ -108,7 +108,7 @@ class Engine:
         self.progress = Progress()
         self._cache: GraphCache | None = None
         self._mapped: GraphCache | None = None
-        # One answer is published after the other.
+        # Predictions are published one after the other.
         self._answering = threading.Lock()
         self._making = threading.Lock()
         self._acted = time.monotonic()
@@ -125,21 +125,21 @@ class Engine:
         ]
 
     def start(self) -> None:
-        """Begin."""
-        # Looks for libraries once, which must not happen while another thread loads one.
+        """Start the threads."""
+        # Searches for BLAS libraries once, which must not happen while another thread loads one.
         with single_threaded_blas():
             pass
         for thread in self._threads:
             thread.start()
 
     def wake(self) -> None:
-        """There are new labels."""
+        """Tell the threads about new labels."""
         self._acted = time.monotonic()
         with self._changed:
             self._changed.notify_all()
 
     def close(self, timeout: float = 5) -> None:
-        """End; what is half done is dropped."""
+        """Stop the threads; unfinished work is dropped."""
         self._closing.set()
         self.wake()
         for thread in self._threads:
@@ -147,12 +147,12 @@ class Engine:
                 thread.join(timeout)
 
     def wait_until_settled(self, timeout: float) -> bool:
-        """Wait until nothing is left to do, or for so many seconds; whether nothing is."""
+        """Wait up to ``timeout`` seconds until no work is left; return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing.is_set() or self.is_settled, timeout)
 
     def wait_until_whole(self, timeout: float) -> bool:
-        """Wait until the labels are those of a whole answer to all actions, not of a quick one; whether they are."""
+        """Wait up to ``timeout`` seconds for full predictions from all labels; return whether they are ready."""
 
         def is_whole() -> bool:
             stopped = self._closing.is_set() or self.progress.problem is not None
@@ -163,7 +163,7 @@ class Engine:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all vectors are there and all that follows from the labels is known."""
+        """Whether all vectors are ready and everything derived from the labels is up to date."""
         if self.progress.problem is not None:
             return True
         done = self.vectors.finished and not self._is_outgrown() and self.progress.settled == self._given().version
@@ -174,7 +174,7 @@ class Engine:
             with contextlib.suppress(Stopped):
                 work()
         except Exception as error:
-            # A thread that ended without a word would leave the page waiting for ever.
+            # Without a message the page would wait forever.
             self._publish(problem=" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
     def _publish(self, **changes: object) -> None:
@@ -210,7 +210,7 @@ class Engine:
                 if found is not None:
                     self._publish(predictions=found, predicted=given.version, seconds=time.perf_counter() - start)
             if found is None:
-                # Other classes than before: there is no answer to go on from.
+                # The classes have changed, so the last predictions cannot be updated.
                 self._answer(self._cache or last.cache)
 
     def _settle(self) -> None:
@@ -222,29 +222,29 @@ class Engine:
                 self._answer(self._cache)
             elif self._cache is None:
                 if self.vectors.finished and progress.settled != version:
-                    # A single item: there is nothing to find out about it.
+                    # A single item: there is nothing to predict.
                     self._publish(predicted=version, settled=version)
                 self._wait()
             elif progress.settled == version or not self._is_resting(version):
-                self._wait(_REST / 4 if progress.settled != version else 1.0)
+                self._wait(_PAUSE / 4 if progress.settled != version else 1.0)
             elif progress.whole != version:
                 self._answer(self._cache)
-            elif time.monotonic() - self._acted < _LONGER * _REST:
-                self._wait(_REST / 4)
+            elif time.monotonic() - self._acted < _LONGER * _PAUSE:
+                self._wait(_PAUSE / 4)
             else:
                 self._check(self._cache)
 
     def _is_resting(self, version: int) -> bool:
         waiting = version - self.progress.whole
-        return waiting > _MAX_WAITING or time.monotonic() - self._acted >= _REST
+        return waiting > _MAX_WAITING or time.monotonic() - self._acted >= _PAUSE
 
     def _wait(self, seconds: float = 1.0) -> None:
-        """Until something has changed; also looked at without a word, in case one was missed."""
+        """Wait for a change, or for some seconds in case one was missed."""
         with self._changed:
             self._changed.wait(seconds)
 
     def _answer(self, cache: GraphCache) -> None:
-        """The whole answer, brought up to date if there were labels meanwhile. One is made at a time."""
+        """Make full predictions, and update them if labels were given meanwhile. One thread at a time."""
         with self._making:
             start = time.perf_counter()
             given, last = self._given(), self.progress.predictions
@@ -261,7 +261,7 @@ class Engine:
                 self._publish(predictions=found, predicted=given.version, whole=given.version, seconds=seconds)
 
     def _check(self, cache: GraphCache) -> None:
-        """How often the graph is right, and whether the center is where it should be."""
+        """Estimate the accuracy, and move the center if there is a better one."""
         given = self._given()
         class_ids, codes = columns_of(given.classes[cache.positions])
         accuracy = None
@@ -283,13 +283,13 @@ class Engine:
         self._publish(accuracy=accuracy, settled=given.version)
 
     def _better_center(self, cache: GraphCache, codes: Ints, n_classes: int) -> Floats | None:
-        """Where ``laplacianshot label`` would put the center, if that is far from where it is."""
+        """Return the center of ``laplacianshot label`` if it is far from the current one, else None."""
         if len(cache) > _MAX_RECENTERED or (codes >= 0).all():
             return None
-        wanted = blended_center(cache.vectors, codes, n_classes)
+        better = blended_center(cache.vectors, codes, n_classes)
         spread = mean_squared_distance(cache.vectors) / 2
-        moved = float(np.square(wanted - cache.center).sum())
-        return wanted if moved > _CENTER_SHIFT**2 * spread else None
+        moved = float(np.square(better - cache.center).sum())
+        return better if moved > _CENTER_SHIFT**2 * spread else None
 
     def _draw(self) -> None:
         _be_nice(_NICER)
@@ -305,6 +305,6 @@ class Engine:
 
 
 def _be_nice(value: int) -> None:
-    """Let what people wait for go first; threads that this one starts are as nice (Linux; nothing elsewhere)."""
+    """Lower the priority of this thread and of those it starts (on Linux; elsewhere nothing happens)."""
     with contextlib.suppress(AttributeError, OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), value)

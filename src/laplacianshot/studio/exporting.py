@@ -1,4 +1,4 @@
-"""Labels out of a session and into it, in the formats of ``laplacianshot label``."""
+"""Export and import labels in the formats of ``laplacianshot label``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 @dataclass(frozen=True)
 class Exported:
-    """A file to be saved."""
+    """A file to download."""
 
     content: bytes
     media_type: str
@@ -48,7 +48,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Incoming:
-    """Labels of a file: the action that took them over (None: nothing was new), and how many there were."""
+    """Imported labels: the action (None if nothing was new), and the number of labels imported and kept."""
 
     action: Action | None
     imported: int
@@ -57,7 +57,7 @@ class Incoming:
 
 
 def export(session: Session, kind: str, *, disputes: bool = False) -> Exported:
-    """The labels in one of the formats; ``disputes``: rows with a column of what the graph prefers to given labels."""
+    """Export the labels; ``disputes`` adds a column of the classes that the neighbors suggest for given labels."""
     result = result_of(session)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("labels.json" if kind.startswith("label-studio") else _NAMES[kind])
@@ -70,9 +70,9 @@ def export(session: Session, kind: str, *, disputes: bool = False) -> Exported:
 
 
 def result_of(session: Session) -> LabelResult:
-    """What ``laplacianshot label`` would give, from what is on the page: one row an item that can be read."""
+    """Return the current labels as a result of ``laplacianshot label``: one row per readable item."""
     view, state = session.view(), session.log.state
-    # An item that cannot be read may have a label all the same.
+    # An item that cannot be read may still have a label.
     rows = np.flatnonzero(view.origins != views.FAILED)
     numbers = np.array([*state.classes, 0], dtype=np.int64)
     columns = {class_id: column for column, class_id in enumerate(state.classes)}
@@ -99,10 +99,10 @@ def result_of(session: Session) -> LabelResult:
 
 
 def import_file(session: Session, name: str, content: bytes, *, replace: bool) -> Incoming:
-    """Take over the labels of a file; ``replace``: also those of items that have another one."""
+    """Import the labels of a file; ``replace`` overwrites labels that differ."""
     ending = Path(name).suffix.lower()
     if ending not in _ENDINGS:
-        raise ActionError(f"a file of labels ends in {', '.join(_ENDINGS)}.", 422)
+        raise ActionError(f"a labels file must end in {', '.join(_ENDINGS)}.", 422)
     shown = name.replace("/", "_").replace("\\", "_")[-100:]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"labels{ending}"
@@ -114,7 +114,7 @@ def import_file(session: Session, name: str, content: bytes, *, replace: bool) -
 
 
 def import_path(session: Session, path: Path, *, replace: bool, shown: str | None = None) -> Incoming:
-    """Take over the labels of a file by its path."""
+    """Import the labels of a file by its path."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         labels = read_labels(path, session.source)
@@ -132,23 +132,23 @@ def take_over(
     replace: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Incoming:
-    """Give items, by id, labels by name, in one action."""
-    wanted = {item: checked_name(label) for item, label in labels.items()}
+    """Label items, by id, with classes, by name, in one action."""
+    labels_by_id = {item: checked_name(label) for item, label in labels.items()}
     counts = {"imported": 0, "kept": 0}
 
     def make(state: LabelState) -> Change:
         names = {id: entry.name for id, entry in state.classes.items()}
-        own = {item: names[label.class_id] for item, label in state.labels.items() if item in wanted}
-        kept = [item for item, name in own.items() if name != wanted[item] and not replace]
-        left = {item: name for item, name in wanted.items() if own.get(item) != name and item not in set(kept)}
+        own = {item: names[label.class_id] for item, label in state.labels.items() if item in labels_by_id}
+        kept = [item for item, name in own.items() if name != labels_by_id[item] and not replace]
+        left = {item: name for item, name in labels_by_id.items() if own.get(item) != name and item not in set(kept)}
         counts.update(imported=len(left), kept=len(kept))
         return state.labeling_by_name(left, how)
 
-    def tell(state: LabelState, change: Change) -> str:
+    def summary(state: LabelState, change: Change) -> str:
         return f"{what}: {count_of(change.n_items)}"
 
     with session.lock:
         if not make(session.log.state):
             return Incoming(None, 0, counts["kept"], notes)
-        action = session.act("import", make, tell)
+        action = session.act("import", make, summary)
     return Incoming(action, counts["imported"], counts["kept"], notes)

@@ -1,7 +1,7 @@
-"""What does not depend on the labels, made once: the center of the vectors and the nearest neighbors of each.
+"""What does not depend on the labels, computed once: the center of the vectors and the neighbors of each item.
 
 The default recipe takes ``k = round(sqrt(n / C - 1))`` neighbors, so k falls as classes are added: neighbors are
-sought for two classes, nearest first, and the graph for C classes is cut from them.
+searched for two classes, nearest first, and the graph for C classes uses the first k of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.types import Floats, Ints
 
-# Neighbors sought, at most: of more than 20,000 items with very few classes the recipe would take more.
+# For more than 20,000 items with very few classes the recipe would take more neighbors.
 MAX_NEIGHBORS = 100
 # Neighbors for the map and for the first suggestions.
 FEW_NEIGHBORS = 15
@@ -35,15 +35,15 @@ class GraphCache:
     Attributes
     ----------
     positions : int array of shape (m,)
-        Of the items in the source, ascending.
+        Positions of the items in the source, ascending.
     vectors : array of shape (m, D)
-        As they came.
+        Vectors before the transform.
     center : array of shape (D,)
-        What is taken from the vectors before their length is.
+        Subtracted from the vectors before they are normalized.
     rows : array of shape (m, D)
         ``transform_features(vectors, "cl2", center)``.
     neighbors : Neighbors
-        Of each item, nearest first, for two classes or more.
+        Neighbors of each item, nearest first; enough for two classes or more.
     """
 
     positions: Ints
@@ -54,14 +54,14 @@ class GraphCache:
     _graphs: dict[int, sp.csr_array] = field(default_factory=dict)
     _made: dict[str, tuple[sp.csr_array, sp.csr_array]] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
-    # Who wants one of them does not wait for the other.
+    # One lock each, so that the two do not wait for each other.
     _locks: dict[str, Any] = field(default_factory=lambda: {"normalized": Lock(), "cover": Lock()})
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def graph(self, n_neighbors: int) -> sp.csr_array:
-        """Symmetric affinity of each item's ``n_neighbors`` nearest others, or of as many as were sought."""
+        """Return the symmetric affinity of the ``n_neighbors`` nearest neighbors, or of all that were searched."""
         k = min(n_neighbors, self.neighbors.indices.shape[1])
         with self._lock:
             if k not in self._graphs:
@@ -72,19 +72,19 @@ class GraphCache:
             return self._graphs[k]
 
     def class_graph(self, n_classes: int) -> sp.csr_array:
-        """The graph of the default recipe for ``n_classes`` classes."""
+        """Return the graph of the default recipe for ``n_classes`` classes."""
         return self.graph(recipe_neighbors(len(self), n_classes))
 
     def normalized_graph(self, n_classes: int) -> sp.csr_array:
-        """The same as the descent takes it: ``D^-1/2 W D^-1/2``."""
+        """Return the normalized graph, ``D^-1/2 W D^-1/2``."""
         return self._kept("normalized", self.class_graph(n_classes), normalize)
 
     def cover_kernel(self, n_classes: int) -> sp.csr_array:
-        """What each item covers of the others, by which the queue is chosen."""
+        """Return how much each item covers of the others; the queue is chosen by it."""
         return self._kept("cover", self.normalized_graph(n_classes), cover_kernel)
 
     def _kept(self, what: str, graph: sp.csr_array, make: Callable[[sp.csr_array], sp.csr_array]) -> sp.csr_array:
-        """What is made of a graph, made once for the graph of the present classes."""
+        """Return what ``make`` derives from a graph, computed once per graph."""
         with self._locks[what]:
             if what not in self._made or self._made[what][0] is not graph:
                 self._made[what] = (graph, make(graph))
@@ -92,7 +92,7 @@ class GraphCache:
 
 
 def recipe_neighbors(n: int, n_classes: int) -> int:
-    """Neighbors that the default recipe takes; it does not matter how many of the n items have a label."""
+    """Return the number of neighbors of the default recipe; it does not depend on the number of labels."""
     return DefaultConstants.for_task(0, n, n_classes).n_neighbors
 
 
@@ -103,7 +103,7 @@ def build_cache(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> GraphCache:
-    """Center the vectors (m, D) of the items at these positions, and find the neighbors of each.
+    """Center the vectors (m, D) of the items at these positions, and search the neighbors of each.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def build_cache(
     vectors : array of shape (m, D)
         m >= 2, finite.
     center : array of shape (D,), optional
-        The mean of the vectors if not given.
+        Default: the mean of the vectors.
     progress : callable, optional
         Called with ``(done, total)`` by the search of large sets.
     """

@@ -1,4 +1,4 @@
-"""What goes over the wire, described once: for checking, for the OpenAPI description, and for whoever reads it."""
+"""Requests and responses of the HTTP API, as pydantic models."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ KindName = Literal[
 ]
 ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
 
-# Items that one action may name.
+# Maximum number of items per action.
 MAX_ITEMS = 1_000_000
-# Whole numbers that fit the arrays.
+# Largest integer that fits the arrays.
 _LARGEST = 2**31 - 1
 
 
 def _whole(value: Any) -> Any:
-    """JSON knows one kind of number: 2.0 is a whole one."""
+    """Convert 2.0 to 2, as JSON has only one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _digits(value: Any) -> Any:
-    """Words of an address: 7 is a whole number there, and 7.0 or 1e3 is none."""
+    """Check a number in an address: 7 is valid, 7.0 and 1e3 are not."""
     if isinstance(value, str) and not value.removeprefix("-").isdecimal():
-        raise ValueError("give a whole number.")
+        raise ValueError("must be a whole number.")
     return value
 
 
-# A whole number of a path or query; constraints stand before it.
+# A whole number in a path or query; constraints come before it.
 Digits = BeforeValidator(_digits)
 Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
 ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
 Steps = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
-# Something to be seen, and no control characters.
+# At least one visible character, and no control characters.
 Name = Annotated[
     str,
     Field(
@@ -55,13 +55,13 @@ class _Body(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong, in one line."""
+    """An error message of one line."""
 
     detail: str
 
 
 class ActionInfo(BaseModel):
-    """One line of the history."""
+    """An action of the history."""
 
     version: int
     kind: KindName
@@ -71,7 +71,7 @@ class ActionInfo(BaseModel):
 
 
 class SourceInfo(BaseModel):
-    """What is labeled. ``key`` differs from run to run: put it behind the addresses of pictures as ``v``."""
+    """What is labeled. ``key`` changes from run to run: add it to the addresses of pictures as ``v``."""
 
     name: str
     kind: Literal["pictures", "texts", "vectors"]
@@ -81,7 +81,7 @@ class SourceInfo(BaseModel):
 
 
 class EmbeddingInfo(BaseModel):
-    """How many items have a vector."""
+    """Progress of making vectors."""
 
     done: int
     total: int
@@ -103,7 +103,7 @@ class ClassInfo(BaseModel):
 
 
 class Counts(BaseModel):
-    """How many items there are of each origin and kind."""
+    """Number of items of each origin and kind."""
 
     given: int
     predicted: int
@@ -116,7 +116,7 @@ class Counts(BaseModel):
 
 
 class Accuracy(BaseModel):
-    """Share of held-back given labels that came out right, with its 95% interval; mean confidence of predictions."""
+    """Share of held-back labels predicted right, with its 95% interval; mean confidence of predictions."""
 
     estimate: float | None
     low: float | None
@@ -127,7 +127,7 @@ class Accuracy(BaseModel):
 
 
 class MapInfo(BaseModel):
-    """Whether there is a map, and which."""
+    """Whether the map is ready, and its revision."""
 
     ready: bool
     revision: int
@@ -169,7 +169,7 @@ class ItemInfo(BaseModel):
 
 
 class ClassProbability(BaseModel):
-    """How probable a class is."""
+    """A class and its probability."""
 
     class_id: int = Field(alias="class")
     probability: float
@@ -194,7 +194,7 @@ class ItemPage(BaseModel):
 
 
 class IndexList(BaseModel):
-    """All items that were asked for."""
+    """Indices of all matching items."""
 
     revision: int
     total: int
@@ -230,14 +230,14 @@ class History(BaseModel):
 
 
 class Done(BaseModel):
-    """An action that is on the disk, and the state after it."""
+    """A saved action, and the state after it."""
 
     state: State
     action: ActionInfo
 
 
 class Imported(Done):
-    """Labels of a file that were taken over, and those that were not as the items have others."""
+    """Number of imported labels, and of items that kept a different label."""
 
     imported: int
     kept: int
@@ -245,27 +245,27 @@ class Imported(Done):
 
 
 class LabelByClass(_Body):
-    """Give items the label of a class, or take it away (null)."""
+    """Label items with a class, or remove their labels (null)."""
 
     items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     class_id: ClassId | None = Field(alias="class")
 
 
 class LabelByName(_Body):
-    """Give items the label of the class of this name, which is made if there is none."""
+    """Label items with the class of this name, which is added if it does not exist."""
 
     items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     name: Name
 
 
 class AcceptItems(_Body):
-    """Take over the predictions of these items."""
+    """Accept the predictions of these items."""
 
     items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
 class AcceptConfident(_Body):
-    """Take over all predictions that are at least so sure, of one class or of all."""
+    """Accept all predictions of at least this confidence, of one class or of all."""
 
     min_confidence: float = Field(ge=0, le=1, strict=True)
     class_id: ClassId | None = Field(default=None, alias="class")

@@ -1,8 +1,7 @@
-"""Who may ask: only the browser that was given the token, on this very address.
+"""Access control: only a browser with the token, at the address of this server.
 
-Every request is checked before anything else sees it: the Host it names (against DNS rebinding), the Origin it comes
-from (against other pages), the token (against other users of this machine), and the size of its body. Every answer says
-what a browser may do with it.
+Every request is checked first: its Host (against DNS rebinding), its Origin (against other pages), the token (against
+other users of this machine), and the size of its body. Every response has headers that restrict what a browser may do.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-# Bytes of a body: of an action, and of a file of labels.
+# Maximum number of bytes of an action, and of a labels file.
 MAX_BODY = 16_000_000
 MAX_UPLOAD = 64_000_000
 UPLOAD_PATH = "/api/import"
@@ -41,13 +40,13 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Gate:
-    """What opens the door.
+    """The token and address of a server.
 
     Attributes
     ----------
     token : str
     host : str
-        Address that the server listens on.
+        Address the server listens on.
     port : int
     """
 
@@ -57,17 +56,17 @@ class Gate:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie; cookies do not tell ports apart."""
+        """Name of the cookie. It contains the port, as browsers share cookies between ports."""
         return f"laplacianshot-studio-{self.port}"
 
     @property
     def address(self) -> str:
-        """What a person opens."""
+        """The address to open in a browser."""
         shown = "127.0.0.1" if self.host in _ANY else self.host
         return f"http://{_bracketed(shown)}:{self.port}/?token={self.token}"
 
     def knows_host(self, host: str) -> bool:
-        """Whether this server goes by that name: its own address, or any plain address where it listens on all."""
+        """Whether a Host header is valid: our own address, or any IP address if we listen on all."""
         name, port = _split_port(host)
         if port != str(self.port):
             return False
@@ -76,7 +75,7 @@ class Gate:
         return self.host in _ANY and _is_address(name)
 
     def has_token(self, headers: Headers) -> bool:
-        """Whether a request carries the token, as a cookie or as a bearer."""
+        """Whether a request has the token, as a cookie or as a bearer token."""
         given = headers.get("authorization", "")
         if given[:7].lower() == "bearer " and self.is_token(given[7:].strip()):
             return True
@@ -88,12 +87,12 @@ class Gate:
         return self.cookie in cookies and self.is_token(cookies[self.cookie].value)
 
     def is_token(self, given: str) -> bool:
-        """Whether this is the token; takes as long for a near miss as for any other."""
+        """Whether this is the token; compared in constant time."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
 class Guard:
-    """ASGI middleware that lets through what the gate opens for.
+    """ASGI middleware that refuses requests without permission.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ class Guard:
         self._app, self._gate = app, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, pass it on or refuse it, and put the headers on the answer."""
+        """Check a request, pass it on or refuse it, and add the security headers."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -128,11 +127,11 @@ class Guard:
             await self._let_in(scope, guarded)
             return
         if not self._gate.has_token(headers):
-            await _answer(guarded, 401, "open the address that laplacianshot studio printed, with its token.")
+            await _answer(guarded, 401, "open the address that laplacianshot studio printed, including its token.")
             return
         most = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
         length = headers.get("content-length", "0")
-        too_large = f"the body has more than {most:,} bytes."
+        too_large = f"the request is larger than {most:,} bytes."
         if not length.isascii() or not length.isdigit() or int(length) > most:
             await _answer(guarded, 413, too_large)
             return
@@ -149,21 +148,21 @@ class Guard:
         await self._app(scope, counted, guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is refused whatever token it has."""
+        """Why a request is refused even with the token."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._gate.knows_host(hosts[0]):
-            return 403, "this server does not go by that name; open the address that it printed."
+            return 403, "this is not the address of this server; open the address that it printed."
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{hosts[0]}":
-            return 403, "requests of other pages are refused."
-        # Sent by browsers alone. Following a link to the page itself is fine, anything else from elsewhere is not.
+            return 403, "requests from other pages are refused."
+        # Only browsers send this. A link from elsewhere to the page itself is allowed, nothing else is.
         site = headers.get("sec-fetch-site", "none")
         if site not in ("same-origin", "none") and not (scope["method"] == "GET" and scope["path"] == "/"):
-            return 403, "requests of other pages are refused."
+            return 403, "requests from other pages are refused."
         return None
 
     async def _let_in(self, scope: Scope, send: Send) -> None:
-        """Put the token into a cookie and out of the address bar."""
+        """Move the token from the address bar into a cookie."""
         tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["method"] not in ("GET", "HEAD") or len(tokens) != 1 or not self._gate.is_token(tokens[0]):
             await _answer(send, 401, "this is not the token that laplacianshot studio printed.")

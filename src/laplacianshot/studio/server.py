@@ -1,4 +1,4 @@
-"""From a source to a page that can be opened."""
+"""Open a project and serve its page."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 
     from laplacianshot.labeling.sources import Source
 
-# Seconds that open requests get when the server ends.
+# Seconds that open requests have when the server stops.
 _LAST_SECONDS = 3
 
-# What to do with a project that is open already.
-_IF_OPEN = "go on in its page, or end it with Ctrl-C, or name another folder for other labels with --project DIR"
+_IF_OPEN = "use its page, stop it with Ctrl-C, or choose another folder with --project DIR"
 
 
 class PortError(InputError):
-    """An address that cannot be listened on, in one line."""
+    """The server cannot listen on an address; the message is one line."""
 
 
 @contextmanager
@@ -52,20 +51,20 @@ def open_session(
     threads: int | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Iterator[Session]:
-    """A session on a source, at work until the end of ``with``; one at a time on a project.
+    """Open a session on a source, until the end of ``with``; a project can be open only once.
 
     Parameters
     ----------
     source : Source
     labels : Path, optional
-        A file of labels to take over; items that have others keep theirs.
+        A labels file to import; items that have labels keep theirs.
     project : Path, optional
-        Folder where labels are kept; one below the user's cache, by the path of the source, if not given.
+        Folder of the project; default: a folder in the user's cache, named after the source.
     encoder : str, optional
-        Name of what makes vectors of pictures and texts.
+        Name of the encoder of pictures or texts.
     threads : int, optional
     note : callable
-        Given what the user should know besides.
+        Called with messages for the user.
     """
     from laplacianshot.embedding.encoders import open_encoder
 
@@ -77,7 +76,7 @@ def open_session(
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
     elif encoder is not None:
-        raise ProjectError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
+        raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
     lock = _taken(folder)
     try:
         session = Session(source, opened, Folders(folder, cache / "vectors"))
@@ -92,7 +91,7 @@ def open_session(
 
 
 def _taken(folder: Path) -> FolderLock:
-    """The lock of a project, whose folder is made if there is none."""
+    """Lock a project; its folder is created if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN).acquire()
@@ -101,7 +100,7 @@ def _taken(folder: Path) -> FolderLock:
 
 
 def _take_given(session: Session, labels: Path | None, note: Callable[[str], object]) -> None:
-    """Labels that the source holds, at the first time, and those of a file."""
+    """Import the labels of the source, the first time, and those of a file."""
     source = session.source
     own = {name: label for name, label in zip(source.ids, source.given, strict=True) if label is not None}
     if own and session.log.version == 0:
@@ -112,11 +111,11 @@ def _take_given(session: Session, labels: Path | None, note: Callable[[str], obj
     for text in found.notes:
         note(text)
     if found.kept:
-        note(f"{found.kept:,} items of {labels} have other labels here, and keep them.")
+        note(f"{found.kept:,} items of {labels} already have other labels in this project and keep them.")
 
 
 def project_folder(source: Source, cache: Path) -> Path:
-    """Where the labels of a source are kept: by its name, to be found by people, and by its whole path."""
+    """Return the default project folder of a source: its name, and a hash of its path."""
     path = source.path.resolve()
     digest = hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     name = "".join(mark if mark.isalnum() or mark in "-_." else "_" for mark in path.name)[:60]
@@ -124,24 +123,24 @@ def project_folder(source: Source, cache: Path) -> Path:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error that says why there is none. Port 0 takes any that is free."""
+    """Return a listening socket. Port 0 selects any free port."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
     except socket.gaierror as error:
-        raise PortError(f"--host {host}: there is no such address here ({error.strerror}).") from error
+        raise PortError(f"--host {host}: not an address of this machine ({error.strerror}).") from error
     except OverflowError as error:
-        raise PortError(f"--port {port}: give a number from 0 to 65535.") from error
+        raise PortError(f"--port {port}: must be from 0 to 65535.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortError(
-                f"--port {port} is in use on {host}, perhaps by another studio; name another one, or 0 for any."
+                f"--port {port} is in use on {host}, perhaps by another studio; choose another one, or 0 for any."
             ) from error
         raise PortError(f"--host {host} --port {port}: cannot listen there ({error.strerror}).") from error
 
 
 def serve(session: Session, host: str, listener: socket.socket, *, opened: Callable[[Gate], object]) -> None:
-    """Serve a session until Ctrl-C or SIGTERM; ``opened`` is called with the gate once requests are answered."""
+    """Serve a session until Ctrl-C or SIGTERM; calls ``opened`` with the gate once the server is ready."""
     gate = Gate(secrets.token_urlsafe(24), host, listener.getsockname()[1])
     app = create_app(session, gate)
     config = uvicorn.Config(
@@ -160,14 +159,14 @@ def serve(session: Session, host: str, listener: socket.socket, *, opened: Calla
 
 
 def open_browser(address: str) -> None:
-    """Show the page, without waiting for the browser."""
+    """Open the page in a browser, without waiting for it."""
     timer = Timer(0.1, webbrowser.open, [address])
     timer.daemon = True
     timer.start()
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready, and ends its events before it waits for them."""
+    """A server that reports when it is ready, and ends its event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], object]) -> None:
         super().__init__(config)

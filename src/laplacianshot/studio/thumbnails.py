@@ -1,4 +1,4 @@
-"""Small pictures for the page: made when they are asked for, kept, and never of a file outside the source."""
+"""Small pictures for the page: made on request, cached, and never of a file outside the source."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source
 
 SIZES = (64, 128, 256, 512)
-# Pixels of the longer side of the large picture.
+# Maximum width and height of the large picture in pixels.
 LARGEST = 2048
-# Bytes of pictures kept in memory.
+# Maximum number of bytes of pictures in memory.
 _MEMORY = 64_000_000
 _QUALITY = {64: 70, 128: 75, 256: 80, 512: 80, LARGEST: 85}
 _TYPES = {"WEBP": "image/webp", "JPEG": "image/jpeg", "PNG": "image/png"}
@@ -34,12 +34,12 @@ _PNG_MARK = b"\x89PNG"
 
 
 class NoPicture(InputError):
-    """Why there is no picture to show, in one line."""
+    """There is no picture to show; the message is one line."""
 
 
 @dataclass(frozen=True)
 class SmallPicture:
-    """The bytes of a picture file, its media type, and what tells it from others."""
+    """The bytes of a picture file, its media type, and a tag that identifies it."""
 
     content: bytes
     media_type: str
@@ -47,13 +47,13 @@ class SmallPicture:
 
 
 class Thumbnails:
-    """Pictures of a source's items, small.
+    """Small pictures of a source's items.
 
     Parameters
     ----------
     source : Source
     folder : Path or None
-        Where they are kept from one run to the next.
+        Folder of the cache.
     """
 
     def __init__(self, source: Source, folder: Path | None) -> None:
@@ -62,7 +62,7 @@ class Thumbnails:
         self._lock = Lock()
         self._kept: OrderedDict[str, SmallPicture] = OrderedDict()
         self._bytes = 0
-        # Decoding takes memory: a large picture for each core at most.
+        # Decoding takes memory: at most one picture per core.
         self._decoding = Semaphore(available_threads())
 
     def get(self, i: int, size: int) -> SmallPicture:
@@ -71,10 +71,10 @@ class Thumbnails:
         Raises
         ------
         NoPicture
-            The item has none, it cannot be read, or it lies outside the source.
+            The item has no picture, it cannot be read, or it is outside the source.
         """
         if self._source.kind != "pictures":
-            raise NoPicture("this item is no picture.")
+            raise NoPicture("this item is not a picture.")
         file = self._source.file(i)
         try:
             path = None if file is None else self._inside(file)
@@ -94,10 +94,10 @@ class Thumbnails:
         return found
 
     def _inside(self, file: Path) -> Path:
-        """The file itself, all links followed, if it is a file below the source."""
+        """Return the file with all links followed, if it is inside the source."""
         real = file.resolve(strict=True)
         if not real.is_relative_to(self._root) or not real.is_file():
-            raise NoPicture("the picture is a link to a place outside the folder; it is not shown.")
+            raise NoPicture("the picture is a link to a file outside the folder and is not shown.")
         return real
 
     def _recall(self, tag: str) -> SmallPicture | None:
@@ -125,7 +125,7 @@ class Thumbnails:
                 self._bytes -= len(self._kept.popitem(last=False)[1].content)
 
     def _write(self, picture: SmallPicture) -> None:
-        """On the disk, whole or not at all; without care for a loss of power, as it can be made again."""
+        """Write atomically, but without flushing to disk, as it can be made again."""
         if self._folder is None:
             return
         place = self._place(picture.tag)
@@ -142,7 +142,7 @@ class Thumbnails:
 
 
 def _encoded(picture: Image, size: int) -> tuple[bytes, str]:
-    """A picture file and its media type. Pictures of a few pixels are kept exactly."""
+    """Return a picture file and its media type. Very small pictures are stored without loss."""
     buffer = io.BytesIO()
     if max(picture.size) < TINY:
         picture.save(buffer, "PNG")

@@ -1,4 +1,4 @@
-"""Vectors as they come: those of a source at once, those of pictures and texts batch by batch."""
+"""The vectors of a source: its own at once, those of pictures and texts batch by batch."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
     from laplacianshot.labeling.sources import Source
 
-# Items of the first batch, of a later one at most, and the seconds that one should take.
+# Size of the first batch, maximum size of a batch, and the seconds that a batch should take.
 _FIRST, _LARGEST = 64, 8192
 _BATCH_SECONDS = 10.0
-# Vectors that are there at once are looked at in part first: enough to label from in a second.
+# Size of the first part of a source that contains vectors: small enough for predictions within a second.
 _FIRST_LOOK = 4000
 
 
 class Stopped(LaplacianShotError):
-    """The work was ended from outside."""
+    """The work was stopped from outside."""
 
 
 class Vectors:
-    """Vectors of the n items of a source, more and more of them.
+    """Vectors of the n items of a source, which become ready one after the other.
 
-    Items come in an order drawn once, so that the first ones stand for all: folders are often sorted by class.
+    The order is random, so that the first items represent all: folders are often sorted by class.
 
     Parameters
     ----------
     source : Source
     encoder : Encoder or None
-        None where the source has vectors.
+        None if the source contains vectors.
     cache : Path or None
-        Where vectors are kept by content.
+        Folder of the vector cache.
     """
 
     def __init__(self, source: Source, encoder: Encoder | None, cache: Path | None) -> None:
@@ -60,16 +60,16 @@ class Vectors:
 
     @property
     def dtype(self) -> Any:
-        """Of the vectors."""
+        """Type of the vectors."""
         return self._array.dtype
 
     @property
     def ready(self) -> Any:
-        """Which items have a vector (n,); not to be changed."""
+        """Which items have a vector (n,); read only."""
         return self._ready
 
     def known(self) -> tuple[Ints, Floats]:
-        """Positions of the items that have a vector, ascending, and the vectors."""
+        """Return the positions of the items that have a vector, ascending, and the vectors."""
         with self._lock:
             positions = np.flatnonzero(self._ready)
         if len(positions) == len(self._ready):
@@ -77,7 +77,7 @@ class Vectors:
         return positions, self._array[positions]
 
     def fill(self, progress: Callable[[], object], stopped: Callable[[], bool]) -> None:
-        """Get the vectors of all items; ``progress`` is called as they come, :class:`Stopped` raised when asked."""
+        """Make the vectors of all items; calls ``progress`` on the way, raises :class:`Stopped` if ``stopped()``."""
         if self._encoder is None:
             for some in (self._order[:_FIRST_LOOK], self._order[_FIRST_LOOK:]):
                 self._add(some, progress)

@@ -1,7 +1,7 @@
-"""What the page shows of all items: arrays, and which of them a query asks for, in which order.
+"""The current state of all items as arrays, and queries that filter and sort them.
 
-A :class:`View` is made anew after each change and never changed, so that a page of it can be cut while the next one is
-made. Filters are masks over arrays: a hundred thousand items take milliseconds.
+A new :class:`View` is made after each change and never modified, so it can be read while the next one is made. Filters
+are masks over arrays: a hundred thousand items take milliseconds.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ Only: TypeAlias = Literal["suggested", "disputed", "strange"]
 
 ORIGINS: tuple[Origin, ...] = ("waiting", "unlabeled", "predicted", "given", "failed")
 WAITING, UNLABELED, PREDICTED, GIVEN, FAILED = range(5)
-# The class of items without a label.
+# The class id of items without a label.
 NO_CLASS = -1
-# Answers kept, so that the pages of one gallery are cut from one order.
-_KEPT = 32
+# Number of cached answers, so that all pages of a gallery have the same order.
+_CACHED = 32
 
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """n items as they are at one moment.
+    """n items at one moment.
 
     Attributes
     ----------
     revision : int
-        Of this view; grows.
+        Number of this view; grows.
     classes : int32 array of shape (n,)
         Class id of each item, given or predicted; -1 for none.
     origins : uint8 array of shape (n,)
         Position in :data:`ORIGINS`.
     confidence : float32 array of shape (n,)
-        NaN where nothing is said.
+        NaN where there is none.
     disputes : int32 array of shape (n,)
         Class id that the graph prefers to a given label, -1 elsewhere.
     strangeness : float32 array of shape (n,)
-        NaN where it is not known.
+        NaN where it is unknown.
     strange : bool array of shape (n,)
-        Fits no class.
+        Whether the item fits no class.
     suggestions : int32 array of shape (n,)
         Rank in the queue from 1, 0 for items that are not in it.
     """
@@ -69,7 +69,7 @@ class View:
         return len(self.classes)
 
     def counts(self) -> dict[str, int]:
-        """How many items there are of each origin and kind."""
+        """Return the number of items of each origin and kind."""
         found = np.bincount(self.origins, minlength=len(ORIGINS)).tolist()
         return dict(zip(ORIGINS, found, strict=True)) | {
             "disputed": int(np.count_nonzero(self.disputes >= 0)),
@@ -78,14 +78,14 @@ class View:
         }
 
     def by_class(self, origin: int) -> dict[int, int]:
-        """How many items of an origin each class has, of classes that have any."""
+        """Return the number of items of an origin per class, without empty classes."""
         counts = np.bincount(self.classes[self.origins == origin] - NO_CLASS)
         return {int(place) + NO_CLASS: int(counts[place]) for place in np.flatnonzero(counts)}
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which items, in which order. What is None or empty lets all pass; ties go by index."""
+    """A filter and a sort order. None or empty matches all items; ties are sorted by index."""
 
     classes: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = ()
@@ -97,13 +97,13 @@ class Query:
 
 
 class Catalog:
-    """The words of n items, and answers to queries.
+    """Answers queries about n items.
 
     Parameters
     ----------
     ids : sequence of n str
     texts : sequence of n str, optional
-        What is searched besides the ids.
+        Searched besides the ids.
     """
 
     def __init__(self, ids: Sequence[str], texts: Sequence[str] | None = None) -> None:
@@ -117,7 +117,7 @@ class Catalog:
         self._lock = Lock()
 
     def select(self, view: View, query: Query) -> Ints:
-        """Positions of the items that a query asks for, in its order."""
+        """Return the positions of the items that match a query, sorted."""
         key = (view.revision, query)
         with self._lock:
             answer = self._answers.get(key)
@@ -133,7 +133,7 @@ class Catalog:
             mask &= np.isin(view.classes, query.classes)
         if query.origins:
             mask &= np.isin(view.origins, [ORIGINS.index(origin) for origin in query.origins])
-        # NaN passes neither.
+        # NaN matches neither.
         if query.min_confidence is not None:
             mask &= view.confidence >= np.float32(query.min_confidence)
         if query.max_confidence is not None:
@@ -158,7 +158,7 @@ class Catalog:
             keys = np.where(ranks > 0, ranks, len(view) + 1)
         else:
             keys = (view.confidence if sort.endswith("confidence") else view.strangeness)[rows]
-        # NaN comes last either way.
+        # NaN comes last in both directions.
         return rows[np.argsort(-keys if sort.startswith("-") else keys, kind="stable")]
 
     def _holding(self, word: str) -> NDArray[np.bool_]:
@@ -180,7 +180,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class Group:
-    """Items of one class: how many, of which origin, and their mean confidence (None where none is known)."""
+    """Items of one class: their number, origins and mean confidence (None if unknown)."""
 
     class_id: int
     total: int
@@ -190,7 +190,7 @@ class Group:
 
 
 def groups(view: View, rows: Ints, class_ids: Sequence[int]) -> list[Group]:
-    """The items at ``rows`` by class, in the order of ``class_ids``, those without a label last; none is empty."""
+    """Group the items at ``rows`` by class in the order of ``class_ids``, unlabeled ones last; no group is empty."""
     found = []
     classes, origins, confidence = view.classes[rows], view.origins[rows], view.confidence[rows]
     order = np.argsort(classes, kind="stable")
@@ -213,11 +213,11 @@ def groups(view: View, rows: Ints, class_ids: Sequence[int]) -> list[Group]:
 
 
 def _plain(text: str) -> str:
-    """A text as it is searched: any case, accents composed."""
+    """Normalize a text for searching: case and accents."""
     return composed(text.casefold())
 
 
 def _keep(kept: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]
     kept[key] = value
-    while len(kept) > _KEPT:
+    while len(kept) > _CACHED:
         kept.popitem(last=False)

@@ -1,5 +1,5 @@
 // @ts-check
-/** Accept every predicted label that is at least so sure, after seeing how many they are. */
+/** Accepts all predicted labels of at least a chosen confidence, and shows how many these are. */
 
 import { acceptAbove } from "./actions.js";
 import { api } from "./api.js";
@@ -13,7 +13,7 @@ const slider = el("input", {
   step: "1",
   value: "90",
   id: "accept-least",
-  "aria-label": "Least confidence to accept",
+  "aria-label": "Minimum confidence to accept",
 });
 const least = el("output", { htmlFor: "accept-least" }, "90%");
 const go = el("button", { class: "primary", type: "button", id: "accept-all", disabled: true }, "Nothing to accept");
@@ -30,7 +30,7 @@ export function buildAcceptBox() {
   return el(
     "section",
     { class: "accept", "aria-label": "Accept many" },
-    el("h2", {}, "Accept all labels surer than"),
+    el("h2", {}, "Accept labels with confidence from"),
     el("div", { class: "line" }, slider, least),
     go,
   );

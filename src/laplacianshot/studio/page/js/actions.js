@@ -77,13 +77,13 @@ const classNamed = (classes, name) => classes.find((one) => one.name === name.tr
 export function clearLabels(items) {
   const given = items.filter((i) => store.columns.origins[i] === ORIGIN.given);
   if (!given.length) {
-    toast("Only labels given by a person can be taken away.");
+    toast("Only labels given by a person can be removed.");
     return Promise.resolve(null);
   }
   store.foresee(given, () => -1);
   return perform(
     () => api.label(given, { class: null }),
-    () => `Label taken from ${several(given.length)}.`,
+    () => `Label removed from ${several(given.length)}.`,
     { foreseen: given },
   );
 }
@@ -157,7 +157,7 @@ export function redo(steps = 1) {
   if (!what) return Promise.resolve(toast("There is nothing to redo."));
   return perform(
     () => api.redo(steps),
-    () => (steps === 1 ? `Done again: ${what}` : `${count(steps)} steps done again.`),
+    () => (steps === 1 ? `Redone: ${what}` : `${count(steps)} steps redone.`),
     { undoable: false },
   );
 }
@@ -167,7 +167,7 @@ export const importLabels = (file, replace) =>
   perform(
     () => api.importLabels(file, replace),
     (done) => {
-      const kept = done.kept ? ` ${several(done.kept)} kept the label they had.` : "";
+      const kept = done.kept ? ` ${several(done.kept)} kept their current label.` : "";
       return `${count(done.imported ?? 0)} labels imported.${kept}`;
     },
   );

@@ -28,7 +28,7 @@ async function ask(path, options = {}) {
   }
   if (reply.ok) return reply;
   if (reply.status === 401)
-    throw new Failure("This page's key is no longer valid: open the address that the terminal shows.", 401);
+    throw new Failure("The token of this page is no longer valid. Open the address that the terminal shows.", 401);
   let detail = `The studio answered with an error (${reply.status}).`;
   try {
     const said = (await reply.json()).detail;

@@ -20,8 +20,8 @@ async function remove(id) {
   const known = store.classOf(id);
   if (!known) return;
   const loss = known.given
-    ? `${several(known.given)} will lose the label a person gave. You can undo it.`
-    : "No label given by a person is lost.";
+    ? `${several(known.given)} will lose the label that a person gave. You can undo this.`
+    : "No label given by a person will be lost.";
   if (await confirmed(`Delete ${quoted(known.name)}?`, [el("p", {}, loss)], { yes: "Delete class", danger: true }))
     await deleteClass(id);
 }

@@ -57,7 +57,7 @@ function settle() {
   }
 }
 
-/** Where nothing is suggested: the least sure; where nothing is predicted, items from all over the source. */
+/** Without suggestions: the lowest confidence; without predictions: items from all over the source. */
 function fallback() {
   const { columns } = store;
   let best = -1;

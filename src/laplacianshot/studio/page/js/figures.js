@@ -36,11 +36,11 @@ function showFigures() {
   const pairs = [
     [counts.given, "given"],
     [counts.predicted, "predicted"],
-    [counts.unlabeled + counts.waiting, "without a label"],
+    [counts.unlabeled + counts.waiting, "unlabeled"],
     [counts.failed, "unreadable"],
   ];
   const expected = accuracy?.expected;
-  const sure = typeof expected === "number" && figure(percent(expected), "sure");
+  const confidence = typeof expected === "number" && figure(percent(expected), "mean confidence");
   figures.replaceChildren(
     estimate(accuracy),
     bar,
@@ -48,7 +48,7 @@ function showFigures() {
       "dl",
       {},
       ...pairs.filter(([n], place) => n || place < 2).map(([n, what]) => figure(count(Number(n)), String(what))),
-      sure,
+      confidence,
     ),
   );
 }
@@ -62,19 +62,19 @@ function estimate(accuracy) {
     return el(
       "p",
       { class: "quiet", id: "accuracy" },
-      "How many labels are right is estimated after a few of each class.",
+      "The accuracy is estimated once a few items of each class are labeled.",
     );
   const range =
     accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
-  const how = `The graph finds ${accuracy.right} of ${accuracy.checked} given labels when each is held back.`;
+  const how = `Test: ${accuracy.right} of ${accuracy.checked} given labels are predicted correctly when they are held back.`;
   const more =
     accuracy.expected === null
       ? ""
-      : ` By its own confidence it expects ${percent(accuracy.expected)} of the predicted labels to be right.`;
+      : ` By their confidence, ${percent(accuracy.expected)} of the predicted labels are expected to be right.`;
   return el(
     "p",
     { class: "big", id: "accuracy", title: how + more },
     el("b", {}, percent(accuracy.estimate)),
-    el("span", {}, `right among ${counted(accuracy.checked, "held-back label")}${range}`),
+    el("span", {}, `accuracy on ${counted(accuracy.checked, "held-back label")}${range}`),
   );
 }

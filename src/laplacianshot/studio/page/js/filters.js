@@ -22,10 +22,10 @@ const pick = choice("pick", "Origin", [
   ["all", "All origins"],
   ["given", "Given"],
   ["predicted", "Predicted"],
-  ["unlabeled", "Without a label"],
+  ["unlabeled", "Unlabeled"],
   ["disputed", "Disputed"],
-  ["strange", "Fits nowhere"],
-  ["unsure", "Unsure"],
+  ["strange", "Fits no class"],
+  ["unsure", "Low confidence"],
 ]);
 const low = choice("low", "Confidence at least", [
   ["0", "0%"],
@@ -36,10 +36,10 @@ const high = choice("high", "Confidence at most", [
   ["1", "100%"],
 ]);
 const sort = choice("sort", "Order", [
-  ["sure", "Surest first"],
-  ["unsure", "Least sure first"],
-  ["strange", "Strangest first"],
-  ["source", "As in the source"],
+  ["sure", "Highest confidence first"],
+  ["unsure", "Lowest confidence first"],
+  ["strange", "Most unusual first"],
+  ["source", "Source order"],
 ]);
 const grouped = el("input", { type: "checkbox", id: "grouped", checked: true });
 const size = el("input", {
@@ -87,7 +87,7 @@ export const arrangement = el(
   "div",
   { class: "arrange" },
   sort,
-  el("label", { class: "range" }, grouped, "by class"),
+  el("label", { class: "range" }, grouped, "group by class"),
   size,
 );
 

@@ -19,10 +19,10 @@ export function showSummary(total) {
     all: "",
     given: "labeled by people",
     predicted: "predicted",
-    unlabeled: "without a label",
+    unlabeled: "unlabeled",
     disputed: "disputed by their neighbors",
-    strange: "that fit nowhere",
-    unsure: "the graph is unsure of",
+    strange: "that fit no class",
+    unsure: "with low confidence",
   }[filter.pick];
   summary.replaceChildren(
     el("span", {}, el("b", {}, count(total)), ` ${store.noun(total)} ${what}`, ...(name ? [" of ", words(name)] : [])),
@@ -41,19 +41,19 @@ function nothing(narrowed) {
   const reasons = {
     disputed: [
       "No label is disputed",
-      "When the neighbors of an item contradict the label a person gave it, it is shown here.",
+      "Items whose neighbors suggest another class than the given label are shown here.",
     ],
     strange: [
-      "Nothing strikes as strange",
-      "Items unlike every class are shown here once there are labels of two classes.",
+      "Every item fits a class",
+      "Items that fit no class are shown here once two classes have labels.",
     ],
-    unsure: ["Nothing is unsure", "Predicted labels below 60% are shown here."],
-    given: ["No label is given yet", "Label some items in the view Label, or drag them onto a class."],
+    unsure: ["No label has low confidence", "Predicted labels with a confidence below 60% are shown here."],
+    given: ["No labels given yet", "Label items in the Label view, or drag them onto a class."],
   };
   const [title, text] =
     reasons[/** @type {keyof typeof reasons} */ (store.filter.pick)] ??
     (narrowed
-      ? ["Nothing matches", "Widen the filters, or show everything."]
+      ? ["Nothing matches", "Change the filters, or show everything."]
       : ["Nothing here yet", "Items appear as soon as they are read."]);
   return el(
     "div",
@@ -70,7 +70,7 @@ export function heading(block) {
   const mine = tally(store.columns).classes.get(block.id ?? -1);
   const parts = [counted(block.items.length, "item")];
   if (mine?.given) parts.push(`${count(mine.given)} given`);
-  if (mine?.predicted) parts.push(`${percent(mine.sum / mine.predicted)} sure`);
+  if (mine?.predicted) parts.push(`mean confidence ${percent(mine.sum / mine.predicted)}`);
   const all = el(
     "button",
     { class: "link", type: "button", onclick: () => store.select(block.items, block.items[0]) },
@@ -79,7 +79,7 @@ export function heading(block) {
   const line = el(
     "div",
     { class: "group-head" },
-    el("h3", {}, el("i", { class: "dot" }), known ? words(known.name) : "Without a label"),
+    el("h3", {}, el("i", { class: "dot" }), known ? words(known.name) : "Unlabeled"),
     el("span", { class: "quiet" }, parts.join(" \u00b7 ")),
     all,
   );

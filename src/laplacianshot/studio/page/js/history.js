@@ -48,7 +48,7 @@ async function show() {
         el(
           "p",
           { class: "quiet" },
-          "Nothing was done yet. Every label, class and import will be listed here, and each can be undone.",
+          "Nothing has been done yet. Every label, class and import is listed here and can be undone.",
         ),
       ),
     );

@@ -109,7 +109,7 @@ function show() {
       ? "Name another class"
       : "What is this? Type a name"
     : "Another name\u2026";
-  input.setAttribute("aria-label", "Name of a class for this item, old or new");
+  input.setAttribute("aria-label", "Class name for this item, existing or new");
   form.classList.toggle("first", first);
   yes.hidden = !store.state.counts.predicted;
   yes.disabled = store.columns.origins[current] !== ORIGIN.predicted;
@@ -123,12 +123,12 @@ function teaching() {
   if (!classes.length)
     return [
       el("b", {}, "What is this? "),
-      `Give it the name of a class. After two classes the graph labels the other ${noun}.`,
+      `Type a class name. After labels of two classes, the other ${noun} are labeled for you.`,
     ];
   if (!counts.predicted && hint) return [hint];
   return [
     el("b", {}, "What to label next. "),
-    "These teach the graph most. ",
+    "Labels for these items help most. ",
     el("span", { class: "keys" }, "Press a number, or ", el("kbd", {}, "space"), " if it is right."),
   ];
 }
@@ -136,15 +136,15 @@ function teaching() {
 function empty() {
   const { counts, embedding } = /** @type {import("./types.js").State} */ (store.state);
   if (counts.waiting && !embedding.finished)
-    return el("p", { class: "quiet" }, "The first items are being read. They appear here in a moment.");
+    return el("p", { class: "quiet" }, "Reading the first items. They will appear here in a moment.");
   if (counts.predicted || counts.unlabeled)
-    return el("p", { class: "quiet" }, "What to label next is being chosen.");
+    return el("p", { class: "quiet" }, "Choosing what to label next.");
   return el(
     "div",
     { class: "done" },
     icon("check"),
-    el("p", {}, el("b", {}, "Every item has a label from a person.")),
-    el("p", { class: "quiet" }, "Export them from the bar on top."),
+    el("p", {}, el("b", {}, "Every item has a given label.")),
+    el("p", { class: "quiet" }, "Use Export at the top right to save them."),
   );
 }
 
@@ -190,9 +190,10 @@ function showVerdict(current) {
   const name = words(store.texts.get(current)?.id ?? "", "id");
   if (!known) verdict.replaceChildren(name);
   else {
-    const sure = columns.origins[current] === ORIGIN.given ? "given" : `${percent(columns.confidence[current])} sure`;
+    const confidence =
+      columns.origins[current] === ORIGIN.given ? "given" : `confidence ${percent(columns.confidence[current])}`;
     const other = store.classOf(store.disputes.get(current));
-    const doubt = other && el("span", { class: "danger" }, "neighbors say ", words(other.name));
+    const doubt = other && el("span", { class: "danger" }, "neighbors suggest ", words(other.name));
     verdict.replaceChildren(
       paint(
         el(
@@ -200,7 +201,7 @@ function showVerdict(current) {
           { class: "says" },
           el("i", { class: "dot" }),
           words(known.name),
-          el("span", { class: "quiet" }, sure),
+          el("span", { class: "quiet" }, confidence),
           doubt,
         ),
         known.id,
@@ -276,7 +277,7 @@ function showStrip(current) {
   );
   if (!items.length)
     strip.append(
-      el("p", { class: "quiet" }, state?.counts.suggested ? "" : "The queue is filled when the labels have settled."),
+      el("p", { class: "quiet" }, state?.counts.suggested ? "" : "The queue is filled when the predictions are ready."),
     );
 }
 

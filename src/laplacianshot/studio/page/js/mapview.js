@@ -17,7 +17,7 @@ const canvas = el("canvas", {
   id: "map",
   tabIndex: 0,
   role: "application",
-  "aria-label": "Map of all items. Arrows go from item to item, space selects, plus and minus zoom, zero shows all.",
+  "aria-label": "Map of all items. Arrow keys go from item to item, space selects, plus and minus zoom, zero shows all.",
 });
 const drawing = new Drawing(canvas);
 const message = el("div", { class: "map-empty" });
@@ -67,8 +67,8 @@ export function buildMap() {
       el(
         "div",
         { class: "group", role: "group", "aria-label": "What dragging does" },
-        tool("move", "hand", "Move", "Drag moves the map"),
-        tool("lasso", "lasso", "Lasso", "Drag around items to select them (or hold Shift)"),
+        tool("move", "hand", "Move", "Drag to move the map"),
+        tool("lasso", "lasso", "Lasso", "Drag around items to select them (or hold Shift and drag)"),
       ),
       el(
         "div",

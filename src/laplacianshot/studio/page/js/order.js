@@ -44,7 +44,7 @@ function passes(columns, filter, i) {
   if (filter.found && !filter.found[i]) return false;
   if (!picked(columns, filter.pick, i, origin)) return false;
   if (filter.low <= 0 && filter.high >= 1) return true;
-  // NaN, where nothing can be sure, is in no range.
+  // NaN, for no confidence, is in no range.
   return columns.confidence[i] >= filter.low && columns.confidence[i] <= filter.high;
 }
 
@@ -97,7 +97,7 @@ function ranking(columns, filter, strangest) {
   const rank = new Float64Array(columns.n);
   const sign = filter.sort === "sure" ? -1 : 1;
   for (let i = 0; i < columns.n; i++) {
-    // What a person has said is surest of all; what has no label is not sure at all.
+    // Given labels come first of all, items without a label last.
     const said = columns.origins[i] === ORIGIN.given ? 2 : 0;
     rank[i] = sign * ((columns.confidence[i] || 0) + said);
   }

@@ -19,7 +19,7 @@ export function pickClass(anchor, { label, without, pick, make }) {
   const input = el("input", {
     type: "text",
     class: "picker-input",
-    placeholder: make ? "Name of a class, old or new" : "Name of a class",
+    placeholder: make ? "Class name, existing or new" : "Class name",
     "aria-label": label,
     role: "combobox",
     "aria-expanded": "true",
@@ -80,7 +80,7 @@ export function pickClass(anchor, { label, without, pick, make }) {
     at = 0;
     list.replaceChildren(...entries.map(({ node }) => node));
     if (!entries.length)
-      list.append(el("p", { class: "quiet empty" }, make ? "Type a name to make a class." : "No class has this name."));
+      list.append(el("p", { class: "quiet empty" }, make ? "Type a name to add a class." : "No class with this name."));
     point();
   };
   input.addEventListener("input", show);

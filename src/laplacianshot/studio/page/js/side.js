@@ -16,9 +16,9 @@ import { EVERYTHING, store } from "./store.js";
 /** @type {[Pick, string, string][]} */
 const LOOKS = [
   ["all", "Everything", ""],
-  ["unsure", "Unsure", "predicted labels below 60 %"],
-  ["disputed", "Disputed", "given labels that the neighbors contradict"],
-  ["strange", "Fits nowhere", "items unlike every class"],
+  ["unsure", "Low confidence", "predicted labels below 60%"],
+  ["disputed", "Disputed", "given labels that the neighbors dispute"],
+  ["strange", "Fits no class", "items unlike every class"],
   ["given", "Labeled by people", ""],
 ];
 
@@ -27,7 +27,7 @@ const input = el("input", {
   type: "text",
   id: "new-class",
   placeholder: "New class",
-  "aria-label": "Name of a new class",
+  "aria-label": "Name of the new class",
   maxLength: 200,
   autocomplete: "off",
   spellcheck: false,
@@ -39,7 +39,7 @@ const form = el(
   input,
   el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")),
 );
-const looks = el("section", { class: "looks", "aria-label": "Look through" });
+const looks = el("section", { class: "looks", "aria-label": "Browse" });
 
 export function buildSide() {
   byId("side").append(
@@ -124,7 +124,7 @@ function showClasses() {
       el(
         "li",
         { class: "quiet hint" },
-        "No class yet. Name one for each kind of thing you see: the key of its number labels with it.",
+        "No classes yet. Add one for each kind of item; its number is the key that labels with it.",
       ),
     );
   if (active) /** @type {HTMLElement | null} */ (list.querySelector(`[data-keep="${active}"]`))?.focus();
@@ -166,7 +166,7 @@ function showLooks() {
   };
   const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
   looks.replaceChildren(
-    el("h2", {}, "Look through"),
+    el("h2", {}, "Browse"),
     ...LOOKS.map(([pick, name, title]) => {
       const n = numbers[/** @type {keyof typeof numbers} */ (pick)];
       const on =

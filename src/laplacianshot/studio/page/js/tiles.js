@@ -16,18 +16,18 @@ export function about(i) {
   const name = store.classOf(columns.classes[i])?.name;
   const parts = [];
   if (columns.origins[i] === ORIGIN.failed) parts.push("could not be read");
-  else if (columns.origins[i] === ORIGIN.waiting && !name) parts.push("waits for its vector");
+  else if (columns.origins[i] === ORIGIN.waiting && !name) parts.push("waiting to be read");
   else if (!name) parts.push("no label");
   else
     parts.push(
       columns.origins[i] === ORIGIN.given
         ? `\u2068${name}\u2069, given`
-        : `\u2068${name}\u2069, ${percent(columns.confidence[i])} sure`,
+        : `\u2068${name}\u2069, confidence ${percent(columns.confidence[i])}`,
     );
   const other = store.classOf(store.disputes.get(i))?.name;
   if (columns.flags[i] & FLAG.disputed)
-    parts.push(other ? `neighbors say \u2068${other}\u2069` : "disputed by its neighbors");
-  if (columns.flags[i] & FLAG.strange) parts.push("fits nowhere");
+    parts.push(other ? `neighbors suggest \u2068${other}\u2069` : "disputed by its neighbors");
+  if (columns.flags[i] & FLAG.strange) parts.push("fits no class");
   return parts.join(", ");
 }
 
@@ -65,9 +65,9 @@ export function face(i, size) {
  */
 export function relabel(tile, i, named) {
   const { columns } = store;
-  const [id, origin, sure] = [columns.classes[i], columns.origins[i], columns.confidence[i]];
+  const [id, origin, confidence] = [columns.classes[i], columns.origins[i], columns.confidence[i]];
   const disputed = (columns.flags[i] & FLAG.disputed) !== 0;
-  const stamp = `${id} ${origin} ${percent(sure)} ${columns.flags[i]} ${named} ${store.disputes.get(i)} ${store.state?.version}`;
+  const stamp = `${id} ${origin} ${percent(confidence)} ${columns.flags[i]} ${named} ${store.disputes.get(i)} ${store.state?.version}`;
   tile.setAttribute("aria-label", `${nameOf(i)}: ${about(i)}`);
   if (tile.dataset.stamp === stamp) return;
   tile.dataset.stamp = stamp;
@@ -80,7 +80,7 @@ export function relabel(tile, i, named) {
   const says =
     origin === ORIGIN.given
       ? icon("pin")
-      : el("span", { class: "sure" }, known ? percent(sure) : origin === ORIGIN.failed ? "unreadable" : "");
+      : el("span", { class: "confidence" }, known ? percent(confidence) : origin === ORIGIN.failed ? "unreadable" : "");
   const caption = tile.querySelector(".caption");
   caption?.replaceChildren(
     ...(named && known ? [el("i", { class: "dot" }), words(known.name)] : []),
@@ -101,7 +101,7 @@ export function relabel(tile, i, named) {
       : []),
   );
   const level = /** @type {HTMLElement | null} */ (tile.querySelector(".level i"));
-  if (level) level.style.width = `${known ? 100 * (sure || 0) : 0}%`;
+  if (level) level.style.width = `${known ? 100 * (confidence || 0) : 0}%`;
 }
 
 /** @type {Set<string>} */

@@ -11,31 +11,31 @@ import { store } from "./store.js";
 /** @type {[string, string, string][]} */
 const FORMATS = [
   ["csv", "CSV table", "id, label, confidence, origin, suggestion"],
-  ["jsonl", "JSON lines", "the same, one object a line"],
+  ["jsonl", "JSON lines", "the same, one object per line"],
   ["parquet", "Parquet", "the same, for large tables"],
   ["label-studio", "Label Studio tasks", "labels as annotations, the rest as predictions"],
-  ["label-studio-interface", "Label Studio interface", "the labeling form that fits the tasks"],
+  ["label-studio-interface", "Label Studio interface", "the labeling form for these tasks"],
 ];
 const KEYS = [
   ["Everywhere"],
-  ["1 \u2026 9", "label with the class of this number"],
-  ["c", "label with a class by typing its name"],
+  ["1 \u2026 9", "label with the class of that number"],
+  ["c", "type a class name to label with"],
   ["n", "new class"],
   ["Ctrl+Z Ctrl+Shift+Z", "undo, redo"],
-  ["l g m", "label, gallery, map"],
+  ["l g m", "label view, gallery, map"],
   ["/", "search"],
-  ["Esc", "select nothing"],
+  ["Esc", "clear the selection"],
   ["Label"],
-  ["space", "accept what the graph says"],
+  ["space", "accept the predicted label"],
   ["\u2190 \u2192", "back, skip"],
   ["Gallery and map"],
-  ["arrows", "go from item to item, with Shift select"],
-  ["space", "select or not"],
-  ["Enter", "look closer: on the desk"],
-  ["Ctrl+A", "select all that are shown"],
+  ["arrows", "go from item to item; with Shift, select"],
+  ["space", "select or deselect"],
+  ["Enter", "open in the label view"],
+  ["Ctrl+A", "select all items shown"],
   ["a", "accept the predicted labels"],
-  ["Delete", "take the given labels away"],
-  ["+ \u2212 0", "zoom the map, show all of it"],
+  ["Delete", "remove the given labels"],
+  ["+ \u2212 0", "zoom the map, show all"],
 ];
 
 /**
@@ -68,7 +68,7 @@ export function buildTools() {
     tool("history", "History", openHistory, { id: "history" }),
     el("span", { class: "gap" }),
     themeButton,
-    tool("keys", "Keys", openKeys, { id: "keys", class: "bare wide" }),
+    tool("keys", "Keyboard shortcuts", openKeys, { id: "keys", class: "bare wide" }),
     tool("up", "Import labels", openImport, { id: "import", class: "bare wide" }),
     exportButton,
   );
@@ -98,7 +98,7 @@ function showState() {
   bar.value = embedding.total ? embedding.done / embedding.total : 0;
   const failed = embedding.failed ? ` ${counted(embedding.failed, "item")} could not be read.` : "";
   byId("embedding-text").textContent =
-    `Reading ${store.noun(2)}: ${count(embedding.done)} of ${count(embedding.total)}.${failed}${embedding.done ? " You can label already." : ""}`;
+    `Reading ${store.noun(2)}: ${count(embedding.done)} of ${count(embedding.total)}.${failed}${embedding.done ? " You can start labeling now." : ""}`;
 }
 
 function showBanner() {
@@ -115,7 +115,7 @@ function showBanner() {
           ? [store.trouble]
           : [
               el("b", {}, "The studio does not answer. "),
-              "What you did is safe. Trying again; if it was stopped, start it again in the terminal and open the address it shows.",
+              "Your labels are saved. Trying to reconnect. If the studio was stopped, start it again in the terminal and open the address it shows.",
             ]),
       ),
     );
@@ -135,7 +135,7 @@ function openThemes() {
     /** @type {string} */ text,
   ) => el("button", { type: "button", onclick: () => setTheme(name) }, icon(sign), text);
   menu(themeButton, "Theme", [
-    entry("system", "auto", "As the system"),
+    entry("system", "auto", "Same as system"),
     entry("light", "sun", "Light"),
     entry("dark", "moon", "Dark"),
   ]);
@@ -176,7 +176,7 @@ async function openImport() {
       el(
         "p",
         { class: "quiet" },
-        "A table with the columns id and label (.csv, .tsv, .jsonl, .parquet), or an export of Label Studio (.json).",
+        "A table with the columns id and label (.csv, .tsv, .jsonl, .parquet), or a Label Studio export (.json).",
       ),
       el("label", { class: "field" }, el("span", { class: "unseen" }, "File"), file),
       el("label", { class: "choice-line" }, replace, " Replace labels that items already have"),
@@ -199,5 +199,5 @@ export function openKeys() {
         ]
       : [el("h3", {}, key)],
   );
-  shown("Keys", el("dl", { class: "shortcuts" }, ...entries));
+  shown("Keyboard shortcuts", el("dl", { class: "shortcuts" }, ...entries));
 }

@@ -40,7 +40,7 @@ def two_groups(tmp_path) -> Path:
 def opened(user_cache_here, monkeypatch) -> Iterator[Callable[..., Session]]:
     """Opens sessions that end with the test: ``opened(path or source, **options)``."""
     # Nobody rests in a test.
-    monkeypatch.setattr("laplacianshot.studio.engine._REST", 0.02)
+    monkeypatch.setattr("laplacianshot.studio.engine._PAUSE", 0.02)
     contexts = []
 
     def make(source: Path | Source, **options: Any) -> Session:

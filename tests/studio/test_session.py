@@ -127,7 +127,7 @@ class LettersEncoder:
 
 
 def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monkeypatch):
-    monkeypatch.setattr("laplacianshot.studio.engine._REST", 0.02)
+    monkeypatch.setattr("laplacianshot.studio.engine._PAUSE", 0.02)
     rng = np.random.default_rng(0)
     words = [("aab" if i % 2 else "xyy") * int(rng.integers(1, 4)) + f" {i}" for i in range(200)]
     table = tmp_path / "texts.csv"

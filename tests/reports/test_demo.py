@@ -60,8 +60,8 @@ def test_progress_is_reported_as_often_as_promised(few_digits):
     steps: list[str] = []
     run_demo(few_digits, repeats=1, progress=steps.append)
     assert len(steps) + 1 == demo_steps(few_digits, 1, 1)  # the last is the picture's
-    assert steps[0] == "1 label a class"
-    assert steps[-1] == "20 labels a class"
+    assert steps[0] == "1 label per class"
+    assert steps[-1] == "20 labels per class"
 
 
 def test_the_traces_of_the_proven_recipes_never_rise(small_result):
@@ -105,7 +105,7 @@ def test_the_verdict_reports_a_loss_of_the_default_plainly():
         default=[0.80, 0.82, 0.84], label_spreading_rbf=[0.90, 0.91, 0.92], nearest_prototype=[0.6, 0.6, 0.6]
     )
     assert result.verdict() == (
-        "LabelSpreading rbf is best with 91.0%. LaplacianShot default takes place 2 of 8 with 82.0%: "
+        "LabelSpreading rbf is best with 91.0%. LaplacianShot default is number 2 of 8 with 82.0%: "
         "9.0 ± 1.1 points behind the best, 22.0 ± 2.3 points ahead of the nearest prototype."
     )
 

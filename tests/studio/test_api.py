@@ -108,7 +108,7 @@ def test_an_import_keeps_labels_that_are_there_unless_it_shall_not(labeled):
         ("labels.csv", b"id,label\n99,left\n", "99"),
         ("labels.csv", b"id,label\n0,left\n0,right\n", "two labels"),
         ("labels.csv", b"a,b\n0,left\n", "no column"),
-        ("labels.exe", b"id,label\n0,left\n", "ends in"),
+        ("labels.exe", b"id,label\n0,left\n", "must end in"),
         ("labels.json", b"{", "JSON"),
         ("labels.parquet", b"PAR1", "labels.parquet"),
         ("../../labels.csv", b"id,label\n99,left\n", ".._.._labels.csv"),
@@ -124,7 +124,7 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(client, name, content, na
 
 def test_a_number_that_is_none_is_told_in_plain_words(client):
     answer = client.get("/api/items", params={"limit": "1e3"})
-    assert (answer.status_code, answer.json()["detail"]) == (422, "limit: give a whole number.")
+    assert (answer.status_code, answer.json()["detail"]) == (422, "limit: must be a whole number.")
 
 
 def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labeled, settled):

@@ -60,8 +60,8 @@ def offer_pairs(
     """Offer the columns of a block to the heaps of its rows and the rows to the heaps of its columns.
 
     With ``bounds``, ``products`` (m, n) are not ``rows columns^T`` but never below it, and what may enter a heap is
-    formed first. Returns the number of rows done: fewer than m where so many pairs had to be formed that the rest of
-    the block is better multiplied.
+    formed first. Returns the number of rows done: fewer than m where multiplying the rest of
+    the block is cheaper than forming its pairs one by one.
     """
     height: int = products.shape[0]
     width = products.shape[1]
@@ -190,7 +190,7 @@ def offer_cell(
 
     Row r of ``products`` (m, w) holds the inner products of query ``heaps[r]`` with points ``first_column + j``. Keys
     are ``|p|^2/2 - q.p``: half the squared distance less what depends on the query alone. Query h is point
-    ``first_row + h`` itself, which is no neighbor of its own.
+    ``first_row + h`` itself, which is not its own neighbor.
     """
     width = products.shape[1]
     for r in range(products.shape[0]):

@@ -26,9 +26,9 @@ _WORTH_A_THREAD = 200_000
 
 def available_threads() -> int:
     """Threads to use: ``OMP_NUM_THREADS`` where it is set (joblib's workers set it), else the cores of this process."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
+    requested = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if requested.isdigit() and int(requested) > 0:
+        return int(requested)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -57,8 +57,8 @@ def test_rows_are_their_codes_and_what_rounding_lost():
     X = rows_of(100, 70)
     halves = (np.square(X.astype(np.float64)).sum(axis=1) / 2).astype(np.float32)
     with Workers(LARGE) as workers:
-        rounded = byte_search.RoundedRows.of(workers, X, halves)
-        points = byte_search.RoundedPoints.of(workers, rounded)
+        rounded = byte_search.QuantizedRows.of(workers, X, halves)
+        points = byte_search.QuantizedPoints.of(workers, rounded)
     codes = rounded.strips.transpose(0, 2, 1, 3).reshape(-1, 72)
     assert len(codes) == 3 * PANEL
     assert not codes[:, 70:].any()
@@ -88,8 +88,8 @@ def test_bounds_hold_for_every_pair(dim, uneven):
     X[3], X[4], X[5] = 0, X[6], -X[6]
     halves = np.einsum("nd,nd->n", X, X) / 2
     with Workers(1) as workers:
-        rounded = byte_search.RoundedRows.of(workers, X, halves)
-        points = byte_search.RoundedPoints.of(workers, rounded)
+        rounded = byte_search.QuantizedRows.of(workers, X, halves)
+        points = byte_search.QuantizedPoints.of(workers, rounded)
     minima, limits = (
         np.full((PANEL, 3 * PANEL), np.inf, np.float32),
         np.full(PANEL, np.finfo(np.float32).max, np.float32),

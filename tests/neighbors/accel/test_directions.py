@@ -34,7 +34,7 @@ def small(monkeypatch):
     monkeypatch.setattr(projection, "_SAMPLE", 200)
     monkeypatch.setattr(projection, "_STEP", 8)
     monkeypatch.setattr(projection, "_FEW", 16)
-    monkeypatch.setattr(projection, "_ROWS_A_DIRECTION", 20)
+    monkeypatch.setattr(projection, "_ROWS_PER_DIRECTION", 20)
     monkeypatch.setattr(exact, "_BOUNDED_BLOCK_ROWS", 60)
     used = []
 
@@ -127,7 +127,7 @@ def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset
         patch.setattr(accel, "MAX_DIRECTIONS_COST", 9.0)
         patch.setattr(search_trial, "_ROWS", 150)
         patch.setattr(projection, "_TOO_FAR", 9.0)
-        patch.setattr(projection, "_ROWS_A_DIRECTION", 20)
+        patch.setattr(projection, "_ROWS_PER_DIRECTION", 20)
         patch.setattr(exact, "_BOUNDED_BLOCK_ROWS", 70)
         X = groups(n, 64, n_groups, noise, seed=seed, inner=10)
         X[:copies] = X[n - 1]

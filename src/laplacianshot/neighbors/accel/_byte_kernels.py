@@ -32,8 +32,8 @@ _INSTRUCTION = "llvm.x86.avx512.vpdpbusd.512"
 _VECTORS = PANEL // LANES
 LARGEST_CODE = 127
 # Rows with no larger entry have no codes: they would have to be divided by next to nothing.
-_LEAST = 1e-30
-# How often the interval that a limit is sought in is halved.
+_MIN_ENTRY = 1e-30
+# How often the interval in which a limit is searched is halved.
 _HALVINGS = 10
 
 
@@ -175,7 +175,7 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
             largest = max(largest, abs(row[d]))
         scale = zero
         inverse = zero
-        if largest > _LEAST:
+        if largest > _MIN_ENTRY:
             scale = largest / most
             inverse = most / largest
         total = np.int32(0)
@@ -226,8 +226,8 @@ def meet_panels(
     """Let points ``start..stop``, the first of which begins a strip, meet those of panels ``first..last``.
 
     Points fall into groups by their number, and of the upper bounds that a point of the strips meets the least of each
-    group is kept in minima (n, g). So many of these as a point has neighbors are of different points: who is farther
-    away than all of them is not among its nearest. That distance is its limit, in limits (n,). Those who may be nearer
+    group is kept in minima (n, g). Any m of these minima are of m different points: who is farther away than
+    all of them is not among the m nearest. That distance is its limit, in limits (n,). Those who may be nearer
     wait with their lower bounds in lowers and waiting (n, w), counts (n,) of them. Where strips and panels are of
     different points, both sides take notice of one another.
     """

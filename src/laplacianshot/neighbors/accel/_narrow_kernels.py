@@ -20,24 +20,24 @@ _ROWS = 5
 _VECTORS = 4
 _COLUMNS = _VECTORS * LANES
 # With more classes a matrix product is as fast.
-_MOST_CLASSES = 40
+_MAX_CLASSES = 40
 
 
 def applies(rows: Floats, n_classes: int) -> bool:
-    """Whether these kernels are for rows (n, D) and so many classes."""
+    """Whether these kernels apply to rows (n, D) and this number of classes."""
     return (
         rows.dtype == np.float32
         and rows.strides[1] == rows.itemsize
         and len(rows) >= _ROWS
         and rows.shape[1] > 0
         and rows.shape[1] % _COLUMNS == 0
-        and 2 <= n_classes <= _MOST_CLASSES
+        and 2 <= n_classes <= _MAX_CLASSES
         and processor_has("avx512f")
     )
 
 
 def _products_of(n_classes: int) -> Any:
-    """An intrinsic: ``products[r, c] <- rows_r . classes_c`` for _ROWS rows and so many classes.
+    """An intrinsic: ``products[r, c] <- rows_r . classes_c`` for _ROWS rows and ``n_classes`` classes.
 
     Meanwhile the row at ``ahead`` is fetched.
     """
@@ -86,7 +86,7 @@ def _products_of(n_classes: int) -> Any:
 
 
 def _sums_of(n_classes: int) -> Any:
-    """An intrinsic: ``sums[c] += sum_r weights[r, c] rows_r`` for _COLUMNS coordinates and so many classes."""
+    """An intrinsic: ``sums[c] += sum_r weights[r, c] rows_r`` for _COLUMNS coordinates and ``n_classes`` classes."""
 
     @vector_code
     def add(

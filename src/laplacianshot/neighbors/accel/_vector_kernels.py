@@ -50,7 +50,7 @@ class Vectors:
         return self.builder.add(self.builder.mul(value, self.number(factor)), self.number(plus))
 
     def place(self, base: Any, offset: Any, kind: Any) -> Any:
-        """Where a value of this kind is, so many bytes after an address."""
+        """The pointer to a value of this kind, a number of bytes after an address."""
         offset = self.number(offset) if isinstance(offset, int) else offset
         return self.builder.inttoptr(self.builder.add(base, offset), kind.as_pointer())
 
@@ -68,7 +68,7 @@ class Vectors:
         return self.builder.shuffle_vector(first, undefined, ir.Constant(self.words, [0] * LANES))
 
     def fetch(self, base: Any, offset: Any) -> None:
-        """Bring what is so many bytes after an address nearer, if it is not too much trouble."""
+        """Prefetch what is a number of bytes after an address."""
         byte = ir.IntType(8).as_pointer()
         name, kind = _FETCH, ir.FunctionType(ir.VoidType(), [byte, self.word, self.word, self.word])
         found = self.builder.module.globals.get(name) or ir.Function(self.builder.module, kind, name)

@@ -1,6 +1,6 @@
 """Exact nearest neighbors from products of bytes, on processors that form four of those in the time of a float's.
 
-Rows are rounded to eight bits a coordinate. How far the product of two rounded rows can be from that of the rows is
+Rows are rounded to eight bits per coordinate. How far the product of two rounded rows can be from that of the rows is
 known for each pair, so that hardly more than the neighbors themselves have to be compared in full.
 """
 
@@ -28,24 +28,24 @@ from laplacianshot.neighbors.accel.trial import Trial
 from laplacianshot.runtime.threads import Workers, disjoint_pairs, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Sums of so many products of bytes stay below 2^31.
-_MOST_COORDINATES = 2**31 // (255 * 127) - 1
+# Sums of this many products of bytes stay below 2^31.
+_MAX_COORDINATES = 2**31 // (255 * 127) - 1
 # Rows rounded together, and compared in full together; bytes of the points of a block; how many may wait for a point,
 # against the groups that its upper bounds fall into.
 _ROUNDED_ROWS = 10 * PANEL
 _COMPARED_ROWS = 4 * PANEL
 _BLOCK_BYTES = 2**20
 _ROOM = 4
-# A group for each of so many neighbors.
+# One group per this many neighbors.
 _PER_GROUPS = 16
 # What products of bytes, and what comparing all pairs one by one would cost against half of all products in full.
 _PRODUCTS_COST, _PAIR_COST = 0.3, 34.0
 
 
 def applies(dim: int) -> bool:
-    """Whether rows of so many coordinates can be searched by bytes, on this processor."""
+    """Whether rows of ``dim`` coordinates can be searched by bytes, on this processor."""
     return (
-        0 < dim <= _MOST_COORDINATES
+        0 < dim <= _MAX_COORDINATES
         and sys.byteorder == "little"
         and processor_has("avx512f", "avx512bw", "avx512vl", "avx512vnni")
     )
@@ -75,7 +75,7 @@ def _n_groups(n_neighbors: int) -> int:
 
 
 @dataclass(frozen=True)
-class RoundedRows:
+class QuantizedRows:
     """Rows (n, D) rounded to bytes, as queries of a search; n is filled up to whole panels.
 
     Attributes
@@ -106,7 +106,7 @@ class RoundedRows:
 
 
 @dataclass(frozen=True)
-class RoundedPoints:
+class QuantizedPoints:
     """The same as points that are searched.
 
     Attributes
@@ -119,7 +119,7 @@ class RoundedPoints:
     facts: Floats
 
     @classmethod
-    def of(cls, workers: Workers, rounded: RoundedRows) -> Self:
+    def of(cls, workers: Workers, rounded: QuantizedRows) -> Self:
         """The rows as points."""
         n_strips, groups = rounded.strips.shape[:2]
         each = PANEL // STRIP
@@ -147,11 +147,11 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     halves : array of shape (n,)
         Half their squared lengths.
     keys, ids : arrays of shape (n, m)
-        Receive half squared distances and numbers, a max-heap a row; ``m < n``.
+        Receive half squared distances and numbers, one max-heap per row; ``m < n``.
     """
     n, m = keys.shape
-    rounded = RoundedRows.of(workers, rows, halves)
-    points = RoundedPoints.of(workers, rounded)
+    rounded = QuantizedRows.of(workers, rows, halves)
+    points = QuantizedPoints.of(workers, rounded)
     filled = len(rounded.begins)
     groups = _n_groups(m)
     minima = np.full((filled, groups), np.inf, dtype=np.float32)

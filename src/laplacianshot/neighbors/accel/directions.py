@@ -21,23 +21,23 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Rows that directions are found from.
 _SAMPLE = 1024
-# Most directions, against all and against the rows that they have to be worth finding for; the steps in which their
-# number is chosen.
-_MOST_SHARE = 0.3
-_ROWS_A_DIRECTION = 50
+# Maximum number of directions, against all and against the rows that they have to be worth finding for; the steps in
+# which their number is chosen.
+_MAX_SHARE = 0.3
+_ROWS_PER_DIRECTION = 50
 _STEP = 32
 # First so few are tried. Where those make products this much cheaper they are enough, and where they leave this share
 # of all pairs in question more of them will not do either.
 _FEW = 64
 _CHEAP = 0.4
 _LOST = 0.3
-# More that are sought, so that those asked for come out well.
+# Extra directions that are searched, so that the requested ones are accurate.
 _EXTRA = 16
 # A pair formed by itself costs as much as this many of a matrix product, some of them being formed together; either row
-# may ask for it, so many times as many are in question.
+# may ask for it, which leaves this many times as many in question.
 _PAIR_COST = 4.0
 _EITHER = 1.5
-# Neighbors farther away than this, against any two rows, are not told from others by few coordinates.
+# Neighbors farther away than this, against any two rows, cannot be distinguished from others by few coordinates.
 _TOO_FAR = 0.75
 # Added to what the directions miss, over the squared length: more than the products are rounded by.
 _ROUNDING = 1e-5
@@ -76,7 +76,7 @@ def project(workers: Workers, rows: Floats, halves: Floats, trial: Trial, worth:
         What the search may cost with it, against one without.
     """
     n, dim = rows.shape
-    most = int(min(_MOST_SHARE * dim, n // _ROWS_A_DIRECTION)) // _STEP * _STEP
+    most = int(min(_MAX_SHARE * dim, n // _ROWS_PER_DIRECTION)) // _STEP * _STEP
     if most < _STEP or worth * dim < _STEP:
         return None
     rng = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def taken(workers: Workers, rows: Floats, order: Ints) -> Floats:
 def _chosen_directions(
     workers: Workers, sample: Floats, trial: Trial, most: int, worth: float, rng: np.random.Generator
 ) -> Floats | None:
-    """The directions (D, d) that make the search cheapest, at most so many; None where none do."""
+    """The directions (D, d) that make the search cheapest, at most ``most``; None where none do."""
     dim = sample.shape[1]
     if trial.near > _TOO_FAR:
         return None

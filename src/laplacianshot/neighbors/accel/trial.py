@@ -44,7 +44,7 @@ class Trial:
 
     @classmethod
     def of_rows(cls, workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Self:
-        """From rows (n, D), at least MIN_ROWS, of which ``n_neighbors`` are sought for each."""
+        """From rows (n, D), at least MIN_ROWS, whose ``n_neighbors`` nearest are searched."""
         tried = np.random.default_rng(0).choice(len(rows), _ROWS, replace=False)
         some, halves = rows[tried], halves[tried]
         keys = halves - workers.product(some[:_FIRST], some.T)

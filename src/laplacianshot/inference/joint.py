@@ -71,9 +71,11 @@ def joint_optimize(
     Solution
     """
     dtype = query.dtype
-    S, Q, W = support.astype(np.float64), query.astype(np.float64), affinity.astype(np.float64)
-    n_support, n = len(S), len(Q)
-    prior = Prior.of_support(S, labels, origin.astype(np.float64), n_classes, constants)
+    n_support, n = len(support), len(query)
+    # F does not see a common shift of all rows, and small numbers cancel less.
+    shift = query.mean(axis=0, dtype=np.float64) if n else np.zeros(len(origin))
+    S, Q, W = support - shift, query - shift, affinity.astype(np.float64)
+    prior = Prior.of_support(S, labels, origin - shift, n_classes, constants)
     a = squared_distances(Q, prior.means)
     # With one query there is no pair of queries: take all rows.
     spread = mean_squared_distance(Q) or mean_squared_distance(np.concatenate([S, Q]))
@@ -89,8 +91,14 @@ def joint_optimize(
     Y_s = np.eye(n_classes)[labels]
     s = constants.e * (W[n_support:, :n_support] @ Y_s)
     rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, log_softmax(-tau * a, axis=1))
-    solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return replace(solution, assignments=rounds.Y.astype(dtype))
+    solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float64), tol=tol)
+    return replace(
+        solution,
+        assignments=rounds.Y.astype(dtype),
+        prototypes=(solution.prototypes + shift).astype(dtype),
+        bias=solution.bias.astype(dtype),
+        prior=prior.moved(shift),
+    )
 
 
 @dataclass(frozen=True)
@@ -230,6 +238,7 @@ class PlainRounds:
     Parameters
     ----------
     query : array of shape (N, D)
+        About their mean.
     W : csr_array of shape (N, N)
         Between queries.
     s : array of shape (N, C)
@@ -241,7 +250,8 @@ class PlainRounds:
 
     def __init__(self, query: Floats, W: sp.csr_array, s: Floats, tau: float, log_Y: Floats) -> None:
         self._query, self._W, self._s, self._tau = query, W, s, tau
-        self._next = log_Y
+        self._squares = np.einsum("nd,nd->n", query, query)[:, None]
+        self._next = log_Y, np.exp(log_Y)
         self.accept()
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
@@ -250,15 +260,15 @@ class PlainRounds:
         pairwise = float((self.Y * WY).sum())
         if last:
             return Sums(pairwise, math.nan)
-        a = squared_distances(self._query, prototypes)
-        self._next = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
-        smooth = float((np.exp(self._next) * (self._next + self._tau * a - lam * self._s)).sum())
+        a = self._squares + np.einsum("cd,cd->c", prototypes, prototypes) - 2 * (self._query @ prototypes.T)
+        log_Y = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
+        self._next = log_Y, np.exp(log_Y)
+        smooth = float((self._next[1] * (log_Y + self._tau * a - lam * self._s)).sum())
         return Sums(pairwise, smooth)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
-        self._log_Y = self._next
-        self.Y: Floats = np.exp(self._next)
+        self._log_Y, self.Y = self._next
         self.share: Floats = self.Y.mean(axis=0)
         self.class_features: Floats = self.Y.T @ self._query
 

@@ -41,7 +41,7 @@ def test_classes_that_differ_in_case_only_are_told(vectors):
     path, _ = vectors
     assert not any("case" in note for note in label_source(path, {"0": "cat", "20": "dog"}).notes)
     notes = label_source(path, {"0": "Cat", "20": "cat", "40": "dog"}).notes
-    assert any("differ in case only: 'Cat', 'cat';" in note for note in notes)
+    assert any("differ only in case: 'Cat', 'cat';" in note for note in notes)
 
 
 def test_a_second_run_encodes_nothing_and_an_added_picture_costs_one(photos, cache, tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from laplacianshot.baselines import LabelPropagation
-from laplacianshot.baselines._rows import row_distances
-from laplacianshot.baselines.propagation import tpn_graph
+from laplacianshot.baselines.contract import row_distances
+from laplacianshot.baselines.label_spreading import tpn_graph
 
 
 def propagate_slowly(rows, one_hot, alpha, k):

@@ -5,8 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from laplacianshot.baselines._transport_kernels import transport
-from laplacianshot.baselines.batch import TaskBatch, gram_of
-from laplacianshot.baselines.contract import place_rows
+from laplacianshot.baselines.contract import TaskBatch, gram_of, place_rows
 from laplacianshot.baselines.prototype import NearestPrototype
 from laplacianshot.baselines.pt_map import PTMAP, _centered_products
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from laplacianshot.baselines.batch import TaskBatch, gram_of
-from laplacianshot.baselines.contract import place_rows
+from laplacianshot.baselines.contract import TaskBatch, gram_of, place_rows
 from laplacianshot.baselines.prototype import NearestPrototype
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 

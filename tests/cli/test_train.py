@@ -123,7 +123,7 @@ def test_a_folder_with_a_run_needs_resume(drawings, tmp_path, capsys):
     arguments = command(drawings, tmp_path / "out", "--set", "epochs=1")
     assert run(arguments) == 0
     capsys.readouterr()
-    assert "--resume goes on with it" in failed(capsys, 2, arguments)
+    assert "Use --resume to continue it" in failed(capsys, 2, arguments)
     assert run([*arguments, "--resume"]) == 0
     capsys.readouterr()
     line = failed(capsys, 2, [*arguments, "--resume", "--set", "seed=5"])
@@ -179,7 +179,7 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(started, capsys):
     assert "Traceback" not in err
     state = Checkpoint.read(output / "last.safetensors").state
     assert f"{state.epoch} of 60 epochs and {state.step} steps of the next are in {output}" in line
-    again = shlex.split(line.partition("go on with: ")[2])
+    again = shlex.split(line.partition("continue with: ")[2])
     assert again[-1] == "--resume"
     assert run(again[1:]) == 0
     assert "60 epochs in" in capsys.readouterr().out
@@ -192,7 +192,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_sigterm_is_code_143(star
     process.terminate()
     _, err = process.communicate(timeout=120)
     assert process.returncode == 143
-    assert "go on with: laplacianshot train" in err
+    assert "continue with: laplacianshot train" in err
 
 
 def test_the_number_of_workers_given_at_the_shell_changes_no_bit(drawings, tmp_path):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from laplacianshot import LaplacianShot
 from laplacianshot.baselines import NearestPrototype, TaskBatch
-from laplacianshot.episodes._gram_kernels import center_gram, gather_grams, gram_neighbors
+from laplacianshot.episodes._gram_kernels import Ties, center_gram, gather_grams, gram_neighbors
 from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.tuning import LAMS
 from laplacianshot.neighbors.knn import knn
@@ -188,7 +188,8 @@ def exact_neighbors(X, k):
 def batch_neighbors(X, k, first=0, *, gram=None, exact=True):
     ids = np.empty((len(X) - first, k), dtype=np.int64)
     scratch = np.empty(len(X), dtype=np.float32)
-    gram_neighbors(X @ X.T if gram is None else gram, first, k, np.arange(len(X)), X, exact, scratch, ids)
+    ties = Ties(np.arange(len(X))[None], X, exact)
+    gram_neighbors(X @ X.T if gram is None else gram, first, 0, ties, scratch, ids)
     return np.sort(ids, axis=1)
 
 

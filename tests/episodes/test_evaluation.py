@@ -278,8 +278,8 @@ def some_nan(scores):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda scores: np.full_like(scores, np.nan), r"NaN for 960 of 960 queries; numbers of shape \(40, 24, 4\)"),
-        (some_nan, r"NaN for 40 of 960 queries; numbers of shape \(40, 24, 4\)"),
+        (lambda scores: np.full_like(scores, np.nan), r"NaN for 960 of 960 queries; it must return numbers of shape \(40, 24, 4\)"),
+        (some_nan, r"NaN for 40 of 960 queries; it must return numbers of shape \(40, 24, 4\)"),
         (
             lambda scores: scores[:, 1:],
             r"an array of shape \(40, 23, 4\) and dtype float32; numbers of shape \(40, 24, 4\)",

@@ -60,11 +60,11 @@ def test_a_file_that_is_no_checkpoint_is_one_line_that_names_it(tmp_path):
     with pytest.raises(CheckpointError, match=r"x\.safetensors: cannot be read"):
         Checkpoint.read(path)
     path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="is no whole safetensors file"):
+    with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
         Checkpoint.read(path)
     make(w=torch.zeros(1000)).write(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match="is no whole safetensors file"):
+    with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
         Checkpoint.read(path)
     save_file({"w": torch.zeros(3)}, path)
     with pytest.raises(CheckpointError, match="is no checkpoint of laplacianshot train"):

@@ -233,7 +233,7 @@ def test_a_device_that_is_not_there_is_named(tmp_path, pictures, device):
 
 def test_a_damaged_checkpoint_is_an_error_and_stays_as_it_is(tmp_path, pictures):
     (tmp_path / "last.safetensors").write_bytes(b"rubbish" * 10)
-    with pytest.raises(CheckpointError, match=r"last\.safetensors: is no whole safetensors file"):
+    with pytest.raises(CheckpointError, match=r"last\.safetensors: is not a complete safetensors file"):
         train(tiny(), pictures, tmp_path)
     assert (tmp_path / "last.safetensors").read_bytes() == b"rubbish" * 10
 

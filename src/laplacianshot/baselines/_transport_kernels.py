@@ -10,13 +10,13 @@ from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
 from laplacianshot.runtime.types import Floats
 
-# Relative error allowed in the mass of a class, and most rounds to get there: the authors' figures.
+# Relative error allowed in the mass of a class, and the maximum number of rounds to get there: the authors' figures.
 _TOLERANCE = 1e-6
-_MOST_ROUNDS = 1000
+_MAX_ROUNDS = 1000
 # A Newton step of the potentials goes no further: where plans are nearly integer their curvature says little.
 _LONGEST_STEP = 5.0
 # Affinities of a query span at most e^300 (lam = 10 needs e^40), which leaves potentials and plans within float64.
-_LEAST_LOGIT = -300.0
+_MIN_LOGIT = -300.0
 
 
 @kernel
@@ -103,9 +103,9 @@ def transport(logits: Floats, potentials: Floats, plans: Floats) -> None:
                 row[i] = max(row[i], logits[task, c, i])
         for c in range(n_classes):
             for i in range(n_query):
-                affinity[c, i] = exp_nonpositive(max(logits[task, c, i] - row[i], _LEAST_LOGIT))
+                affinity[c, i] = exp_nonpositive(max(logits[task, c, i] - row[i], _MIN_LOGIT))
         dual = _plan(affinity, f, plan, masses, row) - target * f.sum()
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             worst = 0.0
             for c in range(n_classes):
                 worst = max(worst, abs(masses[c] - target))

@@ -1,8 +1,10 @@
-"""The contract that every method of a comparison keeps."""
+"""The contract of every baseline, and batches of tasks seen through inner products."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from laplacianshot.baselines.batch import TaskBatch, gram_of
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
@@ -122,7 +123,7 @@ class BatchedBaseline(Baseline):
 
 
 def best_classes(scores: Any, batch: TaskBatch, method: str) -> Ints:
-    """Classes (B, N) with the largest of a method's scores (B, N, C); ValueError for what are no scores.
+    """Classes (B, N) with the largest of a method's scores (B, N, C); ValueError for invalid scores.
 
     Infinity decides like any number; NaN would win silently.
     """
@@ -135,7 +136,7 @@ def best_classes(scores: Any, batch: TaskBatch, method: str) -> Ints:
         best: Ints = given.argmax(axis=2)
         return best
     raise ValueError(
-        f"{method}: scores gave {fault}; numbers of shape {wanted} are wanted, (B, N, C): tasks, queries and classes."
+        f"{method}: scores gave {fault}; it must return numbers of shape {wanted}: (tasks, queries, classes)."
     )
 
 
@@ -149,3 +150,122 @@ def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:
     if space != "power":
         return transform_features(X, space, center if space == "cl2" else None)
     return transform_features(np.copysign(np.sqrt(np.abs(X) + X.dtype.type(1e-6)), X), "l2")
+
+
+@dataclass(frozen=True, repr=False)
+class TaskBatch:
+    """B tasks of one shape.
+
+    Attributes
+    ----------
+    gram : float32 array of shape (B, n, n)
+        Inner products of the ``n = n_s + N`` rows of each task in the method's space, the support first. Not to be
+        written to: methods share it.
+    labels : int array of shape (B, n_s)
+        Classes of the support in ``0..C-1``, each at least once.
+    n_classes : int
+        C.
+    """
+
+    gram: Floats
+    labels: Ints
+    n_classes: int
+
+    def __len__(self) -> int:
+        return len(self.gram)
+
+    @property
+    def n_support(self) -> int:
+        """n_s."""
+        return int(self.labels.shape[1])
+
+    @property
+    def n_query(self) -> int:
+        """N."""
+        return int(self.gram.shape[1]) - self.n_support
+
+    @cached_property
+    def one_hot(self) -> Floats:
+        """Labels of the support as indicators, (B, n_s, C)."""
+        indicators: Floats = (self.labels[:, :, None] == np.arange(self.n_classes)).astype(self.gram.dtype)
+        return indicators
+
+    @cached_property
+    def squared_norms(self) -> Floats:
+        """``|x_i|^2``, (B, n)."""
+        norms: Floats = np.einsum("bii->bi", self.gram)
+        return norms
+
+    @cached_property
+    def class_mean_weights(self) -> Floats:
+        """Weights (B, C, n) of the rows in the plain prototypes: ``1/n_c`` for the support of class c, else 0."""
+        weights = np.zeros((len(self), self.n_classes, self.gram.shape[1]), dtype=self.gram.dtype)
+        indicators = self.one_hot
+        weights[:, :, : self.n_support] = np.swapaxes(indicators / indicators.sum(axis=1, keepdims=True), 1, 2)
+        return weights
+
+    def products(self, weights: Floats) -> Floats:
+        """``x_i . m_c`` (B, n, C) for prototypes ``m_c = sum_j weights_cj x_j``, weights (B, C, n)."""
+        products: Floats = np.matmul(self.gram, np.swapaxes(weights, 1, 2))
+        return products
+
+    def squared_distances(self, weights: Floats) -> Floats:
+        """``|x_i - m_c|^2`` (B, n, C) for prototypes ``m_c = sum_j weights_cj x_j``, weights (B, C, n)."""
+        products = self.products(weights)
+        prototype_norms = np.einsum("bci,bic->bc", weights, products)
+        distances: Floats = self.squared_norms[:, :, None] - 2 * products + prototype_norms[:, None, :]
+        return np.maximum(distances, 0, out=distances)
+
+    @cached_property
+    def coordinates(self) -> Floats:
+        """Rows (B, n, n) with these inner products, for methods that must have features: exact up to a rotation."""
+        values, vectors = np.linalg.eigh(self.gram)
+        rows: Floats = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+        return rows
+
+    def __repr__(self) -> str:
+        return f"TaskBatch({len(self)} tasks, {self.n_classes} classes, {self.n_support} + {self.n_query} rows)"
+
+
+def gram_of(rows: Floats) -> Floats:
+    """Inner products (B, n, n) of batches of rows (B, n, D)."""
+    gram: Floats = np.matmul(rows, np.swapaxes(rows, -1, -2))
+    return gram
+
+
+# Inner products are rounded in the last bits: what is this many of them away from zero is zero.
+_ROUNDING = 32
+
+
+def softmax(logits: Floats, *, axis: int = -1) -> Floats:
+    """``exp(z_c) / sum_c exp(z_c)`` along ``axis`` of the logits, which are overwritten."""
+    logits -= logits.max(axis=axis, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=axis, keepdims=True)
+    return logits
+
+
+def row_distances(batch: TaskBatch) -> Floats:
+    """``|x_i - x_j|^2`` between the rows of each task, (B, n, n): symmetric, and zero between equal rows."""
+    norms = batch.squared_norms
+    sums = norms[:, :, None] + norms[:, None, :]
+    distances: Floats = sums - 2 * batch.gram
+    distances[distances <= _ROUNDING * np.finfo(sums.dtype).eps * sums] = 0
+    return distances
+
+
+def cosines(batch: TaskBatch, weights: Floats) -> Floats:
+    """``cos(x_i, m_c)`` (B, n, C) for prototypes ``m_c = sum_j weights_cj x_j``; 0 where either has no length."""
+    products = batch.products(weights)
+    prototype_norms = np.einsum("bci,bic->bc", weights, products)
+    products *= inverse_norms(batch.squared_norms, batch)[:, :, None]
+    products *= inverse_norms(prototype_norms, batch)[:, None, :]
+    return products
+
+
+def inverse_norms(squares: Floats, batch: TaskBatch) -> Floats:
+    """``1 / |v|`` from squares (B, m) of vectors in the span of the rows; 0 where only rounding is left of one."""
+    negligible = _ROUNDING * np.finfo(squares.dtype).eps * batch.squared_norms.max(axis=1, keepdims=True)
+    inverse: Floats = np.zeros_like(squares)
+    np.divide(1, np.sqrt(np.maximum(squares, 0)), out=inverse, where=squares > negligible)
+    return inverse

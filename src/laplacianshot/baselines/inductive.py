@@ -23,7 +23,7 @@ class Inductive(Baseline):
     scaling : {"none", "common"}
         ``common`` brings every row to ``(x - mean(X)) / sigma`` with one number ``sigma^2 = (1/D) sum_d var(X_d)`` over
         all rows, for classifiers that depend on the scale. Scaling each feature by itself would blow up the nearly
-        constant ones: on digits with one label a class it costs logistic regression 6 points.
+        constant ones: on digits with one label per class it costs logistic regression 6 points.
     """
 
     # One task at a time.

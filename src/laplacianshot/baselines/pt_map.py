@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from laplacianshot.baselines._rows import inverse_norms
 from laplacianshot.baselines._transport_kernels import transport
-from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
+from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch, inverse_norms
 from laplacianshot.runtime.types import Floats
 
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from laplacianshot.baselines._tim_kernels import alternate, descend
-from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space
+from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch
 from laplacianshot.runtime.types import Floats
 
 _F = np.float32

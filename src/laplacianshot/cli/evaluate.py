@@ -41,36 +41,42 @@ def evaluate(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names separated by commas; all; fast: all but the slow ones; help: what there is. "
-            "Without: our three recipes and four fast others."
+            help="Names separated by commas; all; fast (all but the slow ones); or help, to list the methods "
+            "(default: our three recipes and four fast baselines)."
         ),
     ] = None,
     way: options.WayOption = "5",
     shots: options.ShotOption = "1",
     query: options.QueryOption = 15,
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each setting.", rich_help_panel=options.TASKS)] = 10_000,
+    tasks: Annotated[
+        int, typer.Option(min=1, help="Number of tasks per setting.", rich_help_panel=options.TASKS)
+    ] = 10_000,
     slow_tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks for methods that are slow.", rich_help_panel=options.TASKS)
+        int, typer.Option(min=1, help="Number of tasks for slow methods.", rich_help_panel=options.TASKS)
     ] = 1000,
     split: Annotated[
         str | None,
-        typer.Option(help="Part to draw from. Without: novel, else test, else all.", rich_help_panel=options.TASKS),
+        typer.Option(
+            help="Split to draw tasks from (default: novel, test or all rows).", rich_help_panel=options.TASKS
+        ),
     ] = None,
     protocol: options.ProtocolOption = "balanced",
     alpha: options.AlphaOption = 2.0,
     seed: options.SeedOption = 0,
     base_mean: options.BaseMeanOption = None,
     lam: Annotated[
-        float | None, typer.Option(min=0, help="Weight of the graph.", rich_help_panel=options.RECIPE)
+        float | None,
+        typer.Option(min=0, help="Weight of the graph (paper and reference).", rich_help_panel=options.RECIPE),
     ] = None,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="Neighbors of a row.", rich_help_panel=options.RECIPE)
+        int | None,
+        typer.Option(min=1, help="Number of neighbors (paper and reference).", rich_help_panel=options.RECIPE),
     ] = None,
     rectify: Annotated[
         bool | None,
         typer.Option(
             "--rectify/--no-rectify",
-            help="Shift the queries, and borrow from them for the prototypes.",
+            help="Rectify the prototypes with the queries (paper and reference).",
             rich_help_panel=options.RECIPE,
         ),
     ] = None,
@@ -78,31 +84,31 @@ def evaluate(
     address: options.AddressOption = None,
     threads: options.ThreadsOption = None,
     ablation: Annotated[
-        bool, typer.Option("--ablation", help="What each term gives: the paper's table.", rich_help_panel=options.MORE)
+        bool, typer.Option("--ablation", help="Add the paper's ablation table.", rich_help_panel=options.MORE)
     ] = False,
     convergence: Annotated[
-        bool, typer.Option("--convergence", help="Objective against update.", rich_help_panel=options.MORE)
+        bool, typer.Option("--convergence", help="Add the objective after each update.", rich_help_panel=options.MORE)
     ] = False,
     timing: Annotated[
         bool,
-        typer.Option("--timing", help="Times side by side, each method run alone.", rich_help_panel=options.MORE),
+        typer.Option("--timing", help="Time each method on its own.", rich_help_panel=options.MORE),
     ] = False,
     published: Annotated[
         str | None,
         typer.Option(
             metavar="DATA/NETWORK",
-            help="Published figures beside ours, if these features are of that data set and network.",
+            help="Show published figures for this data set and network next to ours.",
             rich_help_panel=options.MORE,
         ),
     ] = None,
     as_json: options.JsonOption = False,
     csv: Annotated[
         Path | None,
-        typer.Option("--csv", help="Also write a line a method and setting here.", rich_help_panel=options.OUTPUT),
+        typer.Option("--csv", help="Also write one CSV row per method and setting.", rich_help_panel=options.OUTPUT),
     ] = None,
     report: options.ReportOption = None,
 ) -> int:
-    """Compare methods over thousands of few-shot tasks, every method on the same ones."""
+    """Compare methods over thousands of few-shot tasks; every method sees the same tasks."""
     if methods == "help":
         _list_methods()
         return 0
@@ -143,7 +149,7 @@ def evaluate(
     if split is None:
         note(_which_rows(chosen_split, feature_set))
     if convergence and any(setting.is_inat for setting in settings):
-        note("the one large task of iNat leaves no trace of its objective: --convergence passes over it.")
+        note("--convergence skips protocol inat: its one large task keeps no objective.")
     with progress_bar() as bar, compilation_shown(bar), options.cluster(engine, address):
         run = plan.run(str(features), watch=watcher(bar))
     result = EvaluationReport.of(run, published=published, command=options.command_line(context))

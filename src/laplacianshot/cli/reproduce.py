@@ -36,32 +36,36 @@ Examples:
 
   laplacianshot reproduce cub-conv4-to-cifarfs --data data -o runs/cub
 
-Stopped or killed, the same command goes on where it was. A step is done again only if what it is made from has changed.
+Stopped or killed, the same command continues where it stopped. A step runs again only if its inputs have changed.
 """
 
 
 def reproduce(
     context: typer.Context,
     setting: Annotated[
-        str | None, typer.Argument(metavar="SETTING", help="A name of --list, or a .toml file of your own.")
+        str | None, typer.Argument(metavar="SETTING", help="A name from --list, or your own .toml file.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the pictures; --list says what each needs.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for all that is made, one a network.")
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the pictures; --list says what each setting needs.")
     ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Output folder, one per network.")] = None,
     target_data: Annotated[
-        Path | None, typer.Option(help="Folder of the other pictures of a cross-domain setting. Without: --data.")
+        Path | None, typer.Option(help="Folder of the test pictures of a cross-domain setting (default: --data).")
     ] = None,
-    tasks: Annotated[int | None, typer.Option(min=2, help="Test tasks of each kind. Without: 10,000.")] = None,
-    steps: Annotated[str | None, typer.Option(help="Only these of train, extract, tune, evaluate, report.")] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=2, help="Number of test tasks per setting (default: 10,000).")
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="Run only these steps: train, extract, tune, evaluate, report.")
+    ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another value of the training config; several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the training config; may be repeated."),
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="A picture that cannot be read stops the command, or is left out and named.")
+        OnError, typer.Option(help="What to do with a picture that cannot be read: stop, or skip and list it.")
     ] = OnError.stop,
-    list_settings: Annotated[bool, typer.Option("--list", help="Print all settings and leave.")] = False,
+    list_settings: Annotated[bool, typer.Option("--list", help="List all settings and exit.")] = False,
     as_json: options.JsonOption = False,
 ) -> int:
     """Train, extract, tune, evaluate and report a published setting."""

@@ -37,7 +37,7 @@ Examples:
 
   torchrun --nproc-per-node 2 -m laplacianshot train mini-wrn --data mini -o runs/mini
 
-Stopped or killed at any moment, a run goes on with --resume to the same network as if it had not been stopped. OUT
+Stopped or killed at any moment, a run continues with --resume and ends with the same network. OUT
 receives best.safetensors and last.safetensors, config.toml with all settings, log.csv and curves.png.
 """
 
@@ -47,24 +47,22 @@ CURVES = "curves.png"
 def train(
     context: typer.Context,
     config: Annotated[
-        str | None, typer.Argument(metavar="CONFIG", help="A name of --list, or a .toml file of your own.")
+        str | None, typer.Argument(metavar="CONFIG", help="A name from --list, or your own .toml file.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the pictures are.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Folder for all that is made.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in OUT, if there is one.")] = False,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder or file with the pictures.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Output folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in OUT, if there is one.")] = False,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another value of the config; several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the config; may be repeated."),
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="A picture that cannot be read stops the command, or is left out and listed.")
+        OnError, typer.Option(help="What to do with a picture that cannot be read: stop, or skip and list it.")
     ] = OnError.stop,
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Print the config with all defaults filled in, and leave.")
+        bool, typer.Option("--print-config", help="Print the config with all defaults and exit.")
     ] = False,
-    list_configs: Annotated[bool, typer.Option("--list", help="Print all configs and leave.")] = False,
+    list_configs: Annotated[bool, typer.Option("--list", help="List all configs and exit.")] = False,
     as_json: options.JsonOption = False,
 ) -> int:
     """Train a network on the base classes of a data set."""
@@ -72,7 +70,7 @@ def train(
         _list(as_json)
         return 0
     if config is None:
-        raise CommandError("give a CONFIG: a name of --list, or a .toml file.")
+        raise CommandError("give a CONFIG: a name from --list, or a .toml file.")
     # Here, so that --help need not wait.
     from laplacianshot.training import TrainError, load_config
 
@@ -107,7 +105,7 @@ def _run(
     except TrainingInterrupted as stopped:
         return _interrupted(stopped, config, command) if speaks else INTERRUPTED
     except TrainError as error:
-        hint = " --resume goes on with it." if not resume and "holds a run already" in str(error) else ""
+        hint = " Use --resume to continue it." if not resume and "holds a run already" in str(error) else ""
         raise CommandError(f"{error}{hint}") from error
     except OSError as error:
         raise CommandError(f"--output {folder}: {error.strerror or error}.", 1) from error
@@ -153,7 +151,7 @@ def _interrupted(stopped: TrainingInterrupted, config: TrainConfig, command: str
     state = Checkpoint.read(stopped.checkpoint).state
     again = command if "--resume" in command.split() else f"{command} --resume"
     done = f"{state.epoch} of {config.epochs} epochs and {state.step} steps of the next"
-    print(f"interrupted: {done} are in {stopped.checkpoint}; go on with: {again}", file=sys.stderr)
+    print(f"interrupted: {done} are in {stopped.checkpoint}; continue with: {again}", file=sys.stderr)
     return INTERRUPTED if stopped.signal == signal.SIGINT else 128 + stopped.signal
 
 

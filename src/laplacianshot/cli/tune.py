@@ -46,16 +46,16 @@ def tune(
     shots: options.ShotOption = "1,5",
     query: options.QueryOption = 15,
     tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks of each setting and part.", rich_help_panel=options.TASKS)
+        int, typer.Option(min=1, help="Number of tasks per setting and split.", rich_help_panel=options.TASKS)
     ] = 500,
-    lams: Annotated[str | None, typer.Option(help="Values of lambda. Without: the paper's eight.")] = None,
-    neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbors. Without: 3, 5 and 10.")] = None,
-    split: Annotated[str | None, typer.Option(help="Part whose tasks choose lambda. Without: val.")] = None,
+    lams: Annotated[str | None, typer.Option(help="Values of lambda to try (default: the paper's eight).")] = None,
+    neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbors to try (default: 3,5,10).")] = None,
+    split: Annotated[str | None, typer.Option(help="Split to choose lambda on (default: val).")] = None,
     neighbor_split: Annotated[
-        str | None, typer.Option(help="Part whose tasks choose the neighbors. Without: base, else --split.")
+        str | None, typer.Option(help="Split to choose the neighbors on (default: base or --split).")
     ] = None,
     test_split: Annotated[
-        str | None, typer.Option(help="Part to show beside, without a say. Without: novel, else test, else none.")
+        str | None, typer.Option(help="Split to report but not tune on (default: novel, test or none).")
     ] = None,
     protocol: options.ProtocolOption = "balanced",
     alpha: options.AlphaOption = 2.0,
@@ -65,7 +65,7 @@ def tune(
     as_json: options.JsonOption = False,
     report: options.ReportOption = None,
 ) -> int:
-    """Choose lambda and the number of neighbors on validation classes, every value on the same tasks."""
+    """Choose lambda and the number of neighbors on validation classes; all values see the same tasks."""
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.plans import TuningPlan
@@ -80,7 +80,7 @@ def tune(
         for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
     )
     if any(setting.is_inat for setting in settings):
-        raise CommandError("--protocol inat: the one large task of iNat leaves nothing to tune on; choose another.")
+        raise CommandError("--protocol inat: has one large task and no classes to tune on; choose another.")
     plan = TuningPlan(
         feature_set,
         "laplacianshot" if recipe == Recipe.default else f"laplacianshot-{recipe}",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from laplacianshot.episodes._gram_kernels import (
+    Ties,
     class_products,
     fill_unary,
     gram_neighbors,
     plain_weights,
-    rectify,
     shift_queries,
 )
-from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -24,65 +24,172 @@ _LANES = 8
 _U1, _U2, _U3, _U4, _U5, _U6, _U7, _U8 = (np.uint64(v) for v in range(1, 9))
 
 # Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
-_LEAST: Any = np.float32(-40)
+_MIN_LOG: Any = np.float32(-40)
 _ZERO: Any = np.float32(0)
 _ONE: Any = np.float32(1)
+
+
+class BoundScratch(NamedTuple):
+    """Arrays of one task of n rows and C classes, used again for the next."""
+
+    shifted: Floats  # (n, n)
+    plain: Floats  # (C, n)
+    products: Floats  # (C, n)
+    plain_norms: Floats  # (C,)
+    norms: Floats  # (C,)
+    row: Floats  # (n,)
+    weights: Floats  # (n,)
+    cosines: Floats  # (3, n)
+    owners: Ints  # (n,)
+    counts: Ints  # (C,)
+
+    @classmethod
+    def of(cls, n: int, n_classes: int) -> Self:
+        """Arrays for tasks of this size."""
+        shapes = ((n, n), (n_classes, n), (n_classes, n), n_classes, n_classes, n, n, (3, n))
+        arrays: list[Any] = [np.empty(shape, dtype=np.float32) for shape in shapes]
+        arrays += [np.empty(n, dtype=np.int64), np.empty(n_classes, dtype=np.int64)]
+        return cls(*arrays)
+
+
+@inlined_kernel
+def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bool, s: BoundScratch) -> None:
+    """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``plain_norms`` of the plain ones.
+
+    ``products`` (C, n) is used up.
+
+    Row z goes to ``argmax_c cos(z, m_c)`` (support rows to their label unless ``reassign_support``) with weight
+    ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
+    """
+    n = gram.shape[0]
+    n_classes, n_support = s.products.shape[0], labels.shape[0]
+    lengths, tops, totals = s.cosines[0], s.cosines[1], s.cosines[2]
+    products, counts, owners = s.products, s.counts, s.owners
+    counts[:] = 0
+    scaled: Any = np.float32(temperature)
+    # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
+    for i in range(n):
+        lengths[i] = _ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else _ZERO
+        tops[i] = -np.inf
+        totals[i] = _ZERO
+    for c in range(n_classes):
+        row = products[c]
+        length = _ONE / np.sqrt(s.plain_norms[c]) if s.plain_norms[c] > 0 else _ZERO
+        for i in range(n):
+            row[i] *= length * lengths[i]
+            tops[i] = max(tops[i], row[i])
+    for i in range(n):
+        choice = 0
+        while products[choice, i] < tops[i]:
+            choice += 1
+        owners[i] = labels[i] if i < n_support and not reassign_support else choice
+        counts[owners[i]] += 1
+    for c in range(n_classes):
+        row = products[c]
+        for i in range(n):
+            row[i] = exp_nonpositive(scaled * (row[i] - tops[i]))
+            totals[i] += row[i]
+    for i in range(n):
+        s.weights[i] = products[owners[i], i] / (totals[i] * np.float32(counts[owners[i]]))
 
 
 @kernel
 def bound_terms(
     grams: Floats,
     labels: Ints,
-    rows: Ints,
-    features: Floats,
-    exact: bool,
+    ties: Ties,
     rectified: bool,
     temperature: float,
     reassign_support: bool,
+    s: BoundScratch,
     unary: Floats,
     neighbors: Ints,
 ) -> None:
     """Unary terms (B, N, C) and the k nearest other queries (B, N, k) of each query, for every task.
 
-    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbors.
+    grams (B, n, n), labels (B, n_s).
     """
-    n_tasks, n = grams.shape[0], grams.shape[1]
     n_support, n_classes, k = labels.shape[1], unary.shape[2], neighbors.shape[2]
-    shifted = np.empty((n, n), dtype=np.float32)
-    plain = np.empty((n_classes, n), dtype=np.float32)
-    products = np.empty((n_classes, n), dtype=np.float32)
-    plain_norms = np.empty(n_classes, dtype=np.float32)
-    norms = np.empty(n_classes, dtype=np.float32)
-    scratch = np.empty(n, dtype=np.float32)
-    weights = np.empty(n, dtype=np.float32)
-    owners = np.empty(n, dtype=np.int64)
-    counts = np.empty(n_classes, dtype=np.int64)
-    for b in range(n_tasks):
+    for b in range(grams.shape[0]):
         gram = grams[b]
         if rectified:
-            shift_queries(grams[b], n_support, scratch, shifted)
-            gram = shifted
-        plain_weights(labels[b], counts, owners, weights)
-        class_products(gram, owners, weights, plain, plain_norms)
+            shift_queries(grams[b], n_support, s.row, s.shifted)
+            gram = s.shifted
+        plain_weights(labels[b], s.counts, s.owners, s.weights)
+        class_products(gram, s.owners, s.weights, s.plain, s.plain_norms)
+        products, norms = s.plain, s.plain_norms
         if rectified:
-            products[:] = plain
-            rectify(gram, labels[b], temperature, reassign_support, counts, owners, weights, products, plain_norms)
-            class_products(gram, owners, weights, products, norms)
             for c in range(n_classes):
-                if counts[c] == 0:
-                    products[c] = plain[c]
-                    norms[c] = plain_norms[c]
-            fill_unary(gram, n_support, products, norms, unary[b])
-        else:
-            fill_unary(gram, n_support, plain, plain_norms, unary[b])
+                for i in range(len(gram)):
+                    s.products[c, i] = s.plain[c, i]
+            rectify(gram, labels[b], temperature, reassign_support, s)
+            class_products(gram, s.owners, s.weights, s.products, s.norms)
+            for c in range(n_classes):
+                if s.counts[c] == 0:
+                    s.norms[c] = s.plain_norms[c]
+                    for i in range(len(gram)):
+                        s.products[c, i] = s.plain[c, i]
+            products, norms = s.products, s.norms
+        fill_unary(gram, n_support, products, norms, unary[b])
         if k > 0:
-            gram_neighbors(grams[b], n_support, k, rows[b], features, exact, scratch, neighbors[b])
+            gram_neighbors(grams[b], n_support, b, ties, s.row, neighbors[b])
 
 
-@kernel
-def _edges(neighbors: Ints, symmetric: bool, shift: float, indptr: Ints, indices: Ints, weights: Floats) -> None:
+class UpdateScratch(NamedTuple):
+    """Arrays of one task of N queries, C classes and k neighbors, for 1 or 8 lambdas at a time (lanes)."""
+
+    cost: Floats  # (C, N * lanes), as the three below: lanes innermost
+    one: Floats
+    other: Floats
+    field: Floats
+    rows: Floats  # (3, N * lanes)
+    lams: Floats  # (N * lanes,)
+    sums: Floats  # (4, lanes)
+    values: Floats  # (3, lanes): smooth part of the objective, and the last two values that the rule compares
+    running: Any  # (lanes,)
+    indptr: Ints  # (N + 1,)
+    ends: Ints  # (N,)
+    indices: Any  # (N * (2 k + 1),) unsigned
+    weights: Floats  # (N * (2 k + 1),)
+
+    @classmethod
+    def of(cls, n_query: int, n_classes: int, k: int, n_lams: int) -> Self:
+        """Arrays for tasks of this size and a grid of ``n_lams`` lambdas."""
+        lanes = _LANES if n_lams > 1 else 1
+        width, edges = lanes * n_query, n_query * (2 * k + 1)
+        one, other, cost, field = (np.empty((n_classes, width), dtype=np.float32) for _ in range(4))
+        return cls(
+            cost=cost,
+            one=one,
+            other=other,
+            field=field,
+            rows=np.empty((3, width), dtype=np.float32),
+            lams=np.empty(width, dtype=np.float32),
+            sums=np.empty((4, lanes)),
+            values=np.zeros((3, lanes)),
+            running=np.empty(lanes, dtype=np.bool_),
+            indptr=np.empty(n_query + 1, dtype=np.int64),
+            ends=np.empty(n_query, dtype=np.int64),
+            indices=np.empty(edges, dtype=np.uint64),
+            weights=np.empty(edges, dtype=np.float32),
+        )
+
+
+class BoundAnswers(NamedTuple):
+    """What :func:`bound_updates` fills: assignments (of the first lambda) and objective unless they have no task."""
+
+    found: Ints  # (B, L, N)
+    iterations: Ints  # (B, L)
+    converged: Ints  # (B, L)
+    assignments: Floats  # (B, N, C)
+    objective: Floats  # (B, L, max updates)
+
+
+@inlined_kernel
+def _edges(neighbors: Ints, symmetric: bool, shift: float, s: UpdateScratch) -> None:
     """The graph of one task in CSR form; an edge that both ends chose is listed twice, which sums to the same."""
     n, k = neighbors.shape
+    indptr, indices, weights, ends = s.indptr, s.indices, s.weights, s.ends
     own = 1 if shift > 0 else 0
     indptr[0] = 0
     for q in range(n):
@@ -93,8 +200,8 @@ def _edges(neighbors: Ints, symmetric: bool, shift: float, indptr: Ints, indices
                 indptr[neighbors[q, e] + 1] += 1
     for q in range(n):
         indptr[q + 1] += indptr[q]
+        ends[q] = indptr[q]
     weight = np.float32(0.5) if symmetric else _ONE
-    ends = indptr[:n].copy()
     for q in range(n):
         for e in range(k):
             p = neighbors[q, e]
@@ -111,7 +218,7 @@ def _edges(neighbors: Ints, symmetric: bool, shift: float, indptr: Ints, indices
             ends[q] += 1
 
 
-@kernel
+@inlined_kernel
 def _pull(indptr: Ints, indices: Ints, weights: Floats, lanes: int, current: Floats, field: Floats) -> None:
     """``field_q <- sum_p w_qp y_p`` for one class: current and field (N * lanes,), lanes innermost, 1 or 8 of them."""
     if lanes == 1:
@@ -140,7 +247,7 @@ def _pull(indptr: Ints, indices: Ints, weights: Floats, lanes: int, current: Flo
         field[t + _U4], field[t + _U5], field[t + _U6], field[t + _U7] = a4, a5, a6, a7
 
 
-@kernel
+@part_kernel
 def _add(values: Floats, lanes: int, sums: Floats) -> None:
     """``sums_v += sum_q values_qv``: values (N * lanes,), sums in float64."""
     if lanes == 1:
@@ -170,7 +277,7 @@ def _add(values: Floats, lanes: int, sums: Floats) -> None:
     sums[7] += s7
 
 
-@kernel
+@inlined_kernel
 def _add_logs(values: Floats, lanes: int, products: Floats, sums: Floats) -> None:
     """``sums_v += sum_q log values_qv`` for values from 1 to C, by the logarithm of products that cannot overflow.
 
@@ -187,34 +294,24 @@ def _add_logs(values: Floats, lanes: int, products: Floats, sums: Floats) -> Non
             sums[v] += math.log(products[v])
 
 
-@kernel
-def _update(
-    cost: Floats,
-    lams: Floats,
-    indptr: Ints,
-    indices: Ints,
-    weights: Floats,
-    current: Floats,
-    updated: Floats,
-    field: Floats,
-    rows: Floats,
-    sums: Floats,
-) -> None:
+@part_kernel
+def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
     """One update of all rows and lanes: ``y <- softmax(-a + lam b)`` with ``b = W y``, and its sums (8,).
 
-    cost, current, updated, field: (C, N * lanes); lams: (N * lanes,); rows (3, N * lanes) is scratch. sums (4, lanes)
+    current, updated: (C, N * lanes). sums (4, lanes)
     receives ``sum y.b`` of the current assignments and, of the updated ones, ``sum y.(log y + a)`` and
     ``sum y.(log y + a - lam b)``, which is minus the sum of their log-partitions; its last row is scratch.
     """
-    n_classes, width = cost.shape
+    n_classes, width = s.cost.shape
+    sums, field, lams = s.sums, s.field, s.lams
     lanes = sums.shape[1]
-    tops, totals, pulls = rows[0], rows[1], rows[2]
+    tops, totals, pulls = s.rows[0], s.rows[1], s.rows[2]
     sums[:] = 0
     tops[:] = -np.inf
     pulls[:] = _ZERO
     for c in range(n_classes):
-        y, b, a, target = current[c], field[c], cost[c], updated[c]
-        _pull(indptr, indices, weights, lanes, y, b)
+        y, b, a, target = current[c], field[c], s.cost[c], updated[c]
+        _pull(s.indptr, s.indices, s.weights, lanes, y, b)
         for i in range(width):
             pulls[i] += y[i] * b[i]
             b[i] *= lams[i]
@@ -226,7 +323,7 @@ def _update(
     for c in range(n_classes):
         target, b = updated[c], field[c]
         for i in range(width):
-            value: Any = exp_nonpositive(max(target[i] - tops[i], _LEAST))
+            value: Any = exp_nonpositive(max(target[i] - tops[i], _MIN_LOG))
             target[i] = value
             totals[i] += value
             pulls[i] += value * b[i]
@@ -245,6 +342,23 @@ def _update(
         sums[2, v] = -sums[2, v]
 
 
+@inlined_kernel
+def _record(task: int, place: int, lane: int, done: int, current: Floats, lanes: int, out: BoundAnswers) -> None:
+    """Take down the result of one lambda: labels, updates, and the assignments of the first lambda."""
+    n_classes, n = current.shape[0], current.shape[1] // lanes
+    out.iterations[task, place] = done
+    for q in range(n):
+        at = lanes * q + lane
+        choice = 0
+        for c in range(1, n_classes):
+            if current[c, at] > current[choice, at]:
+                choice = c
+        out.found[task, place, q] = choice
+        if place == 0 and out.assignments.shape[0] > 0:
+            for c in range(n_classes):
+                out.assignments[task, q, c] = current[c, at]
+
+
 @kernel
 def bound_updates(
     unary: Floats,
@@ -254,95 +368,67 @@ def bound_updates(
     by_bound: bool,
     max_iter: int,
     tol: float,
-    found: Ints,
-    assignments: Floats,
-    iterations: Ints,
-    converged: Ints,
-    objective: Floats,
+    s: UpdateScratch,
+    out: BoundAnswers,
 ) -> None:
     """``Y <- softmax(-a + lam W Y)`` for each task and each lambda until its stopping rule holds.
 
     ``by_bound`` is the rule of *paper* (symmetric W with ``shifts`` on its diagonal, stop by the bound); otherwise that
-    of *reference* (directed W, stop by E). Eight lambdas of a task are updated together, one a lane of the processor,
+    of *reference* (directed W, stop by E). Eight lambdas of a task are updated together, one per lane of the processor,
     so that a grid costs little more than one value; a single lambda has one lane.
 
-    unary (B, N, C), neighbors (B, N, k), shifts (B,), lams (L,). Receive: found (B, L, N) labels, iterations and
-    converged (B, L) and, unless they have no task, assignments (B, N, C) of the first lambda and objective
-    (B, L, max_iter).
+    unary (B, N, C), neighbors (B, N, k), shifts (B,), lams (L,).
     """
     n_tasks, n, n_classes = unary.shape
-    k = neighbors.shape[2]
-    n_lams = lams.shape[0]
-    lanes = _LANES if n_lams > 1 else 1
-    width = lanes * n
-    cost = np.empty((n_classes, width), dtype=np.float32)
-    current = np.empty((n_classes, width), dtype=np.float32)
-    updated = np.empty((n_classes, width), dtype=np.float32)
-    field = np.empty((n_classes, width), dtype=np.float32)
-    rows = np.empty((3, width), dtype=np.float32)
-    spread_lams = np.empty(width, dtype=np.float32)
-    sums = np.empty((4, lanes))
-    smooth = np.empty(lanes)
-    value = np.empty(lanes)
-    before = np.empty(lanes)
-    running = np.empty(lanes, dtype=np.bool_)
-    indptr = np.empty(n + 1, dtype=np.int64)
-    indices = np.empty(n * (2 * k + 1), dtype=np.uint64)
-    weights = np.empty(n * (2 * k + 1), dtype=np.float32)
+    n_lams, lanes = lams.shape[0], s.sums.shape[1]
+    sums = s.sums
+    smooth, value, before = s.values[0], s.values[1], s.values[2]
+    current, updated = s.one, s.other
     for b in range(n_tasks):
-        _edges(neighbors[b], by_bound, shifts[b], indptr, indices, weights)
+        _edges(neighbors[b], by_bound, shifts[b], s)
         for c in range(n_classes):
             for q in range(n):
                 for v in range(lanes):
-                    cost[c, lanes * q + v] = unary[b, q, c]
+                    s.cost[c, lanes * q + v] = unary[b, q, c]
         for first in range(0, n_lams, lanes):
             used = min(lanes, n_lams - first)
             for q in range(n):
                 for v in range(lanes):
-                    spread_lams[lanes * q + v] = lams[first + min(v, used - 1)]
+                    s.lams[lanes * q + v] = lams[first + min(v, used - 1)]
             # softmax(-a): an update from nothing.
             current[:] = _ZERO
-            _update(cost, spread_lams, indptr, indices, weights, current, updated, field, rows, sums)
+            _update(current, updated, s)
             current, updated = updated, current
-            running[:used] = True
+            for v in range(used):
+                s.running[v] = True
             left = used
             done = 0
             # An objective needs W Y at the new Y, which the next pass forms anyway: one pass more than updates.
             while True:
-                _update(cost, spread_lams, indptr, indices, weights, current, updated, field, rows, sums)
+                _update(current, updated, s)
                 # ``current`` is the result of update ``done - 1``.
                 for v in range(used if done > 0 else 0):
-                    if not running[v]:
+                    if not s.running[v]:
                         continue
-                    lam = lams[first + v]
+                    lam, place = lams[first + v], first + v
                     now = smooth[v] - (lam / 2 if by_bound else lam) * sums[0, v]
-                    if objective.shape[0] > 0:
-                        objective[b, first + v, done - 1] = now
+                    if out.objective.shape[0] > 0:
+                        out.objective[b, place, done - 1] = now
                     if not by_bound:
                         before[v], value[v] = value[v], now
                     if done > (1 if by_bound else 2) and abs(value[v] - before[v]) <= tol * abs(before[v]):
-                        converged[b, first + v] = 1
-                    if converged[b, first + v] or done == max_iter:
-                        running[v] = False
+                        out.converged[b, place] = 1
+                    if out.converged[b, place] or done == max_iter:
+                        s.running[v] = False
                         left -= 1
-                        iterations[b, first + v] = done
-                        for q in range(n):
-                            place = lanes * q + v
-                            choice = 0
-                            for c in range(1, n_classes):
-                                if current[c, place] > current[choice, place]:
-                                    choice = c
-                            found[b, first + v, q] = choice
-                        if first + v == 0 and assignments.shape[0] > 0:
-                            for q in range(n):
-                                for c in range(n_classes):
-                                    assignments[b, q, c] = current[c, lanes * q]
+                        _record(b, place, v, done, current, lanes, out)
                 if left == 0:
                     break
                 if by_bound:
                     for v in range(used):
                         before[v] = value[v]
                         value[v] = sums[2, v] + lams[first + v] / 2 * sums[0, v]
-                smooth[:] = sums[1]
+                for v in range(lanes):
+                    smooth[v] = sums[1, v]
                 current, updated = updated, current
                 done += 1

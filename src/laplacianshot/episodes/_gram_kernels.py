@@ -6,12 +6,11 @@ it: a center or a prototype is a combination of rows, and distances to it are co
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import exp_nonpositive
+from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.types import Floats, Ints
 
 # Inner products of unit rows are known to a few units in the last place of float32: distances closer than this, against
@@ -27,6 +26,23 @@ _ZERO: Any = np.float32(0)
 _HALF: Any = np.float32(0.5)
 _ONE: Any = np.float32(1)
 _TWO: Any = np.float32(2)
+
+
+class Ties(NamedTuple):
+    """What settles ties between neighbors.
+
+    Attributes
+    ----------
+    rows : int array of shape (B, n)
+        Rows of ``features`` of each task.
+    features : float32 array of shape (n_rows, D)
+    exact : bool
+        Whether distances of these features are those of the inner products; else they only show which rows are equal.
+    """
+
+    rows: Ints
+    features: Floats
+    exact: bool
 
 
 @kernel
@@ -74,7 +90,7 @@ def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) ->
             target[j] *= scale * products[j]
 
 
-@kernel
+@part_kernel
 def _exact_distance(features: Floats, one: int, two: int) -> float:
     """``|x - y|^2`` of two rows of the set, in float64."""
     total = 0.0
@@ -85,15 +101,16 @@ def _exact_distance(features: Floats, one: int, two: int) -> float:
 
 
 @kernel
-def gram_neighbors(
-    gram: Floats, first: int, k: int, rows: Ints, features: Floats, exact: bool, keys: Floats, ids: Ints
-) -> None:
+def gram_neighbors(gram: Floats, first: int, task: int, ties: Ties, keys: Floats, ids: Ints) -> None:
     """The k nearest other nodes of each node from ``first`` on, among those nodes; numbers count from ``first``.
 
-    Distances closer than rounding are compared exactly on ``features[rows]``, then by number. Features that are not
-    ``exact`` (the rows before a center of the task's own) only tell which rows are equal and so equally far; without
-    features (0 columns) distances count as they are. keys (n,) is scratch; ids (n - first, k) receives the result.
+    Distances closer than rounding are compared exactly on the features of the task's rows, then by number. Features
+    that are not ``exact`` (the rows before a center of the task's own) only tell which rows are equal and so equally
+    far; without features (0 columns) distances count as they are. keys (n,) is scratch; ids (n - first, k) receives
+    the result.
     """
+    k = ids.shape[1]
+    rows, features, exact = ties.rows[task], ties.features, ties.exact
     n = gram.shape[0]
     m = n - first
     halves = np.empty(m, dtype=np.float32)
@@ -131,7 +148,7 @@ def gram_neighbors(
                 _settle(keys[:m], limit, tolerance, i, k, rows[first:], features, exact, found)
 
 
-@kernel
+@inlined_kernel
 def _settle(
     keys: Floats,
     limit: float,
@@ -173,7 +190,7 @@ def _settle(
         last = chosen
 
 
-@kernel
+@part_kernel
 def class_products(gram: Floats, owners: Ints, weights: Floats, products: Floats, norms: Floats) -> None:
     """``products_ci <- x_i.m_c`` and ``norms_c <- |m_c|^2`` of ``m_c = sum_{j: owners_j = c} weights_j x_j``.
 
@@ -194,7 +211,7 @@ def class_products(gram: Floats, owners: Ints, weights: Floats, products: Floats
             norms[owners[j]] += weights[j] * products[owners[j], j]
 
 
-@kernel
+@part_kernel
 def plain_weights(labels: Ints, counts: Ints, owners: Ints, weights: Floats) -> None:
     """Owners and weights (n,) of the plain prototypes: ``1/n_c`` for the support of class c. counts (C,) is scratch."""
     counts[:] = 0
@@ -206,7 +223,7 @@ def plain_weights(labels: Ints, counts: Ints, owners: Ints, weights: Floats) -> 
         weights[s] = _ONE / np.float32(counts[labels[s]])
 
 
-@kernel
+@inlined_kernel
 def shift_queries(gram: Floats, n_support: int, products: Floats, out: Floats) -> None:
     """Inner products after ``q <- q + mean(S) - mean(Q)`` for every query. products (n,) is scratch."""
     n = gram.shape[0]
@@ -236,59 +253,7 @@ def shift_queries(gram: Floats, n_support: int, products: Floats, out: Floats) -
                 target[j] = row[j] + products[j] + shift
 
 
-@kernel
-def rectify(
-    gram: Floats,
-    labels: Ints,
-    temperature: float,
-    reassign_support: bool,
-    counts: Ints,
-    owners: Ints,
-    weights: Floats,
-    products: Floats,
-    norms: Floats,
-) -> None:
-    """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``norms`` of the plain ones.
-
-    ``products`` (C, n) is used up.
-
-    Row z goes to ``argmax_c cos(z, m_c)`` (support rows to their label unless ``reassign_support``) with weight
-    ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
-    """
-    n = gram.shape[0]
-    n_classes = norms.shape[0]
-    n_support = labels.shape[0]
-    counts[:] = 0
-    scaled: Any = np.float32(temperature)
-    # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
-    lengths = np.empty(n, dtype=np.float32)
-    tops = np.empty(n, dtype=np.float32)
-    totals = np.zeros(n, dtype=np.float32)
-    for i in range(n):
-        lengths[i] = _ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else _ZERO
-        tops[i] = -np.inf
-    for c in range(n_classes):
-        row = products[c]
-        length = _ONE / np.sqrt(norms[c]) if norms[c] > 0 else _ZERO
-        for i in range(n):
-            row[i] *= length * lengths[i]
-            tops[i] = max(tops[i], row[i])
-    for i in range(n):
-        choice = 0
-        while products[choice, i] < tops[i]:
-            choice += 1
-        owners[i] = labels[i] if i < n_support and not reassign_support else choice
-        counts[owners[i]] += 1
-    for c in range(n_classes):
-        row = products[c]
-        for i in range(n):
-            row[i] = exp_nonpositive(scaled * (row[i] - tops[i]))
-            totals[i] += row[i]
-    for i in range(n):
-        weights[i] = products[owners[i], i] / (totals[i] * np.float32(counts[owners[i]]))
-
-
-@kernel
+@part_kernel
 def mean_query_spread(gram: Floats, first: int) -> float:
     """Mean of ``|x_i - x_j|^2`` over pairs of different nodes from ``first`` on; 0 for fewer than two."""
     n = gram.shape[0] - first
@@ -305,7 +270,7 @@ def mean_query_spread(gram: Floats, first: int) -> float:
     return float(max(0.0, 2 * (trace - total / n) / (n - 1)))
 
 
-@kernel
+@part_kernel
 def fill_unary(gram: Floats, n_support: int, products: Floats, norms: Floats, unary: Floats) -> None:
     """``a_qc = |x_q - m_c|^2`` (N, C) from products (C, n) and norms (C,)."""
     for q in range(unary.shape[0]):

@@ -1,18 +1,29 @@
 """Kernels of the default recipe over many tasks, in terms of the inner products of their rows.
 
-A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` with ``u_c`` what support and origin say
-of it, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``: see
-:mod:`laplacianshot.inference.joint` for F and its two steps.
+A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` with ``u_c`` the mean of its support and
+the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
+:mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
+:mod:`laplacianshot.engine.step_kernels`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from laplacianshot.engine.step_kernels import (
+    balance,
+    balance_cost,
+    choose_tau,
+    divergence,
+    proximal,
+    share_cost,
+    step_logit,
+)
 from laplacianshot.episodes._gram_kernels import (
+    Ties,
     center_gram,
     class_products,
     fill_unary,
@@ -20,160 +31,182 @@ from laplacianshot.episodes._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
-from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
 from laplacianshot.runtime.types import Floats, Ints
 
 # Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
-_LEAST: Any = np.float32(-40)
+_MIN_LOG: Any = np.float32(-40)
 _ZERO: Any = np.float32(0)
+_HALF: Any = np.float32(0.5)
 _ONE: Any = np.float32(1)
 _TWO: Any = np.float32(2)
-_TINY = 2.2250738585072014e-308
-# As in laplacianshot.inference.temperature.
-_TAU_TOLERANCE = 1.2e-6
-_TAU_DOUBLINGS = 60
+# A plain 0 would be a type of its own, and what is called with it compiled once more.
+_FIRST: Any = np.int64(0)
 
 
-@kernel
-def _confidence(gaps: Floats, tau: float, scratch: Floats) -> float:
-    """``mean_q max_c softmax(-tau a_q)`` from ``gaps = a_q - min_c a_q`` (N, C)."""
-    n, n_classes = gaps.shape
-    flat = gaps.ravel()
-    values = scratch.ravel()
-    slope = np.float32(-tau)
-    for i in range(flat.shape[0]):
-        values[i] = exp_nonpositive(slope * flat[i])
-    total: Any = 0.0
-    for q in range(n):
-        partition = _ZERO
-        for c in range(n_classes):
-            partition += scratch[q, c]
-        total += _ONE / partition
-    return float(total / n)
+class JointConstants(NamedTuple):
+    """Constants of the default recipe: :class:`~laplacianshot.inference.recipes.DefaultConstants` and two more."""
+
+    n_neighbors: int
+    lam: float
+    start_lam: float
+    start_rounds: int
+    max_rounds: int
+    e: float
+    beta: float
+    kappa: float
+    gamma: float
+    delta: float
+    pair_spread: float
+    min_confidence: float
+    tol: float
 
 
-@kernel
-def _choose_tau(unary: Floats, spread: float, pair_spread: float, least_confidence: float, gaps: Floats) -> float:
-    """The temperature of :func:`laplacianshot.inference.temperature.choose_tau`. gaps (2, N, C) is scratch."""
-    if spread <= 0:
-        return 1.0
-    low = pair_spread / spread
+class JointAnswers(NamedTuple):
+    """What :func:`joint_tasks` fills: objective is left alone if it has no task."""
+
+    assignments: Floats  # (B, N, C)
+    iterations: Ints  # (B,)
+    converged: Ints  # (B,)
+    objective: Floats  # (B, max rounds) or (0, max rounds)
+
+
+class _Graph(NamedTuple):
+    """Edges between queries in CSR form, and ``e W_qs Y_s``."""
+
+    neighbors: Ints  # (n, k)
+    degrees: Floats  # (n,)
+    indptr: Ints  # (N + 1,)
+    ends: Ints  # (N,)
+    indices: Ints  # (2 n k,)
+    weights: Floats  # (2 n k,)
+    support_field: Floats  # (N, C)
+
+
+class _Prior(NamedTuple):
+    """What support and origin say of the prototypes: u, in terms of inner products."""
+
+    counts: Ints  # (C,)
+    owners: Ints  # (n,)
+    weights: Floats  # (n,)
+    origin: Floats  # (n,): x_i.o, or weights of a center
+    products: Floats  # (C, n): x_i.u_c
+    norms: Floats  # (C,): |u_c|^2
+    to_queries: Floats  # (N, C): x_q.u_c
+    mass: Floats  # (C,)
+
+
+class _Rounds(NamedTuple):
+    """What the two steps pass to one another."""
+
+    query_gram: Floats  # (N, N)
+    logs: Floats  # (N, C): log Y
+    pulled: Floats  # (N, C): G Y
+    cost: Floats  # (N, C)
+    field: Floats  # (N, C): W Y
+    p: Floats  # (C,)
+    inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
+    class_cost: Floats  # (3, C): tau |m_c|^2, 2 tau / (mass_c + N p_c), g log p_c
+
+
+class JointScratch(NamedTuple):
+    """Arrays of one task, used again for the next: n rows, N queries, C classes, k neighbors."""
+
+    graph: _Graph
+    prior: _Prior
+    rounds: _Rounds
+    unary: Floats  # (N, C)
+    gaps: Floats  # (2, N, C)
+    y: Floats  # (N, C)
+    new_y: Floats  # (N, C)
+    row: Floats  # (n,)
+
+    @classmethod
+    def of(cls, n: int, n_support: int, n_classes: int, n_neighbors: int) -> Self:
+        """Arrays for tasks of this size."""
+        n_query, k, C = n - n_support, min(n_neighbors, n - 1), n_classes
+
+        def floats(*shape: int) -> Floats:
+            return np.empty(shape, dtype=np.float32)
+
+        def ints(*shape: int) -> Ints:
+            return np.empty(shape, dtype=np.int64)
+
+        def per_query() -> Floats:
+            return floats(n_query, C)
+
+        graph = _Graph(
+            ints(n, k), floats(n), ints(n_query + 1), ints(n_query), ints(2 * n * k), floats(2 * n * k), per_query()
+        )
+        prior = _Prior(
+            ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C, dtype=np.float64)
+        )
+        rounds = _Rounds(
+            floats(n_query, n_query),
+            per_query(),
+            per_query(),
+            per_query(),
+            per_query(),
+            np.empty(C),
+            np.empty((2, C)),
+            floats(3, C),
+        )
+        return cls(graph, prior, rounds, per_query(), floats(2, n_query, C), per_query(), per_query(), floats(n))
+
+
+@part_kernel
+def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
+    """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
+    slope = np.float32(tau)
     n, n_classes = unary.shape
-    if n == 0 or n_classes < 2:
-        return low
-    target = 1 / n_classes + least_confidence * (1 - 1 / n_classes)
+    s.p[:] = 0
     for q in range(n):
-        least = unary[q].min()
+        least = unary[q, 0]
+        for c in range(1, n_classes):
+            least = min(least, unary[q, c])
+        total = _ZERO
         for c in range(n_classes):
-            gaps[0, q, c] = unary[q, c] - least
-    below = _confidence(gaps[0], low, gaps[1]) - target
-    if below >= 0:
-        return low
-    first = low
-    high = 2 * low
-    above = _confidence(gaps[0], high, gaps[1]) - target
-    doublings = 0
-    while above < 0:
-        doublings += 1
-        if doublings >= _TAU_DOUBLINGS:
-            # Queries as near to one prototype as to another never become sure.
-            return first
-        low, below = high, above
-        high = 2 * high
-        above = _confidence(gaps[0], high, gaps[1]) - target
-    # False position with Illinois' halving: the end that stays behind counts half.
-    side = 0
-    tau = high
-    for _ in range(100):
-        last = tau
-        tau = (low * above - high * below) / (above - below)
-        if abs(tau - last) <= 0.1 * _TAU_TOLERANCE * tau or high - low <= _TAU_TOLERANCE * low:
-            break
-        value = _confidence(gaps[0], tau, gaps[1]) - target
-        if value == 0:
-            break
-        if value > 0:
-            high, above = tau, value
-            if side == 1:
-                below /= 2
-            side = 1
-        else:
-            low, below = tau, value
-            if side == -1:
-                above /= 2
-            side = -1
-    return tau
-
-
-@kernel
-def _divergence(shares: Floats) -> float:
-    """``KL(p|u)``."""
-    total = 0.0
-    for c in range(shares.shape[0]):
-        if shares[c] > 0:
-            total += shares[c] * math.log(shares[c] * shares.shape[0])
-    return max(0.0, total)
+            s.logs[q, c] = slope * (least - unary[q, c])
+            y[q, c] = exp_nonpositive(max(s.logs[q, c], _MIN_LOG))
+            total += y[q, c]
+        log_total = np.log(total)
+        for c in range(n_classes):
+            s.logs[q, c] -= log_total
+            y[q, c] /= total
+            s.p[c] += y[q, c]
+    for c in range(n_classes):
+        s.p[c] /= n
 
 
 @kernel
 def blended_grams(
-    grams: Floats,
-    labels: Ints,
-    n_classes: int,
-    support_weight: float,
-    origin_weight: float,
-    pair_spread: float,
-    least_confidence: float,
-    fade: float,
-    out: Floats,
+    grams: Floats, labels: Ints, constants: JointConstants, fade: float, s: JointScratch, out: Floats
 ) -> None:
     """CL2 about the center of :func:`laplacianshot.inference.transforms.blended_center`, for every task.
 
-    grams (B, n, n) of rows before CL2; out (B, n, n).
+    grams (B, n, n) of rows before CL2, labels (B, n_s); out (B, n, n).
     """
-    n_tasks, n = grams.shape[0], grams.shape[1]
-    n_support = labels.shape[1]
-    n_query = n - n_support
-    centered = np.empty((n, n), dtype=np.float32)
-    products = np.empty((n_classes, n), dtype=np.float32)
-    norms = np.empty(n_classes, dtype=np.float32)
-    scratch = np.empty(n, dtype=np.float32)
-    weights = np.empty(n, dtype=np.float32)
-    center = np.empty(n, dtype=np.float32)
-    owners = np.empty(n, dtype=np.int64)
-    counts = np.empty(n_classes, dtype=np.int64)
-    unary = np.empty((n_query, n_classes), dtype=np.float32)
-    gaps = np.empty((2, n_query, n_classes), dtype=np.float32)
-    shares = np.empty(n_classes)
-    for b in range(n_tasks):
-        plain_weights(labels[b], counts, owners, weights)
-        center[:] = _ZERO
-        for s in range(n_support):
-            center[s] = weights[s] / np.float32(n_classes)
-        center_gram(grams[b], center, scratch, centered)
-        for s in range(n_support):
-            mass = support_weight * counts[labels[b, s]]
-            weights[s] *= np.float32(mass / (mass + origin_weight))
-        class_products(centered, owners, weights, products, norms)
-        fill_unary(centered, n_support, products, norms, unary)
-        tau = np.float32(
-            _choose_tau(unary, mean_query_spread(centered, n_support), pair_spread, least_confidence, gaps)
-        )
-        shares[:] = 0
-        for q in range(n_query):
-            least = unary[q].min()
-            total = _ZERO
-            for c in range(n_classes):
-                gaps[1, q, c] = exp_nonpositive(tau * (least - unary[q, c]))
-                total += gaps[1, q, c]
-            for c in range(n_classes):
-                shares[c] += gaps[1, q, c] / total
-        shares /= n_query
-        pooled = np.float32(math.exp(-_divergence(shares) / fade))
+    n, n_support, n_classes = grams.shape[1], labels.shape[1], s.unary.shape[1]
+    prior = s.prior
+    for b in range(grams.shape[0]):
+        plain_weights(labels[b], prior.counts, prior.owners, prior.weights)
+        prior.origin[:] = _ZERO
+        for i in range(n_support):
+            prior.origin[i] = prior.weights[i] / np.float32(n_classes)
+        center_gram(grams[b], prior.origin, s.row, out[b])
+        for i in range(n_support):
+            mass = constants.beta * prior.counts[labels[b, i]]
+            prior.weights[i] *= np.float32(mass / (mass + constants.kappa))
+        class_products(out[b], prior.owners, prior.weights, prior.products, prior.norms)
+        fill_unary(out[b], n_support, prior.products, prior.norms, s.unary)
+        spread = mean_query_spread(out[b], n_support)
+        tau = choose_tau(s.unary, spread, constants.pair_spread, constants.min_confidence, s.gaps)
+        _first_assignments(s.unary, tau, s.y, s.rounds)
+        pooled = np.float32(math.exp(-divergence(s.rounds.p) / fade))
         for i in range(n):
-            center[i] += pooled * (_ONE / np.float32(n) - center[i])
-        center_gram(grams[b], center, scratch, out[b])
+            prior.origin[i] += pooled * (_ONE / np.float32(n) - prior.origin[i])
+        center_gram(grams[b], prior.origin, s.row, out[b])
 
 
 @kernel
@@ -182,293 +215,252 @@ def centered_grams(grams: Floats, n_support: int, on_support: bool, out: Floats)
     n = grams.shape[1]
     scratch = np.empty(n, dtype=np.float32)
     center = np.empty(n, dtype=np.float32)
-    center[:] = _ZERO
     used = n_support if on_support else n
-    center[:used] = np.float32(1.0 / used)
+    for i in range(n):
+        center[i] = np.float32(1.0 / used) if i < used else _ZERO
     for b in range(grams.shape[0]):
         center_gram(grams[b], center, scratch, out[b])
 
 
-@kernel
-def _normalized_edges(
-    neighbors: Ints,
-    labels: Ints,
-    support_edge: float,
-    degrees: Floats,
-    indptr: Ints,
-    indices: Ints,
-    weights: Floats,
-    support_pull: Floats,
-) -> None:
-    """``D^-1/2 ((A + A^T)/2) D^-1/2``: edges between queries in CSR form, edges to the support summed by class.
+@inlined_kernel
+def _normalized_edges(labels: Ints, e: float, s: _Graph) -> None:
+    """``W = D^-1/2 ((A + A^T)/2) D^-1/2``: edges between queries in CSR form, edges to the support summed by class.
 
-    An edge that both ends chose is listed twice, which sums to the same. support_pull (N, C) is ``e W_qs Y_s``.
+    An edge that both ends chose is listed twice, which sums to the same.
     """
-    n, k = neighbors.shape
-    n_support = labels.shape[0]
-    degrees[:] = np.float32(0.5 * k)
+    n, k = s.neighbors.shape
+    n_support, n_query = len(labels), len(s.ends)
+    s.degrees[:] = np.float32(0.5 * k)
     for i in range(n):
-        for e in range(k):
-            degrees[neighbors[i, e]] += np.float32(0.5)
+        for slot in range(k):
+            s.degrees[s.neighbors[i, slot]] += _HALF
     for i in range(n):
-        degrees[i] = _ONE / np.sqrt(degrees[i]) if degrees[i] > 0 else _ZERO
-    indptr[:] = 0
-    support_pull[:] = _ZERO
-    edge = np.float32(0.5 * support_edge)
+        s.degrees[i] = _ONE / np.sqrt(s.degrees[i]) if s.degrees[i] > 0 else _ZERO
+    s.indptr[:] = 0
+    s.support_field[:] = _ZERO
+    edge = np.float32(0.5 * e)
     for i in range(n):
-        for e in range(k):
-            j = neighbors[i, e]
-            weight = degrees[i] * degrees[j]
+        for slot in range(k):
+            j = s.neighbors[i, slot]
+            weight = s.degrees[i] * s.degrees[j]
             if i >= n_support and j >= n_support:
-                indptr[i - n_support + 1] += 1
-                indptr[j - n_support + 1] += 1
+                s.indptr[i - n_support + 1] += 1
+                s.indptr[j - n_support + 1] += 1
             elif i >= n_support:
-                support_pull[i - n_support, labels[j]] += edge * weight
+                s.support_field[i - n_support, labels[j]] += edge * weight
             elif j >= n_support:
-                support_pull[j - n_support, labels[i]] += edge * weight
-    n_query = n - n_support
+                s.support_field[j - n_support, labels[i]] += edge * weight
     for q in range(n_query):
-        indptr[q + 1] += indptr[q]
-    ends = indptr[:n_query].copy()
-    for i in range(n_support, n):
-        for e in range(k):
-            j = neighbors[i, e]
-            if j >= n_support:
-                weight = np.float32(0.5) * degrees[i] * degrees[j]
-                q, p = i - n_support, j - n_support
-                indices[ends[q]] = p
-                weights[ends[q]] = weight
-                ends[q] += 1
-                indices[ends[p]] = q
-                weights[ends[p]] = weight
-                ends[p] += 1
+        s.indptr[q + 1] += s.indptr[q]
+        s.ends[q] = s.indptr[q]
+    for q in range(n_query):
+        for slot in range(k):
+            p = s.neighbors[n_support + q, slot] - n_support
+            if p >= 0:
+                weight = _HALF * s.degrees[n_support + q] * s.degrees[n_support + p]
+                s.indices[s.ends[q]] = p
+                s.weights[s.ends[q]] = weight
+                s.ends[q] += 1
+                s.indices[s.ends[p]] = q
+                s.weights[s.ends[p]] = weight
+                s.ends[p] += 1
+
+
+@inlined_kernel
+def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float, kappa: float, s: _Prior) -> float:
+    """``u_c = (beta sum_{s in c} x_s + kappa o) / mass_c``, ``mass_c = beta n_c + kappa``; the least cost of the prior.
+
+    The origin o is the mean of the support or zero. The cost is ``sum_c [beta sum_{s in c} |x_s - u_c|^2 +
+    kappa |o - u_c|^2]``.
+    """
+    n, n_support, n_classes = len(gram), len(labels), len(s.mass)
+    plain_weights(labels, s.counts, s.owners, s.weights)
+    class_products(gram, s.owners, s.weights, s.products, s.norms)
+    s.origin[:] = _ZERO
+    origin_square = 0.0
+    cost = 0.0
+    for i in range(n_support):
+        cost += beta * gram[i, i]
+    if origin_on_support:
+        for i in range(n_support):
+            for j in range(n):
+                s.origin[j] += gram[i, j]
+        for j in range(n):
+            s.origin[j] /= np.float32(n_support)
+        for i in range(n_support):
+            origin_square += s.origin[i] / n_support
+    cost += n_classes * kappa * origin_square
+    for c in range(n_classes):
+        own = beta * s.counts[c]
+        s.mass[c] = own + kappa
+        near = np.float32(own / s.mass[c])
+        far = np.float32(kappa / s.mass[c])
+        across = 0.0
+        for i in range(n_support):
+            if labels[i] == c:
+                across += s.origin[i] / s.counts[c]
+        s.norms[c] = near * near * s.norms[c] + _TWO * near * far * across + far * far * origin_square
+        for i in range(n):
+            s.products[c, i] = near * s.products[c, i] + far * s.origin[i]
+        for q in range(n - n_support):
+            s.to_queries[q, c] = s.products[c, n_support + q]
+        cost -= s.mass[c] * s.norms[c]
+    return cost
+
+
+@inlined_kernel
+def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
+    """Prototypes for the assignments y (N, C): ``class_cost`` and ``G Y``; gives ``sum_c mass_c |m_c - u_c|^2``."""
+    n, n_classes = y.shape
+    np.dot(s.query_gram, y, s.pulled)
+    s.inner[:] = 0
+    for q in range(n):
+        for c in range(n_classes):
+            s.inner[0, c] += y[q, c] * prior.to_queries[q, c]
+            s.inner[1, c] += y[q, c] * s.pulled[q, c]
+    cost = 0.0
+    for c in range(n_classes):
+        mass, whole = prior.mass[c], prior.mass[c] + n * s.p[c]
+        square = (mass * mass * prior.norms[c] + 2 * mass * s.inner[0, c] + s.inner[1, c]) / whole**2
+        cost += mass * (square - 2 * (mass * prior.norms[c] + s.inner[0, c]) / whole + prior.norms[c])
+        s.class_cost[0, c] = tau * square
+        s.class_cost[1, c] = 2 * tau / whole
+    return cost
+
+
+@inlined_kernel
+def _fill_field(y: Floats, graph: _Graph, field: Floats) -> float:
+    """``b = W Y`` among the queries, and ``sum_q y_q.b_q``."""
+    n_classes = y.shape[1]
+    total = 0.0
+    for q in range(len(y)):
+        b = field[q]
+        b[:] = _ZERO
+        for i in range(graph.indptr[q], graph.indptr[q + 1]):
+            neighbor = y[graph.indices[i]]
+            weight = graph.weights[i]
+            for c in range(n_classes):
+                b[c] += weight * neighbor[c]
+        for c in range(n_classes):
+            total += y[q, c] * b[c]
+    return total
+
+
+@inlined_kernel
+def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
+    """New assignments, their logarithms and shares p; gives ``sum_q y_q.(log y_q + cost_q)``.
+
+    ``cost_qc`` is ``tau |x_q - m_c|^2 - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
+    """
+    n, n_classes = new_y.shape
+    g_r = g + proximal(lam, g)
+    keep, scale, graph = np.float32(g_r), np.float32(1 / (1 + g_r)), np.float32(lam)
+    for c in range(n_classes):
+        s.class_cost[2, c] = share_cost(s.p[c], g)
+    for q in range(n):
+        for c in range(n_classes):
+            product = np.float32(prior.mass[c]) * prior.to_queries[q, c] + s.pulled[q, c]
+            cost = s.class_cost[0, c] - s.class_cost[1, c] * product - graph * support_field[q, c]
+            s.cost[q, c] = cost
+            s.logs[q, c] = step_logit(graph * s.field[q, c], cost, s.class_cost[2, c], keep, s.logs[q, c], scale)
+    for q in range(n):
+        top = s.logs[q, 0]
+        for c in range(1, n_classes):
+            top = max(top, s.logs[q, c])
+        for c in range(n_classes):
+            s.logs[q, c] -= top
+    # All entries in one loop: rows of few classes would not fill a vector.
+    flat_logs, flat_y = s.logs.ravel(), new_y.ravel()
+    for i in range(len(flat_logs)):
+        flat_y[i] = exp_nonpositive(max(flat_logs[i], _MIN_LOG))
+    s.p[:] = 0
+    energy: Any = 0.0
+    for q in range(n):
+        total = _ZERO
+        for c in range(n_classes):
+            total += new_y[q, c]
+        log_total = np.log(total)
+        inverse = _ONE / total
+        row_energy = _ZERO
+        for c in range(n_classes):
+            new_y[q, c] *= inverse
+            s.logs[q, c] -= log_total
+            row_energy += new_y[q, c] * (s.logs[q, c] + s.cost[q, c])
+            s.p[c] += new_y[q, c]
+        energy += row_energy
+    for c in range(n_classes):
+        s.p[c] /= n
+    return float(energy)
+
+
+@inlined_kernel
+def _descend(
+    b: int, tau: float, fixed_cost: float, constants: JointConstants, s: JointScratch, out: JointAnswers
+) -> None:
+    """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes."""
+    y, new_y, p = s.y, s.new_y, s.rounds.p
+    done = 0
+    recorded = 0
+    smooth = 0.0
+    value = 0.0
+    out.converged[b] = 0
+    while True:
+        lam = constants.start_lam if done < constants.start_rounds else constants.lam
+        pairwise = _fill_field(y, s.graph, s.rounds.field)
+        if done > constants.start_rounds:
+            before = value
+            value = smooth - lam / 2 * pairwise
+            if out.objective.shape[0] > 0:
+                out.objective[b, recorded] = value
+            recorded += 1
+            if recorded > 1 and abs(value - before) < constants.tol * abs(before):
+                out.converged[b] = 1
+            if out.converged[b] or done == constants.max_rounds:
+                break
+        prior_cost = _m_step(tau, y, s.prior, s.rounds)
+        g = balance(p, constants.gamma, constants.delta)
+        energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
+        smooth = energy + fixed_cost + tau * prior_cost
+        smooth += balance_cost(p, len(y), constants.gamma, constants.delta)
+        y, new_y = new_y, y
+        done += 1
+    out.iterations[b] = recorded
+    for q in range(y.shape[0]):
+        for c in range(y.shape[1]):
+            out.assignments[b, q, c] = y[q, c]
 
 
 @kernel
 def joint_tasks(
     grams: Floats,
     labels: Ints,
-    rows: Ints,
-    features: Floats,
-    exact: bool,
+    ties: Ties,
     origin_on_support: bool,
-    n_neighbors: int,
-    lam: float,
-    start_lam: float,
-    start_rounds: int,
-    max_rounds: int,
-    support_edge: float,
-    support_weight: float,
-    origin_weight: float,
-    balance: float,
-    fade: float,
-    pair_spread: float,
-    least_confidence: float,
-    tol: float,
-    assignments: Floats,
-    iterations: Ints,
-    converged: Ints,
-    objective: Floats,
+    constants: JointConstants,
+    s: JointScratch,
+    out: JointAnswers,
 ) -> None:
-    """The default recipe for every task.
+    """The default recipe for every task: grams (B, n, n), labels (B, n_s).
 
-    grams (B, n, n), labels (B, n_s); rows (B, n), features and exact serve ties between neighbors.
-    ``origin_on_support``: o is the mean of the support, else zero. Receive: assignments (B, N, C), iterations and
-    converged (B,) and, unless it has no task, objective (B, most rounds).
+    ``origin_on_support``: the origin o is the mean of the support, else zero.
     """
-    n_tasks, n = grams.shape[0], grams.shape[1]
-    n_support, n_query, n_classes = labels.shape[1], assignments.shape[1], assignments.shape[2]
-    k = min(n_neighbors, n - 1)
-    neighbors = np.empty((n, k), dtype=np.int64)
-    degrees = np.empty(n, dtype=np.float32)
-    indptr = np.empty(n_query + 1, dtype=np.int64)
-    indices = np.empty(2 * n * k, dtype=np.int64)
-    weights = np.empty(2 * n * k, dtype=np.float32)
-    support_pull = np.empty((n_query, n_classes), dtype=np.float32)
-    scratch = np.empty(n, dtype=np.float32)
-    counts = np.empty(n_classes, dtype=np.int64)
-    owners = np.empty(n, dtype=np.int64)
-    row_weights = np.empty(n, dtype=np.float32)
-    products = np.empty((n_classes, n), dtype=np.float32)
-    prior_norms = np.empty(n_classes, dtype=np.float32)
-    origin_products = np.empty(n, dtype=np.float32)
-    prior_products = np.empty((n_query, n_classes), dtype=np.float32)
-    mass = np.empty(n_classes)
-    query_gram = np.empty((n_query, n_query), dtype=np.float32)
-    unary = np.empty((n_query, n_classes), dtype=np.float32)
-    gaps = np.empty((2, n_query, n_classes), dtype=np.float32)
-    logs = np.empty((n_query, n_classes), dtype=np.float32)
-    current = np.empty((n_query, n_classes), dtype=np.float32)
-    updated = np.empty((n_query, n_classes), dtype=np.float32)
-    pulled = np.empty((n_query, n_classes), dtype=np.float32)
-    cost = np.empty((n_query, n_classes), dtype=np.float32)
-    field = np.empty((n_query, n_classes), dtype=np.float32)
-    tops = np.empty(n_query, dtype=np.float32)
-    shares = np.empty(n_classes)
-    prior_inner = np.empty(n_classes)
-    own_inner = np.empty(n_classes)
-    prototype_cost = np.empty(n_classes, dtype=np.float32)
-    share_cost = np.empty(n_classes, dtype=np.float32)
-    slopes = np.empty(n_classes, dtype=np.float32)
-    for b in range(n_tasks):
+    n, n_support = grams.shape[1], labels.shape[1]
+    for b in range(grams.shape[0]):
         gram = grams[b]
-        if k > 0:
-            gram_neighbors(gram, 0, k, rows[b], features, exact, scratch, neighbors)
-        _normalized_edges(neighbors, labels[b], support_edge, degrees, indptr, indices, weights, support_pull)
-        for q in range(n_query):
-            query_gram[q] = gram[n_support + q, n_support:]
-
-        # What support and origin say: u_c = (beta sum_{s in c} x_s + kappa o) / mass_c.
-        plain_weights(labels[b], counts, owners, row_weights)
-        class_products(gram, owners, row_weights, products, prior_norms)
-        origin_products[:] = _ZERO
-        origin_square = 0.0
-        if origin_on_support:
-            for s in range(n_support):
-                origin_products += gram[s]
-            origin_products /= np.float32(n_support)
-            for s in range(n_support):
-                origin_square += origin_products[s] / n_support
-        # Sum over the support of |x_s|^2 by class, for the least cost of the prior.
-        least_cost = 0.0
-        for s in range(n_support):
-            least_cost += support_weight * gram[s, s]
-        least_cost += n_classes * origin_weight * origin_square
-        for c in range(n_classes):
-            own = support_weight * counts[c]
-            mass[c] = own + origin_weight
-            near = np.float32(own / mass[c])
-            far = np.float32(origin_weight / mass[c])
-            across = 0.0
-            for s in range(n_support):
-                if labels[b, s] == c:
-                    across += origin_products[s] / counts[c]
-            prior_norms[c] = near * near * prior_norms[c] + _TWO * near * far * across + far * far * origin_square
-            for i in range(n):
-                products[c, i] = near * products[c, i] + far * origin_products[i]
-            least_cost -= mass[c] * prior_norms[c]
-        fill_unary(gram, n_support, products, prior_norms, unary)
-        for q in range(n_query):
-            for c in range(n_classes):
-                prior_products[q, c] = products[c, n_support + q]
+        if s.graph.neighbors.shape[1] > 0:
+            gram_neighbors(gram, _FIRST, b, ties, s.row, s.graph.neighbors)
+        _normalized_edges(labels[b], constants.e, s.graph)
+        fixed_cost = 0.0
+        for q in range(n - n_support):
+            fixed_cost += gram[n_support + q, n_support + q]
+            for p in range(n - n_support):
+                s.rounds.query_gram[q, p] = gram[n_support + q, n_support + p]
+        fixed_cost += _fill_prior(gram, labels[b], origin_on_support, constants.beta, constants.kappa, s.prior)
+        fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
-            spread = mean_query_spread(gram, 0)
-        tau = _choose_tau(unary, spread, pair_spread, least_confidence, gaps)
-        slope = np.float32(tau)
-        query_cost = 0.0
-        shares[:] = 0
-        for q in range(n_query):
-            query_cost += tau * query_gram[q, q]
-            least = unary[q].min()
-            total = _ZERO
-            for c in range(n_classes):
-                logs[q, c] = slope * (least - unary[q, c])
-                current[q, c] = exp_nonpositive(max(logs[q, c], _LEAST))
-                total += current[q, c]
-            log_total = np.log(total)
-            for c in range(n_classes):
-                logs[q, c] -= log_total
-                current[q, c] /= total
-                shares[c] += current[q, c]
-        shares /= n_query
-
-        flat_logs, flat_field, flat_cost = logs.ravel(), field.ravel(), cost.ravel()
-        done = 0
-        recorded = 0
-        smooth = 0.0
-        value = 0.0
-        iterations[b] = 0
-        converged[b] = 0
-        while True:
-            weight = start_lam if done < start_rounds else lam
-            # M step: products of the queries with the prototypes, and what the prior asks of those.
-            np.dot(query_gram, current, pulled)
-            prior_inner[:] = 0
-            own_inner[:] = 0
-            for q in range(n_query):
-                for c in range(n_classes):
-                    prior_inner[c] += current[q, c] * prior_products[q, c]
-                    own_inner[c] += current[q, c] * pulled[q, c]
-            prior_cost = 0.0
-            divergence = _divergence(shares)
-            pull = balance * math.exp(-divergence / fade)
-            for c in range(n_classes):
-                count = n_query * shares[c]
-                whole = mass[c] + count
-                square = (mass[c] * mass[c] * prior_norms[c] + 2 * mass[c] * prior_inner[c] + own_inner[c]) / whole**2
-                inner = (mass[c] * prior_norms[c] + prior_inner[c]) / whole
-                prior_cost += mass[c] * (square - 2 * inner + prior_norms[c])
-                prototype_cost[c] = tau * square
-                share_cost[c] = pull * math.log(max(shares[c], _TINY))
-                slopes[c] = 2 * tau / whole
-            # Y step.
-            pairwise = 0.0
-            lam32 = np.float32(weight)
-            for q in range(n_query):
-                edge_field = field[q]
-                edge_field[:] = _ZERO
-                for e in range(indptr[q], indptr[q + 1]):
-                    neighbor = current[indices[e]]
-                    edge = weights[e]
-                    for c in range(n_classes):
-                        edge_field[c] += edge * neighbor[c]
-                for c in range(n_classes):
-                    pairwise += current[q, c] * edge_field[c]
-            for q in range(n_query):
-                for c in range(n_classes):
-                    product = np.float32(mass[c]) * prior_products[q, c] + pulled[q, c]
-                    cost[q, c] = prototype_cost[c] - slopes[c] * product - lam32 * support_pull[q, c]
-                    field[q, c] = lam32 * field[q, c] - share_cost[c]
-            if done > start_rounds:
-                before = value
-                value = smooth - lam / 2 * pairwise
-                if objective.shape[0] > 0:
-                    objective[b, recorded] = value
-                recorded += 1
-                if recorded > 1 and abs(value - before) < tol * abs(before):
-                    converged[b] = 1
-                if converged[b] or done == max_rounds:
-                    break
-            keep = pull + max(0.0, (weight / 2 - 1 - pull) / 2)
-            keep32, scale = np.float32(keep), np.float32(1 / (1 + keep))
-            for i in range(flat_logs.shape[0]):
-                flat_logs[i] = scale * (flat_field[i] - flat_cost[i] + keep32 * flat_logs[i])
-            for q in range(n_query):
-                top = logs[q, 0]
-                for c in range(1, n_classes):
-                    top = max(top, logs[q, c])
-                tops[q] = top
-            for q in range(n_query):
-                for c in range(n_classes):
-                    logs[q, c] -= tops[q]
-            flat_updated = updated.ravel()
-            for i in range(flat_logs.shape[0]):
-                flat_updated[i] = exp_nonpositive(max(flat_logs[i], _LEAST))
-            shares[:] = 0
-            energy: Any = 0.0
-            for q in range(n_query):
-                total = _ZERO
-                for c in range(n_classes):
-                    total += updated[q, c]
-                log_total = np.log(total)
-                inverse = _ONE / total
-                row_energy = _ZERO
-                for c in range(n_classes):
-                    updated[q, c] *= inverse
-                    logs[q, c] -= log_total
-                    row_energy += updated[q, c] * (logs[q, c] + cost[q, c])
-                    shares[c] += updated[q, c]
-                energy += row_energy
-            shares /= n_query
-            current, updated = updated, current
-            done += 1
-            divergence = _divergence(shares)
-            if math.isinf(fade):
-                balance_cost = balance * n_query * divergence
-            else:
-                balance_cost = -balance * n_query * fade * math.expm1(-divergence / fade)
-            smooth = energy + query_cost + tau * (least_cost + prior_cost) + balance_cost
-        iterations[b] = recorded
-        assignments[b] = current
+            spread = mean_query_spread(gram, _FIRST)
+        tau = choose_tau(s.unary, spread, constants.pair_spread, constants.min_confidence, s.gaps)
+        _first_assignments(s.unary, tau, s.y, s.rounds)
+        _descend(b, tau, tau * fixed_cost, constants, s, out)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.runtime.compilation import kernel, ordered_kernel
+from laplacianshot.runtime.compilation import kernel, ordered_kernel, part_kernel
 from laplacianshot.runtime.types import Floats, Ints
 
 # Constants of SplitMix64 (Steele, Lea and Flood, 2014). All are uint64: with a signed one numba would compute in float.
@@ -24,7 +24,7 @@ _LOW = _U(0xFFFFFFFF)
 _TWO32 = _U(1 << 32)
 
 
-@kernel
+@part_kernel
 def _mix(z: Any) -> Any:
     """A bijection of 64 bits that spreads each bit of its argument over all bits."""
     z = (z ^ (z >> _S30)) * _FIRST
@@ -32,14 +32,14 @@ def _mix(z: Any) -> Any:
     return z ^ (z >> _S31)
 
 
-@kernel
+@part_kernel
 def _next(states: NDArray[np.uint64], t: int) -> Any:
     """The next 64 random bits of stream t."""
     states[t] += _GOLDEN
     return _mix(states[t])
 
 
-@kernel
+@part_kernel
 def _below(states: NDArray[np.uint64], t: int, n: int) -> Any:
     """A uniform integer of [0, n), ``n < 2^32``, by multiplication; the few draws that would be biased are repeated."""
     size = np.uint64(n)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from laplacianshot.baselines.contract import Space, place_rows
-from laplacianshot.episodes._bound_kernels import bound_terms, bound_updates
-from laplacianshot.episodes._gram_kernels import gather_grams
-from laplacianshot.episodes._joint_kernels import blended_grams, centered_grams, joint_tasks
+from laplacianshot.episodes._bound_kernels import (
+    BoundAnswers,
+    BoundScratch,
+    UpdateScratch,
+    bound_terms,
+    bound_updates,
+)
+from laplacianshot.episodes._gram_kernels import Ties, gather_grams
+from laplacianshot.episodes._joint_kernels import (
+    JointAnswers,
+    JointConstants,
+    JointScratch,
+    blended_grams,
+    centered_grams,
+    joint_tasks,
+)
 from laplacianshot.estimator import LaplacianShot, check_parameters
 from laplacianshot.inference.affinity import neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
@@ -131,43 +144,24 @@ class BatchedRecipe:
         ]
         most = max(constants.max_rounds - constants.start_rounds for constants in choices)
         solution = _empty(n_tasks, len(weights), n_query, n_classes, most, keep)
+        ties = Ties(rows, features, not self.placement.by_task)
         for number, constants in enumerate(choices):
-            assignments = np.empty((n_tasks, n_query, n_classes), dtype=np.float32)
-            iterations = np.zeros(n_tasks, dtype=np.int64)
-            converged = np.zeros(n_tasks, dtype=np.int64)
-            objective = np.full((n_tasks if keep else 0, most), np.nan)
-            joint_tasks(
-                grams,
-                labels,
-                rows,
-                features,
-                not self.placement.by_task,
-                self._transform != "cl2",
-                constants.n_neighbors,
-                constants.lam,
-                constants.start_lam,
-                constants.start_rounds,
-                constants.max_rounds,
-                constants.e,
-                constants.beta,
-                constants.kappa,
-                constants.gamma,
-                constants.delta,
-                constants.pair_spread,
-                MIN_CONFIDENCE,
-                estimator.tol,
-                assignments,
-                iterations,
-                converged,
-                objective,
+            out = JointAnswers(
+                np.empty((n_tasks, n_query, n_classes), dtype=np.float32),
+                np.zeros(n_tasks, dtype=np.int64),
+                np.zeros(n_tasks, dtype=np.int64),
+                np.full((n_tasks if keep else 0, most), np.nan),
             )
-            solution.found[:, number] = assignments.argmax(axis=2)
-            solution.iterations[:, number] = iterations
-            solution.converged[:, number] = converged
+            scratch = JointScratch.of(n_support + n_query, n_support, n_classes, constants.n_neighbors)
+            numbers = joint_constants(constants, float(estimator.tol))
+            joint_tasks(grams, labels, ties, self._transform != "cl2", numbers, scratch, out)
+            solution.found[:, number] = out.assignments.argmax(axis=2)
+            solution.iterations[:, number] = out.iterations
+            solution.converged[:, number] = out.converged
             if keep:
-                solution.objective[:, number] = objective
+                solution.objective[:, number] = out.objective
                 if number == 0:
-                    solution.assignments[:] = assignments
+                    solution.assignments[:] = out.assignments
         return solution
 
     def _solve_bound(
@@ -192,12 +186,11 @@ class BatchedRecipe:
         bound_terms(
             grams,
             labels,
-            rows,
-            features,
-            not self.placement.by_task,
+            Ties(rows, features, not self.placement.by_task),
             estimator.rectify is not False and n_query > 0,
             PAPER_TEMPERATURE if paper else REFERENCE_TEMPERATURE,
             not paper,
+            BoundScratch.of(n_support + n_query, n_classes),
             unary,
             neighbors,
         )
@@ -212,14 +205,21 @@ class BatchedRecipe:
             lams.astype(np.float32),
             paper,
             limit,
-            estimator.tol,
-            solution.found,
-            solution.assignments,
-            solution.iterations,
-            solution.converged,
-            solution.objective,
+            float(estimator.tol),
+            UpdateScratch.of(n_query, n_classes, neighbors.shape[2], len(lams)),
+            BoundAnswers(
+                solution.found, solution.iterations, solution.converged, solution.assignments, solution.objective
+            ),
         )
         return solution
+
+
+def joint_constants(constants: DefaultConstants, tol: float) -> JointConstants:
+    """The constants as the kernels take them: each always of one type, so that they are compiled once."""
+    values: dict[str, Any] = {name: float(value) for name, value in asdict(constants).items()}
+    for name in ("n_neighbors", "start_rounds", "max_rounds"):
+        values[name] = int(values[name])
+    return JointConstants(**values, min_confidence=MIN_CONFIDENCE, tol=tol)
 
 
 def _empty(n_tasks: int, n_lams: int, n_query: int, n_classes: int, most: int, keep: bool) -> BatchSolution:
@@ -254,8 +254,8 @@ def _psd_shifts(neighbors: Ints) -> Floats:
 TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 
 # The inner products of a whole set are formed once if they fit in this many bytes and take fewer operations than those
-# of its tasks, a scattered read counting for so many multiplications.
-_LARGEST_WHOLE = 2**30
+# of its tasks, where a scattered read counts as _SCATTERED_READ multiplications.
+_MAX_WHOLE_BYTES = 2**30
 _SCATTERED_READ = 64
 _BLOCK_ROWS = 1024
 _SOME_ROWS = 1024
@@ -353,23 +353,15 @@ class GramSource:
             centered_grams(target, n_support, self._placement.center == "support", grams)
             return
         constants = DefaultConstants.for_task(n_support, n_query, n_classes)
-        blended_grams(
-            target,
-            labels,
-            n_classes,
-            constants.beta,
-            constants.kappa,
-            constants.pair_spread,
-            MIN_CONFIDENCE,
-            max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query),
-            grams,
-        )
+        fade = max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query)
+        scratch = JointScratch.of(rows.shape[1], n_support, n_classes, 0)
+        blended_grams(target, labels, joint_constants(constants, 0.0), fade, scratch, grams)
 
     def _whole_is_cheaper(self, work: int) -> bool:
         n, dim = self._rows.shape
         # Symmetric both: half the products are formed.
         whole = n * n * dim / 2 + work * _SCATTERED_READ
-        return bool(4 * n * n <= _LARGEST_WHOLE and whole < work * dim / 2)
+        return bool(4 * n * n <= _MAX_WHOLE_BYTES and whole < work * dim / 2)
 
     def _inner_products(self) -> Floats:
         n = len(self._rows)

@@ -1,4 +1,4 @@
-"""Any method over many tasks, every method on the same ones."""
+"""Evaluate any methods over many tasks, all on the same ones."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ def evaluate(
         ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,
         for None, the mean of the set's own split ``base`` if it has one.
     slow_tasks : int, optional
-        Methods marked slow run the first so many tasks only.
+        Number of tasks for methods marked slow: the first of all.
     progress : callable, optional
-        Called with the number of tasks done and of all, over all methods.
+        ``progress(done, total)`` is called with numbers of tasks, over all methods.
     partial : bool
         After Ctrl-C return what has been run so far, marked as interrupted, instead of raising KeyboardInterrupt.
     threads : int, optional
-        As many as there are cores.
+        Number of threads (default: all cores).
     engine : {"local", "ray"}
         Run the tasks on this machine, or spread over the workers of a Ray cluster (extra ``ray``); accuracies are the
         same.

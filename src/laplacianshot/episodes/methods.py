@@ -10,14 +10,10 @@ from typing import Any
 from sklearn import linear_model
 from sklearn.neighbors import KNeighborsClassifier
 
-from laplacianshot.baselines.attention import MatchingAttention
-from laplacianshot.baselines.entropy import EntropyTuning
 from laplacianshot.baselines.inductive import Inductive
-from laplacianshot.baselines.label_spreading import PublishedLabelSpreading
-from laplacianshot.baselines.linear import LogisticRegression, RidgeRegression
-from laplacianshot.baselines.propagation import LabelPropagation
-from laplacianshot.baselines.prototype import NearestPrototype, RectifiedPrototype
-from laplacianshot.baselines.pseudo_labels import PseudoLabels
+from laplacianshot.baselines.label_spreading import LabelPropagation, PublishedLabelSpreading
+from laplacianshot.baselines.linear import EntropyTuning, LogisticRegression, MatchingAttention, RidgeRegression
+from laplacianshot.baselines.prototype import NearestPrototype, PseudoLabels, RectifiedPrototype
 from laplacianshot.baselines.pt_map import PTMAP
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.estimator import LaplacianShot

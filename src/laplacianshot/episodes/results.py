@@ -1,4 +1,4 @@
-"""What a run over many tasks found."""
+"""Results over many tasks: accuracies with 95% intervals, paired differences, curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be evaluated: names, estimators and baselines, and how each of them runs over tasks."""
+"""How each method runs over batches of tasks, and batches over threads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from laplacianshot.baselines import Baseline, TransductiveClassifier
-from laplacianshot.baselines.batch import TaskBatch
-from laplacianshot.baselines.contract import BatchedBaseline, best_classes
+from laplacianshot.baselines.contract import BatchedBaseline, TaskBatch, best_classes
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.methods import METHODS, make_method
@@ -32,8 +31,8 @@ from laplacianshot.runtime.threads import available_threads, row_blocks, single_
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
-_LARGEST_RECIPE = 1200
-_LARGEST_BASELINE = 6000
+_MAX_RECIPE_ROWS = 1200
+_MAX_BASELINE_ROWS = 6000
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class RunnableRecipe(Runnable):
 
     def placement(self, n_rows: int) -> Placement | None:
         """The recipe's, up to the size at which a task is better fitted on its features."""
-        return self.recipe.placement if n_rows <= _LARGEST_RECIPE else None
+        return self.recipe.placement if n_rows <= _MAX_RECIPE_ROWS else None
 
     def answer(self, batch: Batch) -> BatchAnswer:
         """Label the queries of B tasks."""
@@ -138,7 +137,7 @@ class RunnableBaseline(Runnable):
 
     def placement(self, n_rows: int) -> Placement | None:
         """The baseline's, up to the size at which a task is better fitted on its features."""
-        if n_rows > _LARGEST_BASELINE:
+        if n_rows > _MAX_BASELINE_ROWS:
             return None
         return Placement.about(self._estimator.space, self._estimator.center)
 
@@ -167,7 +166,7 @@ class RunnableEstimator(Runnable):
         found = np.empty((len(batch.rows), batch.rows.shape[1] - batch.n_support), dtype=np.int64)
         iterations = np.zeros(len(batch.rows), dtype=np.int64)
         for b, (rows, labels) in enumerate(zip(batch.rows, batch.labels, strict=True)):
-            # What is no scikit-learn estimator is copied deeply.
+            # What is not a scikit-learn estimator is copied deeply.
             fitted: Any = clone(self._estimator, safe=False)
             self._fit(fitted, batch.features[rows], labels, batch.n_support)
             found[b] = self._labels(fitted.transduction_, len(rows))[batch.n_support :]
@@ -181,7 +180,7 @@ class RunnableEstimator(Runnable):
             return labels
         raise ValueError(
             f"{self.name}: transduction_ has shape {labels.shape} and dtype {labels.dtype}, such as "
-            f"{labels.ravel()[:3]}; a label of y for each row, shape ({n_rows},), is wanted."
+            f"{labels.ravel()[:3]}; must be a label of y for each row, shape ({n_rows},)."
         )
 
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
@@ -305,7 +304,7 @@ def _about(estimator: Any, parameter: str, base_mean: Floats | None) -> Any:
 
 # Inner products of a batch stay in cache, and a batch is worth a thread.
 _BATCH_BYTES = 4 * 2**20
-_MOST_TASKS = 64
+_MAX_TASKS = 64
 
 # Where only a batch will do.
 TOO_FAR = (
@@ -368,7 +367,7 @@ class TaskRows:
         result: list[Chunk] = []
         for shape in self.tasks.shapes():
             n_rows = shape.n_support + shape.n_query
-            size = max(1, min(_MOST_TASKS, _BATCH_BYTES // (4 * n_rows * n_rows)))
+            size = max(1, min(_MAX_TASKS, _BATCH_BYTES // (4 * n_rows * n_rows)))
             parts = row_blocks(len(shape.numbers), size)
             result += [Chunk(shape.numbers[start:stop], shape.n_support, n_rows) for start, stop in parts]
         # In the order of their first task, so that what has been run is nearly a run of tasks from the first on.

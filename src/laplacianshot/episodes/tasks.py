@@ -23,14 +23,14 @@ PROTOCOLS: Mapping[str, str] = MappingProxyType(
     {
         "balanced": "the same number of labeled rows and of queries in every class",
         "dirichlet": "way x query queries in all, shared out among the classes by Dirichlet(alpha)",
-        "unequal": "1 to 2 x shot - 1 labeled rows a class, drawn for each class; the same number of queries",
+        "unequal": "1 to 2 x shot - 1 labeled rows per class, drawn for each class; the same number of queries",
         "inat": "one task of all classes: the first fifth of each class is labeled, all other rows are queries",
         INAT_LEAKING: "the inat task with a graph that looks at the query labels; shows what the leak is worth",
         "open-set": "balanced, with further queries from classes outside the task",
     }
 )
 
-# Of the iNat task: a class gives one row in so many, rounded down, as support.
+# In the iNat task one row of a class in this many, rounded down, is support.
 _INAT_SHARE = 5
 
 
@@ -221,7 +221,7 @@ def draw_tasks(
     alpha : float
         Concentration of ``dirichlet``: 1 is uniform over all proportions, larger is closer to balanced.
     outside : int, optional
-        Classes outside the task for ``open-set``; as many as ``way`` if not given, or as the set has.
+        Classes outside the task for ``open-set`` (default: ``way``, or all that the set has left).
 
     Returns
     -------

@@ -80,7 +80,7 @@ def tune(
     base_mean
         See :func:`~laplacianshot.evaluate`.
     progress : callable, optional
-        Called with the number of tasks done and of all.
+        ``progress(done, total)`` is called with numbers of tasks.
     threads : int, optional
 
     Returns

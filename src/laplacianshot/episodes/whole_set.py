@@ -119,7 +119,7 @@ class Comparison:
     Attributes
     ----------
     per_class : int
-        Labeled rows a class.
+        Labeled rows per class.
     repeats : tuple of Repeat
         At least one.
     """
@@ -169,6 +169,6 @@ class Comparison:
     def __repr__(self) -> str:
         best = self.standings()[0]
         return (
-            f"Comparison({len(self.names)} methods x {len(self.repeats)} repeats, {self.per_class} a class, "
+            f"Comparison({len(self.names)} methods x {len(self.repeats)} repeats, {self.per_class} per class, "
             f"best {best.name} at {best.accuracy.mean:.4f})"
         )

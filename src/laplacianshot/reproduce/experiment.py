@@ -39,13 +39,13 @@ class Protocol:
         Every way with every shot; the first way is also run with Dirichlet(2) queries, alone and against the clock.
     query, tasks : int
     slow_tasks : int
-        The first so many for methods that are slow.
+        Number of tasks for slow methods: the first of all.
     timing_tasks : int
         For the table of times, each method alone.
     tuning_tasks : int
         For each lambda and each number of neighbors.
     methods : tuple of str
-        Without: all, and for the large task of iNat those that can answer it.
+        Default: all, and for the large task of iNat those that can answer it.
     inat : bool
         The one large task of iNat instead.
     test_split : str
@@ -181,7 +181,7 @@ def _from_file(path: Path, settings: Mapping[str, Any]) -> Experiment:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: is no TOML ({error}).") from error
+        raise ConfigError(f"{path}: is not valid TOML ({error}).") from error
     try:
         config = TrainConfig.from_mapping({**document.pop("train", {}), **settings})
         return _experiment(path.stem, path.stem, config, {"title": path.stem, **document})

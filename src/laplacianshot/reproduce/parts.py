@@ -51,7 +51,7 @@ def pack_evaluations(name: str, found: Sequence[Evaluations], plain: dict[str, A
 
 
 def unpack_evaluations(name: str, plain: Mapping[str, Any], arrays: Arrays) -> tuple[Evaluations, ...]:
-    """The opposite of :func:`pack_evaluations`."""
+    """Inverse of :func:`pack_evaluations`."""
     return tuple(Evaluations(tuple(_unpack_evaluation(one, arrays) for one in group)) for group in plain[name])
 
 
@@ -65,7 +65,7 @@ def pack_convergence(name: str, found: Sequence[Convergence], plain: dict[str, A
 
 
 def unpack_convergence(name: str, plain: Mapping[str, Any], arrays: Arrays) -> tuple[Convergence, ...]:
-    """The opposite of :func:`pack_convergence`."""
+    """Inverse of :func:`pack_convergence`."""
     return tuple(
         Convergence(
             one["method"], Setting(**one["setting"]), arrays[f"{one['at']}-objective"], arrays[f"{one['at']}-converged"]

@@ -38,20 +38,20 @@ _OWNER = "reproduce.json"
 
 
 class Display(Protocol):
-    """Who is told how far a run is."""
+    """Receives progress updates."""
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
 
     def watch(self, what: str) -> Callable[[int, int], object]:
-        """What is to be called with the number done and of all."""
+        """Return a ``progress(done, total)`` callback for a stage."""
 
     def training(self, status: TrainStatus) -> None:
-        """How far the training is."""
+        """Show the status of the training."""
 
 
 class _Silence:
-    """For runs that nobody watches."""
+    """A display that shows nothing."""
 
     def note(self, text: str) -> None:
         """Say nothing."""
@@ -66,14 +66,14 @@ class _Silence:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """Result of a run.
 
     Attributes
     ----------
     steps : tuple of StepRecord
         Those that are done, in order.
     ran : tuple of str
-        Those that were done now.
+        Those that ran now.
     folder : Path or None
         Where the report is; None if that step was not asked for.
     """
@@ -96,7 +96,7 @@ def reproduce(
 ) -> Outcome:
     """Train, extract, tune, evaluate and report a setting, as far as that is not done already.
 
-    Killed at any moment and started again it goes on where it was, and ends with the same numbers.
+    Killed at any moment and started again it continues where it stopped, and ends with the same numbers.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def reproduce(
     data : Path
         Folder of the pictures.
     output : Path
-        A folder for this setting; made if it is not there. Cross-domain settings share that of their source.
+        A folder for this setting; created if it does not exist. Cross-domain settings share that of their source.
     display : Display, optional
     target_data : Path, optional
         Folder of the pictures that tasks are drawn from, for cross-domain settings; without it ``data``.

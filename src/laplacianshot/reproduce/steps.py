@@ -62,7 +62,7 @@ class StepRecord:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
-            raise OutputInUse(f"{folder / DONE}: is no record of a step; choose another output folder.") from error
+            raise OutputInUse(f"{folder / DONE}: is not the record of a step; choose another output folder.") from error
 
 
 class Step:

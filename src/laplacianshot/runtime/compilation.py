@@ -71,13 +71,21 @@ def inlined_kernel(function: Function) -> Function:
     return _compiled(function, _SUMS_IN_ANY_ORDER, inline="always")
 
 
+def part_kernel(function: Function) -> Function:
+    """The same for a part that only kernels call: it has no wrapper for Python, which takes as long to compile."""
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(Function, njit(nogil=True, fastmath=_SUMS_IN_ANY_ORDER, error_model="numpy", **options)(function))
+
+
 def ordered_kernel(function: Function) -> Function:
     """The same for arithmetic whose order matters."""
     return _compiled(function, {"contract"})
 
 
 def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "always"] = "never") -> Function:
-    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", inline=inline)(function)
+    # Nobody takes the address of a kernel as a C function.
+    options: Any = {"no_cfunc_wrapper": True}
+    dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", inline=inline, **options)(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):
         dispatcher._cache = _ForgivingCache(function)

@@ -99,10 +99,10 @@ class Checkpoint:
         except OSError as error:
             raise CheckpointError(f"{path}: cannot be read ({error.strerror or error}).") from error
         except SafetensorError as error:
-            raise CheckpointError(f"{path}: is no whole safetensors file ({error}).") from error
+            raise CheckpointError(f"{path}: is not a complete safetensors file ({error}).") from error
         header = json.loads(text)
         if header.get("format") != FORMAT:
-            raise CheckpointError(f"{path}: is no checkpoint of laplacianshot train.")
+            raise CheckpointError(f"{path}: is not a checkpoint of laplacianshot train.")
         if header["version"] != VERSION:
             raise CheckpointError(f"{path}: was written by another version of laplacianshot; train again.")
         try:

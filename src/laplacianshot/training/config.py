@@ -1,4 +1,4 @@
-"""Everything a training run is told, checked once."""
+"""Settings of a training run, checked once, and the named configs of the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 # Pictures of one step, as published; other networks take 256. Conv4 is trained on small machines.
 BATCH_SIZES: Mapping[str, int] = {"wrn28_10": 128, "densenet121": 100, "conv4": 64}
 
-WHAT, PICTURES, OPTIMiZER, VALIDATION, MACHINE = (
+WHAT, PICTURES, OPTIMIZER, VALIDATION, MACHINE = (
     "What is trained on what",
     "Pictures",
     "Optimizer: SGD on label-smoothed cross-entropy",
@@ -79,39 +79,39 @@ class TrainConfig:
     zoom: float = _setting(PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", least=0.0)
     shift: float = _setting(PICTURES, 0.0, "move by a share of each side, for drawings", least=0.0)
 
-    epochs: int = _setting(OPTIMiZER, 90, "passes over the base classes", least=1)
-    batch_size: int = _setting(OPTIMiZER, 0, "pictures of a step, over all devices", least=0)
-    accumulate: int = _setting(OPTIMiZER, 1, "parts in which a step is computed, for small memory", least=1)
-    learning_rate: float = _setting(OPTIMiZER, 0.1, "at the beginning", above=0.0)
-    schedule: str = _setting(OPTIMiZER, "milestones", ", ".join(SCHEDULES), choices=SCHEDULES)
+    epochs: int = _setting(OPTIMIZER, 90, "passes over the base classes", least=1)
+    batch_size: int = _setting(OPTIMIZER, 0, "pictures of a step, over all devices", least=0)
+    accumulate: int = _setting(OPTIMIZER, 1, "parts in which a step is computed, for small memory", least=1)
+    learning_rate: float = _setting(OPTIMIZER, 0.1, "at the beginning", above=0.0)
+    schedule: str = _setting(OPTIMIZER, "milestones", ", ".join(SCHEDULES), choices=SCHEDULES)
     milestones: tuple[float, ...] = _setting(
-        OPTIMiZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
+        OPTIMIZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
     )
-    every: int = _setting(OPTIMiZER, 30, "every: epochs after which gamma applies, again and again", least=1)
-    gamma: float = _setting(OPTIMiZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
-    warmup_epochs: float = _setting(OPTIMiZER, 0.0, "linear rise to the learning rate", least=0.0)
-    momentum: float = _setting(OPTIMiZER, 0.9, "of SGD", least=0.0, below=1.0)
-    nesterov: bool = _setting(OPTIMiZER, False, "look ahead along the momentum")
-    weight_decay: float = _setting(OPTIMiZER, 1e-4, "on all weights", least=0.0)
+    every: int = _setting(OPTIMIZER, 30, "every: epochs after which gamma applies, again and again", least=1)
+    gamma: float = _setting(OPTIMIZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
+    warmup_epochs: float = _setting(OPTIMIZER, 0.0, "linear rise to the learning rate", least=0.0)
+    momentum: float = _setting(OPTIMIZER, 0.9, "of SGD", least=0.0, below=1.0)
+    nesterov: bool = _setting(OPTIMIZER, False, "look ahead along the momentum")
+    weight_decay: float = _setting(OPTIMIZER, 1e-4, "on all weights", least=0.0)
     label_smoothing: float = _setting(
-        OPTIMiZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
+        OPTIMIZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
     )
     precision: str = _setting(
-        OPTIMiZER, "float32", f"{', '.join(PRECISIONS)}; the latter two mixed with float32", choices=PRECISIONS
+        OPTIMIZER, "float32", f"{', '.join(PRECISIONS)}; the latter two mixed with float32", choices=PRECISIONS
     )
 
     validation_split: str = _setting(VALIDATION, "val", 'classes to validate on; "" for none: the last epoch counts')
     validate_every: int = _setting(VALIDATION, 1, "epochs; the last one is always validated", least=1)
     validation_tasks: int = _setting(VALIDATION, 500, "the same at every validation", least=1)
     validation_way: int = _setting(VALIDATION, 5, "classes of a task", least=2)
-    validation_shot: int = _setting(VALIDATION, 1, "labeled pictures a class", least=1)
-    validation_query: int = _setting(VALIDATION, 15, "pictures a class to be labeled", least=1)
+    validation_shot: int = _setting(VALIDATION, 1, "labeled pictures per class", least=1)
+    validation_query: int = _setting(VALIDATION, 15, "pictures per class to be labeled", least=1)
     validation_seed: int = _setting(VALIDATION, 0, "of the tasks", least=0)
 
     device: str = _setting(MACHINE, "auto", "auto, cpu, cuda, cuda:1, mps")
     channels_last: bool = _setting(MACHINE, True, "memory layout, faster for most convolutions")
-    threads: int = _setting(MACHINE, 0, "of the processor; 0: as many as there are cores", least=0)
-    workers: int = _setting(MACHINE, 2, "that load pictures", least=0)
+    threads: int = _setting(MACHINE, 0, "number of threads; 0: all cores", least=0)
+    workers: int = _setting(MACHINE, 2, "threads that load pictures", least=0)
     checkpoint_seconds: float = _setting(MACHINE, 300.0, "between checkpoints inside an epoch", least=0.0)
     tensorboard: bool = _setting(MACHINE, False, "also write events for TensorBoard")
 
@@ -169,7 +169,7 @@ class TrainConfig:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: is no TOML: {error}.") from error
+            raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
     def to_mapping(self) -> dict[str, Any]:
         """All settings, tuples as lists: what JSON and TOML can hold."""

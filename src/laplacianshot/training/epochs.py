@@ -152,7 +152,7 @@ class Epochs:
             raise TrainingInterrupted(self._output / LAST, number)
 
     def _state_after(self, step: int) -> TrainState:
-        """The state after so many steps of this epoch, summed over all processes."""
+        """The state after ``step`` steps of this epoch, summed over all processes."""
         meter = self._trainer.meter
         meter.read()
         loss_sum, correct, seen = self._world.sums([meter.loss_sum, meter.correct, meter.seen])
@@ -266,7 +266,7 @@ _SECONDS = 0.2
 
 
 class Reporter:
-    """Calls a progress display a few times a second, with the time that is left.
+    """Report the status of a run a few times per second, with the time left.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class Reporter:
         self.validation_seconds = 0.0
 
     def tell(self, phase: str, step: int, steps: int, state: TrainState, meter: Meter, *, now: bool = False) -> None:
-        """Tell how far it is, unless it was told just before."""
+        """Report the status, unless it was reported just before."""
         if self._progress is None or (not now and time.monotonic() - self._told < _SECONDS):
             return
         self._told = time.monotonic()

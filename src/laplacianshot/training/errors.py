@@ -1,4 +1,4 @@
-"""What a run says when it cannot begin or go on: one line that names what is wrong and what to do."""
+"""Errors of training: one line that names what is wrong and what to do."""
 
 from __future__ import annotations
 

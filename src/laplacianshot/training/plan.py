@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
 
 
-# Few-shot accuracy of features (n, D) with these labels, on the validation tasks of a config, on so many threads: an
-# object with mean and ci95. Tasks belong to a later room, so a run is given the function.
+# Few-shot accuracy of features (n, D) with these labels, on the validation tasks of a config and a number of threads:
+# an object with mean and ci95. Tasks belong to a later room, so a run is given the function.
 Score: TypeAlias = Callable[[Floats, Ints, TrainConfig, int | None], "Scored"]
 
 

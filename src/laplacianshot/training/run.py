@@ -51,7 +51,7 @@ def train(
     config : TrainConfig
     pictures : Pictures
     output : Path
-        A folder, made if it is not there.
+        A folder, created if it does not exist.
     score : callable, optional
         ``score(features, labels, config, threads)`` returns the few-shot accuracy of features on the validation
         tasks, with ``mean`` and ``ci95``: :func:`laplacianshot.episodes.validation_score`. Needed unless

@@ -80,7 +80,7 @@ class TrainState:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """The opposite of :meth:`to_json`."""
+        """Inverse of :meth:`to_json`."""
         values = dict(document)
         values["history"] = tuple(EpochRecord(**record) for record in values["history"])
         values["best"] = None if values["best"] is None else Best(**values["best"])
@@ -89,7 +89,7 @@ class TrainState:
 
 @dataclass(frozen=True)
 class TrainStatus:
-    """What a progress display is told, a few times a second.
+    """Status of a run, reported a few times per second.
 
     Attributes
     ----------

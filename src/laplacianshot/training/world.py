@@ -57,7 +57,7 @@ class World:
         return [float(value) for value in total.tolist()]
 
     def wait(self) -> None:
-        """Until all have come here."""
+        """Barrier across processes."""
         if self.size > 1:
             distributed.barrier()
 

@@ -42,7 +42,7 @@ def test_a_checkpoint_gives_the_features_of_its_validation(tmp_path, channels):
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / BEST).write_bytes(b"no checkpoint")
-    with pytest.raises(EncoderError, match="is no whole safetensors file"):
+    with pytest.raises(EncoderError, match="is not a complete safetensors file"):
         open_encoder(f"checkpoint:{tmp_path}", "pictures")
     with pytest.raises(EncoderError, match="is for pictures, and the items are texts"):
         open_encoder(f"checkpoint:{tmp_path}", "texts")

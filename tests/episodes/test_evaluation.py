@@ -16,8 +16,8 @@ from laplacianshot.baselines import NearestPrototype
 from laplacianshot.episodes.evaluation import center_for
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
-from laplacianshot.episodes.runners import Chunk, over_threads
-from laplacianshot.episodes.tasks import draw_tasks
+from laplacianshot.episodes.runners import over_threads
+from laplacianshot.episodes.tasks import TaskGroup, draw_tasks
 from tests.episodes.oracle import clustered_set, fit_by_hand
 
 RECIPES = ("laplacianshot", "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference")
@@ -278,7 +278,10 @@ def some_nan(scores):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda scores: np.full_like(scores, np.nan), r"NaN for 960 of 960 queries; it must return numbers of shape \(40, 24, 4\)"),
+        (
+            lambda scores: np.full_like(scores, np.nan),
+            r"960 of 960 queries; it must return numbers of shape \(40, 24, 4\)",
+        ),
         (some_nan, r"NaN for 40 of 960 queries; it must return numbers of shape \(40, 24, 4\)"),
         (
             lambda scores: scores[:, 1:],
@@ -544,7 +547,7 @@ def test_a_method_that_fails_says_how_and_leaves_no_thread(threads, hard):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_results_of_chunks_come_in_order(threads):
-    chunks = [Chunk(np.array([number]), 1, 2) for number in range(23)]
+    chunks = [TaskGroup(1, 1, np.array([number])) for number in range(23)]
     with over_threads(lambda chunk: int(chunk.numbers[0]), chunks, threads) as results:
         found = list(results)
     assert found == list(range(23))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from laplacianshot.episodes.batched import BatchedRecipe
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
 from laplacianshot.episodes.runners import (
     TOO_FAR,
-    Chunk,
     Runnable,
     TaskRows,
     method_name,
@@ -23,7 +22,7 @@ from laplacianshot.episodes.runners import (
     recipe_of,
     runnables,
 )
-from laplacianshot.episodes.tasks import Tasks, draw_tasks
+from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks, draw_tasks
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 from laplacianshot.inference.transforms import given_center
 from laplacianshot.runtime.engines import open_engine
@@ -37,41 +36,18 @@ if TYPE_CHECKING:
 BaseMean: TypeAlias = Any
 
 # What answers the chunks of some tasks, in order.
-Spread: TypeAlias = Callable[["TaskWork", list[Chunk]], AbstractContextManager[Iterator[Any]]]
-
-# The iNat protocol under the name that says what its graph is made of.
-LEAKING_PROTOCOL = "inat-leaking-labels"
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """What :func:`evaluate` can be told by name."""
-
-    way: int
-    shot: int | tuple[int, int]
-    query: int
-    tasks: int
-    seed: int
-    protocol: str
-    split: str | None
-    alpha: float
-    base_mean: BaseMean
-    slow_tasks: int | None
-    progress: Progress | None
-    partial: bool
-    threads: int | None
-    engine: str
-    address: str | None
+Spread: TypeAlias = Callable[["TaskWork", list[TaskGroup]], AbstractContextManager[Iterator[Any]]]
 
 
 @overload
 def evaluate(
     feature_set: FeatureSet,
     method: list[Any] | tuple[Any, ...] | dict[str, Any],
-    **options: Unpack[EvaluateOptions],
+    **options: Any,
 ) -> Evaluations: ...
 @overload
-def evaluate(feature_set: FeatureSet, method: Any, **options: Unpack[EvaluateOptions]) -> Evaluation: ...
-def evaluate(
+def evaluate(feature_set: FeatureSet, method: Any, **options: Any) -> Evaluation: ...
+def evaluate(  # type: ignore[misc]  # the overloads leave the options to this signature
     feature_set: FeatureSet,
     method: Any,
     *,
@@ -148,7 +124,7 @@ def evaluate(
         alpha=alpha,
     )
     center = center_for(feature_set, base_mean)
-    methods, single = runnables(method, center, feature_set.dim, leaking=protocol == LEAKING_PROTOCOL)
+    methods, single = runnables(method, center, feature_set.dim, leaking=protocol == INAT_LEAKING)
     setting = Setting(
         protocol,
         drawn.way,
@@ -229,7 +205,9 @@ class TaskWork:
             rows.prepare([method.placement(n_rows) for method in self.methods])
         return rows
 
-    def answers(self, rows: TaskRows, chunk: Chunk) -> tuple[Chunk, list[tuple[int, Ints, Ints, Ints | None, float]]]:
+    def answers(
+        self, rows: TaskRows, chunk: TaskGroup
+    ) -> tuple[TaskGroup, list[tuple[int, Ints, Ints, Ints | None, float]]]:
         """Every method on the tasks of a chunk; methods at the same placement share the inner products."""
         answers = []
         by_placement: dict[Any, list[int]] = {}
@@ -317,7 +295,7 @@ class _Run:
             numbers=np.flatnonzero(run) if self._interrupted else None,
         )
 
-    def _record(self, number: int, numbers: Ints, chunk: Chunk, found: Ints, iterations: Ints | None) -> None:
+    def _record(self, number: int, numbers: Ints, chunk: TaskGroup, found: Ints, iterations: Ints | None) -> None:
         _, labels = self._tasks.block(numbers)
         wanted = labels[:, chunk.n_support :]
         known = wanted >= 0
@@ -379,7 +357,7 @@ def trace_convergence(
     rows = TaskRows(feature_set, drawn)
     rows.prepare([recipe.placement])
 
-    def work(chunk: Chunk) -> tuple[Ints, Floats, Ints]:
+    def work(chunk: TaskGroup) -> tuple[Ints, Floats, Ints]:
         batch = rows.batch(chunk, recipe.placement)
         if batch.grams is None:
             raise ValueError(TOO_FAR)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -204,7 +204,12 @@ class Evaluations(Sequence[Evaluation]):
     def __iter__(self) -> Iterator[Evaluation]:
         return iter(self.evaluations)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str | int) -> Evaluation: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Evaluation, ...]: ...
+    def __getitem__(self, key: str | int | slice) -> Evaluation | tuple[Evaluation, ...]:
+        """A method by its name or number, or several by a slice."""
         if not isinstance(key, str):
             return self.evaluations[key]
         for evaluation in self.evaluations:
@@ -236,9 +241,7 @@ class Evaluations(Sequence[Evaluation]):
 
     def difference(self, method: str, other: str) -> PairedDifference:
         """Accuracy of ``method`` minus that of ``other`` on the tasks that both have run."""
-        one, two = self[method], self[other]
-        result: PairedDifference = one.difference(two)
-        return result
+        return self[method].difference(self[other])
 
     def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
         """All of them, and each one's paired difference to the best, for JSON."""

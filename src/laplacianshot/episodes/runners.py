@@ -20,7 +20,7 @@ from laplacianshot.baselines.contract import BatchedBaseline, TaskBatch, best_cl
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
 from laplacianshot.episodes.methods import METHODS, make_method
-from laplacianshot.episodes.tasks import INAT_LEAKING, Tasks
+from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
 from laplacianshot.estimator import LaplacianShot, center_of
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELED
@@ -313,23 +313,6 @@ TOO_FAR = (
 )
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Tasks of one shape that are run together.
-
-    Attributes
-    ----------
-    numbers : int array of shape (B,)
-        Which tasks.
-    n_support : int
-    n_rows : int
-    """
-
-    numbers: Ints
-    n_support: int
-    n_rows: int
-
-
 class TaskRows:
     """The rows that tasks use, and their inner products at any placement.
 
@@ -362,18 +345,18 @@ class TaskRows:
         """Time that :meth:`prepare` took for a placement."""
         return 0.0 if placement is None else self._seconds[placement]
 
-    def chunks(self) -> list[Chunk]:
+    def chunks(self) -> list[TaskGroup]:
         """All tasks in batches of one shape."""
-        result: list[Chunk] = []
+        result: list[TaskGroup] = []
         for shape in self.tasks.shapes():
-            n_rows = shape.n_support + shape.n_query
+            n_rows = shape.n_rows
             size = max(1, min(_MAX_TASKS, _BATCH_BYTES // (4 * n_rows * n_rows)))
             parts = row_blocks(len(shape.numbers), size)
-            result += [Chunk(shape.numbers[start:stop], shape.n_support, n_rows) for start, stop in parts]
+            result += [shape._replace(numbers=shape.numbers[start:stop]) for start, stop in parts]
         # In the order of their first task, so that what has been run is nearly a run of tasks from the first on.
         return sorted(result, key=lambda chunk: int(chunk.numbers[0]))
 
-    def batch(self, chunk: Chunk, placement: Placement | None) -> Batch:
+    def batch(self, chunk: TaskGroup, placement: Placement | None) -> Batch:
         """The tasks of a chunk as a method at this placement sees them; inner products last until the next call.
 
         There are none without a placement, nor where they would be blunt (:attr:`GramSource.sharp`).
@@ -399,7 +382,9 @@ class TaskRows:
 
 
 @contextmanager
-def over_threads(work: Callable[[Chunk], Any], chunks: Sequence[Chunk], threads: int | None) -> Iterator[Iterator[Any]]:
+def over_threads(
+    work: Callable[[TaskGroup], Any], chunks: Sequence[TaskGroup], threads: int | None
+) -> Iterator[Iterator[Any]]:
     """A context with ``work(chunk)`` of every chunk, in order, on threads with BLAS and OpenMP held to one.
 
     After an exception, KeyboardInterrupt among them, chunks not yet begun are dropped and those begun are waited for.

@@ -34,7 +34,7 @@ PROTOCOLS: Mapping[str, str] = MappingProxyType(
 _INAT_SHARE = 5
 
 
-class TaskRows(NamedTuple):
+class Task(NamedTuple):
     """One task, as row numbers of its feature set.
 
     Attributes
@@ -56,7 +56,7 @@ class TaskRows(NamedTuple):
     classes: Ints
 
 
-class TaskShape(NamedTuple):
+class TaskGroup(NamedTuple):
     """Tasks of the same size.
 
     Attributes
@@ -69,6 +69,11 @@ class TaskShape(NamedTuple):
     n_support: int
     n_query: int
     numbers: Ints
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a task."""
+        return self.n_support + self.n_query
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -111,27 +116,27 @@ class Tasks:
         return len(self.n_support)
 
     @overload
-    def __getitem__(self, number: int) -> TaskRows: ...
+    def __getitem__(self, number: int) -> Task: ...
     @overload
     def __getitem__(self, number: slice) -> Tasks: ...
-    def __getitem__(self, number: int | slice) -> TaskRows | Tasks:
+    def __getitem__(self, number: int | slice) -> Task | Tasks:
         if isinstance(number, slice):
             return self._part(*number.indices(len(self)))
         t = range(len(self))[number]
         rows, labels = self._of(t)
         n = self.n_support[t]
-        return TaskRows(rows[:n], labels[:n], rows[n:], labels[n:], self.classes[t])
+        return Task(rows[:n], labels[:n], rows[n:], labels[n:], self.classes[t])
 
-    def __iter__(self) -> Iterator[TaskRows]:
+    def __iter__(self) -> Iterator[Task]:
         return (self[t] for t in range(len(self)))
 
-    def shapes(self) -> list[TaskShape]:
+    def shapes(self) -> list[TaskGroup]:
         """The tasks grouped by (n_support, n_query), so that those of a group can be run together."""
         sizes = np.column_stack([self.n_support, self.n_query])
         found, group = np.unique(sizes, axis=0, return_inverse=True)
         group = group.reshape(-1)
         numbers = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-        return [TaskShape(int(s), int(q), ts) for (s, q), ts in zip(found, numbers, strict=True)]
+        return [TaskGroup(int(s), int(q), ts) for (s, q), ts in zip(found, numbers, strict=True)]
 
     def block(self, numbers: ArrayLike) -> tuple[Ints, Ints]:
         """Rows and labels (B, n_support + n_query) of B tasks of one shape, support first.

@@ -15,8 +15,8 @@ from laplacianshot.datasets.feature_set import FeatureSet, check_split_name
 from laplacianshot.episodes.batched import BatchedRecipe
 from laplacianshot.episodes.evaluation import BaseMean, center_for
 from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.runners import TOO_FAR, Chunk, TaskRows, over_threads, recipe_of
-from laplacianshot.episodes.tasks import Tasks, draw_tasks
+from laplacianshot.episodes.runners import TOO_FAR, TaskRows, over_threads, recipe_of
+from laplacianshot.episodes.tasks import TaskGroup, Tasks, draw_tasks
 from laplacianshot.inference.bound import check_lam
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.types import Floats, Ints
@@ -178,7 +178,7 @@ def _grid_accuracies(
     rows.prepare([recipe.placement])
     accuracies = np.zeros((len(lams), len(tasks)))
 
-    def work(chunk: Chunk) -> tuple[Ints, Floats]:
+    def work(chunk: TaskGroup) -> tuple[Ints, Floats]:
         batch = rows.batch(chunk, recipe.placement)
         if batch.grams is None:
             raise ValueError(TOO_FAR)

@@ -16,7 +16,8 @@ from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import GraphChoice, LargePlan
 from laplacianshot.episodes.evaluation import TaskWork
-from laplacianshot.episodes.runners import Chunk, TaskRows
+from laplacianshot.episodes.runners import TaskRows
+from laplacianshot.episodes.tasks import TaskGroup
 from laplacianshot.estimator import LaplacianShot, constants_of
 from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.sources.base import Source
@@ -130,7 +131,7 @@ class RayEngine:
         )
 
     @contextmanager
-    def _spread(self, work: TaskWork, chunks: list[Chunk]) -> Iterator[Iterator[Any]]:
+    def _spread(self, work: TaskWork, chunks: list[TaskGroup]) -> Iterator[Iterator[Any]]:
         with connected(self.address) as cluster:
             shared = cluster.share(work)
             key = str(shared)
@@ -138,7 +139,7 @@ class RayEngine:
             calls = [(shared, key, chunks[start:stop]) for start, stop in row_blocks(len(chunks), size)]
             yield (answer for part in cluster.stream(_answer_chunks, calls) for answer in part)
 
-    def spread(self, work: TaskWork, chunks: list[Chunk]) -> AbstractContextManager[Iterator[Any]]:
+    def spread(self, work: TaskWork, chunks: list[TaskGroup]) -> AbstractContextManager[Iterator[Any]]:
         """Answer chunks of few-shot tasks on the workers: a context whose value yields the answers in order."""
         return self._spread(work, chunks)
 
@@ -157,7 +158,7 @@ class RayEngine:
 _placed: dict[str, TaskRows] = {}
 
 
-def _answer_chunks(work: TaskWork, key: str, chunks: list[Chunk]) -> list[Any]:
+def _answer_chunks(work: TaskWork, key: str, chunks: list[TaskGroup]) -> list[Any]:
     """Run every method on the tasks of some chunks, on a worker."""
     if key not in _placed:
         _placed.clear()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 
+from laplacianshot import __version__
 from laplacianshot.episodes.methods import find_method
 from laplacianshot.reports.evaluation import EvaluationReport
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.reproduction import Reproduction, StepTime
-from laplacianshot.reproduce.environment import environment
-from laplacianshot.reproduce.evaluating import TRANSFORMS, Measured, transformed
+from laplacianshot.reproduce.evaluating import PAPER, REFERENCE, TRANSFORMS, Constants, Measured, transformed
 from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.steps import StepRecord
-from laplacianshot.reproduce.tuning import PAPER, REFERENCE, Constants
+from laplacianshot.runtime.threads import available_threads
 from laplacianshot.training.state import EpochRecord
 
 
@@ -96,3 +98,22 @@ def _published(experiment: Experiment, measured: Measured) -> str | None:
     if not key or load_published().mismatch(key, features.split_classes, features.dimension) is not None:
         return None
     return key
+
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "safetensors", "pillow")
+
+
+def environment() -> dict[str, str]:
+    """Versions and cores, by name."""
+    found = {
+        "laplacianshot": __version__,
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(available_threads()),
+    }
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

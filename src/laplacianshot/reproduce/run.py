@@ -14,12 +14,10 @@ import numpy as np
 
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.tasks import draw_tasks
-from laplacianshot.reproduce.evaluating import Measured, Measurement, cells
+from laplacianshot.reproduce.evaluating import Constants, Measured, Measurement, cells, tune_all
 from laplacianshot.reproduce.experiment import Experiment
-from laplacianshot.reproduce.parts import part_hash
 from laplacianshot.reproduce.reporting import make_report
-from laplacianshot.reproduce.steps import Step, StepRecord, digest, read_json
-from laplacianshot.reproduce.tuning import Constants, tune_all
+from laplacianshot.reproduce.steps import Step, StepRecord, digest, part_hash, read_json
 from laplacianshot.runtime.files import put_file
 from laplacianshot.runtime.locks import FolderLock
 from laplacianshot.training.errors import ConfigError, OutputInUse

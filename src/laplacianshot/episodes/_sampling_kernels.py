@@ -13,30 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot.runtime.compilation import kernel, ordered_kernel, part_kernel
+from laplacianshot.runtime.kernel_parts import GOLDEN, mix64
 from laplacianshot.runtime.types import Floats, Ints
 
-# Constants of SplitMix64 (Steele, Lea and Flood, 2014). All are uint64: with a signed one numba would compute in float.
+# All are uint64: with a signed one numba would compute in float.
 _U = np.uint64
-_GOLDEN = _U(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
-_S11, _S27, _S30, _S31, _S32 = _U(11), _U(27), _U(30), _U(31), _U(32)
+_S11, _S32 = _U(11), _U(32)
 _LOW = _U(0xFFFFFFFF)
 _TWO32 = _U(1 << 32)
 
 
 @part_kernel
-def _mix(z: Any) -> Any:
-    """A bijection of 64 bits that spreads each bit of its argument over all bits."""
-    z = (z ^ (z >> _S30)) * _FIRST
-    z = (z ^ (z >> _S27)) * _SECOND
-    return z ^ (z >> _S31)
-
-
-@part_kernel
 def _next(states: NDArray[np.uint64], t: int) -> Any:
     """The next 64 random bits of stream t."""
-    states[t] += _GOLDEN
-    return _mix(states[t])
+    states[t] += GOLDEN
+    return mix64(states[t])
 
 
 @part_kernel
@@ -82,9 +73,9 @@ def _log_gamma_variate(states: NDArray[np.uint64], t: int, alpha: float) -> floa
 @kernel
 def start_streams(seed: Any, states: NDArray[np.uint64]) -> None:
     """Start the stream of each task from the seed (uint64) and the task's number."""
-    key = _mix(seed + _GOLDEN)
+    key = mix64(seed + GOLDEN)
     for t in range(states.shape[0]):
-        states[t] = _mix(_mix(np.uint64(t) + key) + _GOLDEN)
+        states[t] = mix64(mix64(np.uint64(t) + key) + GOLDEN)
 
 
 @kernel

@@ -166,3 +166,19 @@ def keep_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> No
     for e in range(len(keys)):
         if keys[e] < heap_keys[0]:
             replace_root(heap_keys, heap_ids, keys[e], ids[e])
+
+
+# SplitMix64 (Steele, Lea and Flood, 2014): a stream of random bits is mix64 of a state that grows by GOLDEN. All are
+# uint64: with a signed one numba would compute in float.
+_U = np.uint64
+GOLDEN = _U(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
+_S27, _S30, _S31 = _U(27), _U(30), _U(31)
+
+
+@kernel
+def mix64(z: Any) -> Any:
+    """A bijection of 64 bits that spreads each bit of its argument over all bits."""
+    z = (z ^ (z >> _S30)) * _FIRST
+    z = (z ^ (z >> _S27)) * _SECOND
+    return z ^ (z >> _S31)

@@ -7,21 +7,10 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.runtime.compilation import kernel
+from laplacianshot.runtime.kernel_parts import GOLDEN, mix64
 from laplacianshot.runtime.types import Floats, Ints
 
-# Constants of SplitMix64 (Steele, Lea and Flood, 2014). All are uint64: with a signed one numba would compute in float.
-_U = np.uint64
-_GOLDEN = _U(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = _U(0xBF58476D1CE4E5B9), _U(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = _U(27), _U(30), _U(31), _U(32)
-
-
-@kernel
-def _mix(z: Any) -> Any:
-    """A bijection of 64 bits that spreads each bit of its argument over all bits."""
-    z = (z ^ (z >> _S30)) * _FIRST
-    z = (z ^ (z >> _S27)) * _SECOND
-    return z ^ (z >> _S31)
+_S32 = np.uint64(32)
 
 
 @kernel
@@ -60,7 +49,7 @@ def move_rows(
         if degree == 0:
             moved[i, 0], moved[i, 1] = x, y
             continue
-        state = _mix(bits ^ (np.uint64(i) * _GOLDEN))
+        state = mix64(bits ^ (np.uint64(i) * GOLDEN))
         edge = indptr[i]
         if degree > most_edges:
             edge += np.int64(((state >> _S32) * np.uint64(degree)) >> _S32)
@@ -77,8 +66,8 @@ def move_rows(
             edge += 1
         push_x = push_y = 0.0
         for _ in range(n_draws):
-            state += _GOLDEN
-            r = np.int64(((_mix(state) >> _S32) * n) >> _S32)
+            state += GOLDEN
+            r = np.int64(((mix64(state) >> _S32) * n) >> _S32)
             right, up = x - places[r, 0], y - places[r, 1]
             square = right * right + up * up
             force = 2.0 / ((1.0 + square) * (2.0 + square))

@@ -65,6 +65,7 @@ def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bo
     n_classes, n_support = s.products.shape[0], labels.shape[0]
     lengths, tops, totals = s.cosines[0], s.cosines[1], s.cosines[2]
     products, counts, owners = s.products, s.counts, s.owners
+    weights, plain_norms = s.weights, s.plain_norms
     counts[:] = 0
     scaled: Any = np.float32(temperature)
     # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
@@ -74,7 +75,7 @@ def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bo
         totals[i] = _ZERO
     for c in range(n_classes):
         row = products[c]
-        length = _ONE / np.sqrt(s.plain_norms[c]) if s.plain_norms[c] > 0 else _ZERO
+        length = _ONE / np.sqrt(plain_norms[c]) if plain_norms[c] > 0 else _ZERO
         for i in range(n):
             row[i] *= length * lengths[i]
             tops[i] = max(tops[i], row[i])
@@ -90,7 +91,7 @@ def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bo
             row[i] = exp_nonpositive(scaled * (row[i] - tops[i]))
             totals[i] += row[i]
     for i in range(n):
-        s.weights[i] = products[owners[i], i] / (totals[i] * np.float32(counts[owners[i]]))
+        weights[i] = products[owners[i], i] / (totals[i] * np.float32(counts[owners[i]]))
 
 
 @kernel
@@ -110,6 +111,7 @@ def bound_terms(
     grams (B, n, n), labels (B, n_s).
     """
     n_support, n_classes, k = labels.shape[1], unary.shape[2], neighbors.shape[2]
+    plain, rectified_products = s.plain, s.products
     for b in range(grams.shape[0]):
         gram = grams[b]
         if rectified:
@@ -121,14 +123,14 @@ def bound_terms(
         if rectified:
             for c in range(n_classes):
                 for i in range(len(gram)):
-                    s.products[c, i] = s.plain[c, i]
+                    rectified_products[c, i] = plain[c, i]
             rectify(gram, labels[b], temperature, reassign_support, s)
             class_products(gram, s.owners, s.weights, s.products, s.norms)
             for c in range(n_classes):
                 if s.counts[c] == 0:
                     s.norms[c] = s.plain_norms[c]
                     for i in range(len(gram)):
-                        s.products[c, i] = s.plain[c, i]
+                        rectified_products[c, i] = plain[c, i]
             products, norms = s.products, s.norms
         fill_unary(gram, n_support, products, norms, unary[b])
         if k > 0:
@@ -347,16 +349,17 @@ def _record(task: int, place: int, lane: int, done: int, current: Floats, lanes:
     """Take down the result of one lambda: labels, updates, and the assignments of the first lambda."""
     n_classes, n = current.shape[0], current.shape[1] // lanes
     out.iterations[task, place] = done
+    found, assignments = out.found, out.assignments
     for q in range(n):
         at = lanes * q + lane
         choice = 0
         for c in range(1, n_classes):
             if current[c, at] > current[choice, at]:
                 choice = c
-        out.found[task, place, q] = choice
-        if place == 0 and out.assignments.shape[0] > 0:
+        found[task, place, q] = choice
+        if place == 0 and assignments.shape[0] > 0:
             for c in range(n_classes):
-                out.assignments[task, q, c] = current[c, at]
+                assignments[task, q, c] = current[c, at]
 
 
 @kernel
@@ -381,7 +384,7 @@ def bound_updates(
     """
     n_tasks, n, n_classes = unary.shape
     n_lams, lanes = lams.shape[0], s.sums.shape[1]
-    sums = s.sums
+    sums, cost, spread_lams, running = s.sums, s.cost, s.lams, s.running
     smooth, value, before = s.values[0], s.values[1], s.values[2]
     current, updated = s.one, s.other
     for b in range(n_tasks):
@@ -389,18 +392,18 @@ def bound_updates(
         for c in range(n_classes):
             for q in range(n):
                 for v in range(lanes):
-                    s.cost[c, lanes * q + v] = unary[b, q, c]
+                    cost[c, lanes * q + v] = unary[b, q, c]
         for first in range(0, n_lams, lanes):
             used = min(lanes, n_lams - first)
             for q in range(n):
                 for v in range(lanes):
-                    s.lams[lanes * q + v] = lams[first + min(v, used - 1)]
+                    spread_lams[lanes * q + v] = lams[first + min(v, used - 1)]
             # softmax(-a): an update from nothing.
             current[:] = _ZERO
             _update(current, updated, s)
             current, updated = updated, current
             for v in range(used):
-                s.running[v] = True
+                running[v] = True
             left = used
             done = 0
             # An objective needs W Y at the new Y, which the next pass forms anyway: one pass more than updates.
@@ -408,7 +411,7 @@ def bound_updates(
                 _update(current, updated, s)
                 # ``current`` is the result of update ``done - 1``.
                 for v in range(used if done > 0 else 0):
-                    if not s.running[v]:
+                    if not running[v]:
                         continue
                     lam, place = lams[first + v], first + v
                     now = smooth[v] - (lam / 2 if by_bound else lam) * sums[0, v]
@@ -419,7 +422,7 @@ def bound_updates(
                     if done > (1 if by_bound else 2) and abs(value[v] - before[v]) <= tol * abs(before[v]):
                         out.converged[b, place] = 1
                     if out.converged[b, place] or done == max_iter:
-                        s.running[v] = False
+                        running[v] = False
                         left -= 1
                         _record(b, place, v, done, current, lanes, out)
                 if left == 0:

@@ -158,25 +158,27 @@ class JointScratch(NamedTuple):
 @part_kernel
 def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
     """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
+    logs = s.logs
+    p = s.p
     slope = np.float32(tau)
     n, n_classes = unary.shape
-    s.p[:] = 0
+    p[:] = 0
     for q in range(n):
         least = unary[q, 0]
         for c in range(1, n_classes):
             least = min(least, unary[q, c])
         total = _ZERO
         for c in range(n_classes):
-            s.logs[q, c] = slope * (least - unary[q, c])
-            y[q, c] = exp_nonpositive(max(s.logs[q, c], _MIN_LOG))
+            logs[q, c] = slope * (least - unary[q, c])
+            y[q, c] = exp_nonpositive(max(logs[q, c], _MIN_LOG))
             total += y[q, c]
         log_total = np.log(total)
         for c in range(n_classes):
-            s.logs[q, c] -= log_total
+            logs[q, c] -= log_total
             y[q, c] /= total
-            s.p[c] += y[q, c]
+            p[c] += y[q, c]
     for c in range(n_classes):
-        s.p[c] /= n
+        p[c] /= n
 
 
 @kernel
@@ -187,26 +189,32 @@ def blended_grams(
 
     grams (B, n, n) of rows before CL2, labels (B, n_s); out (B, n, n).
     """
-    n, n_support, n_classes = grams.shape[1], labels.shape[1], s.unary.shape[1]
     prior = s.prior
+    counts = prior.counts
+    norms = prior.norms
+    origin = prior.origin
+    owners = prior.owners
+    products = prior.products
+    weights = prior.weights
+    n, n_support, n_classes = grams.shape[1], labels.shape[1], s.unary.shape[1]
     for b in range(grams.shape[0]):
-        plain_weights(labels[b], prior.counts, prior.owners, prior.weights)
-        prior.origin[:] = _ZERO
+        plain_weights(labels[b], counts, owners, weights)
+        origin[:] = _ZERO
         for i in range(n_support):
-            prior.origin[i] = prior.weights[i] / np.float32(n_classes)
-        center_gram(grams[b], prior.origin, s.row, out[b])
+            origin[i] = weights[i] / np.float32(n_classes)
+        center_gram(grams[b], origin, s.row, out[b])
         for i in range(n_support):
-            mass = constants.beta * prior.counts[labels[b, i]]
-            prior.weights[i] *= np.float32(mass / (mass + constants.kappa))
-        class_products(out[b], prior.owners, prior.weights, prior.products, prior.norms)
-        fill_unary(out[b], n_support, prior.products, prior.norms, s.unary)
+            mass = constants.beta * counts[labels[b, i]]
+            weights[i] *= np.float32(mass / (mass + constants.kappa))
+        class_products(out[b], owners, weights, products, norms)
+        fill_unary(out[b], n_support, products, norms, s.unary)
         spread = mean_query_spread(out[b], n_support)
         tau = choose_tau(s.unary, spread, constants.pair_spread, constants.min_confidence, s.gaps)
         _first_assignments(s.unary, tau, s.y, s.rounds)
         pooled = np.float32(math.exp(-divergence(s.rounds.p) / fade))
         for i in range(n):
-            prior.origin[i] += pooled * (_ONE / np.float32(n) - prior.origin[i])
-        center_gram(grams[b], prior.origin, s.row, out[b])
+            origin[i] += pooled * (_ONE / np.float32(n) - origin[i])
+        center_gram(grams[b], origin, s.row, out[b])
 
 
 @kernel
@@ -228,42 +236,49 @@ def _normalized_edges(labels: Ints, e: float, s: _Graph) -> None:
 
     An edge that both ends chose is listed twice, which sums to the same.
     """
-    n, k = s.neighbors.shape
-    n_support, n_query = len(labels), len(s.ends)
-    s.degrees[:] = np.float32(0.5 * k)
+    degrees = s.degrees
+    ends = s.ends
+    indices = s.indices
+    indptr = s.indptr
+    neighbors = s.neighbors
+    support_field = s.support_field
+    weights = s.weights
+    n, k = neighbors.shape
+    n_support, n_query = len(labels), len(ends)
+    degrees[:] = np.float32(0.5 * k)
     for i in range(n):
         for slot in range(k):
-            s.degrees[s.neighbors[i, slot]] += _HALF
+            degrees[neighbors[i, slot]] += _HALF
     for i in range(n):
-        s.degrees[i] = _ONE / np.sqrt(s.degrees[i]) if s.degrees[i] > 0 else _ZERO
-    s.indptr[:] = 0
-    s.support_field[:] = _ZERO
+        degrees[i] = _ONE / np.sqrt(degrees[i]) if degrees[i] > 0 else _ZERO
+    indptr[:] = 0
+    support_field[:] = _ZERO
     edge = np.float32(0.5 * e)
     for i in range(n):
         for slot in range(k):
-            j = s.neighbors[i, slot]
-            weight = s.degrees[i] * s.degrees[j]
+            j = neighbors[i, slot]
+            weight = degrees[i] * degrees[j]
             if i >= n_support and j >= n_support:
-                s.indptr[i - n_support + 1] += 1
-                s.indptr[j - n_support + 1] += 1
+                indptr[i - n_support + 1] += 1
+                indptr[j - n_support + 1] += 1
             elif i >= n_support:
-                s.support_field[i - n_support, labels[j]] += edge * weight
+                support_field[i - n_support, labels[j]] += edge * weight
             elif j >= n_support:
-                s.support_field[j - n_support, labels[i]] += edge * weight
+                support_field[j - n_support, labels[i]] += edge * weight
     for q in range(n_query):
-        s.indptr[q + 1] += s.indptr[q]
-        s.ends[q] = s.indptr[q]
+        indptr[q + 1] += indptr[q]
+        ends[q] = indptr[q]
     for q in range(n_query):
         for slot in range(k):
-            p = s.neighbors[n_support + q, slot] - n_support
+            p = neighbors[n_support + q, slot] - n_support
             if p >= 0:
-                weight = _HALF * s.degrees[n_support + q] * s.degrees[n_support + p]
-                s.indices[s.ends[q]] = p
-                s.weights[s.ends[q]] = weight
-                s.ends[q] += 1
-                s.indices[s.ends[p]] = q
-                s.weights[s.ends[p]] = weight
-                s.ends[p] += 1
+                weight = _HALF * degrees[n_support + q] * degrees[n_support + p]
+                indices[ends[q]] = p
+                weights[ends[q]] = weight
+                ends[q] += 1
+                indices[ends[p]] = q
+                weights[ends[p]] = weight
+                ends[p] += 1
 
 
 @inlined_kernel
@@ -273,10 +288,18 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
     The origin o is the mean of the support or zero. The cost is ``sum_c [beta sum_{s in c} |x_s - u_c|^2 +
     kappa |o - u_c|^2]``.
     """
-    n, n_support, n_classes = len(gram), len(labels), len(s.mass)
-    plain_weights(labels, s.counts, s.owners, s.weights)
-    class_products(gram, s.owners, s.weights, s.products, s.norms)
-    s.origin[:] = _ZERO
+    counts = s.counts
+    mass = s.mass
+    norms = s.norms
+    origin = s.origin
+    owners = s.owners
+    products = s.products
+    to_queries = s.to_queries
+    weights = s.weights
+    n, n_support, n_classes = len(gram), len(labels), len(mass)
+    plain_weights(labels, counts, owners, weights)
+    class_products(gram, owners, weights, products, norms)
+    origin[:] = _ZERO
     origin_square = 0.0
     cost = 0.0
     for i in range(n_support):
@@ -284,61 +307,72 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
     if origin_on_support:
         for i in range(n_support):
             for j in range(n):
-                s.origin[j] += gram[i, j]
+                origin[j] += gram[i, j]
         for j in range(n):
-            s.origin[j] /= np.float32(n_support)
+            origin[j] /= np.float32(n_support)
         for i in range(n_support):
-            origin_square += s.origin[i] / n_support
+            origin_square += origin[i] / n_support
     cost += n_classes * kappa * origin_square
     for c in range(n_classes):
-        own = beta * s.counts[c]
-        s.mass[c] = own + kappa
-        near = np.float32(own / s.mass[c])
-        far = np.float32(kappa / s.mass[c])
+        own = beta * counts[c]
+        mass[c] = own + kappa
+        near = np.float32(own / mass[c])
+        far = np.float32(kappa / mass[c])
         across = 0.0
         for i in range(n_support):
             if labels[i] == c:
-                across += s.origin[i] / s.counts[c]
-        s.norms[c] = near * near * s.norms[c] + _TWO * near * far * across + far * far * origin_square
+                across += origin[i] / counts[c]
+        norms[c] = near * near * norms[c] + _TWO * near * far * across + far * far * origin_square
         for i in range(n):
-            s.products[c, i] = near * s.products[c, i] + far * s.origin[i]
+            products[c, i] = near * products[c, i] + far * origin[i]
         for q in range(n - n_support):
-            s.to_queries[q, c] = s.products[c, n_support + q]
-        cost -= s.mass[c] * s.norms[c]
+            to_queries[q, c] = products[c, n_support + q]
+        cost -= mass[c] * norms[c]
     return cost
 
 
 @inlined_kernel
 def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
     """Prototypes for the assignments y (N, C): ``class_cost`` and ``G Y``; gives ``sum_c mass_c |m_c - u_c|^2``."""
+    mass_ = prior.mass
+    norms = prior.norms
+    to_queries = prior.to_queries
+    class_cost = s.class_cost
+    inner = s.inner
+    p = s.p
+    pulled = s.pulled
+    query_gram = s.query_gram
     n, n_classes = y.shape
-    np.dot(s.query_gram, y, s.pulled)
-    s.inner[:] = 0
+    np.dot(query_gram, y, pulled)
+    inner[:] = 0
     for q in range(n):
         for c in range(n_classes):
-            s.inner[0, c] += y[q, c] * prior.to_queries[q, c]
-            s.inner[1, c] += y[q, c] * s.pulled[q, c]
+            inner[0, c] += y[q, c] * to_queries[q, c]
+            inner[1, c] += y[q, c] * pulled[q, c]
     cost = 0.0
     for c in range(n_classes):
-        mass, whole = prior.mass[c], prior.mass[c] + n * s.p[c]
-        square = (mass * mass * prior.norms[c] + 2 * mass * s.inner[0, c] + s.inner[1, c]) / whole**2
-        cost += mass * (square - 2 * (mass * prior.norms[c] + s.inner[0, c]) / whole + prior.norms[c])
-        s.class_cost[0, c] = tau * square
-        s.class_cost[1, c] = 2 * tau / whole
+        mass, whole = mass_[c], mass_[c] + n * p[c]
+        square = (mass * mass * norms[c] + 2 * mass * inner[0, c] + inner[1, c]) / whole**2
+        cost += mass * (square - 2 * (mass * norms[c] + inner[0, c]) / whole + norms[c])
+        class_cost[0, c] = tau * square
+        class_cost[1, c] = 2 * tau / whole
     return cost
 
 
 @inlined_kernel
 def _fill_field(y: Floats, graph: _Graph, field: Floats) -> float:
     """``b = W Y`` among the queries, and ``sum_q y_q.b_q``."""
+    indices = graph.indices
+    indptr = graph.indptr
+    weights = graph.weights
     n_classes = y.shape[1]
     total = 0.0
     for q in range(len(y)):
         b = field[q]
         b[:] = _ZERO
-        for i in range(graph.indptr[q], graph.indptr[q + 1]):
-            neighbor = y[graph.indices[i]]
-            weight = graph.weights[i]
+        for i in range(indptr[q], indptr[q + 1]):
+            neighbor = y[indices[i]]
+            weight = weights[i]
             for c in range(n_classes):
                 b[c] += weight * neighbor[c]
         for c in range(n_classes):
@@ -352,28 +386,36 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
 
     ``cost_qc`` is ``tau |x_q - m_c|^2 - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
     """
+    mass = prior.mass
+    to_queries = prior.to_queries
+    class_cost = s.class_cost
+    cost_ = s.cost
+    field = s.field
+    logs = s.logs
+    p = s.p
+    pulled = s.pulled
     n, n_classes = new_y.shape
     g_r = g + proximal(lam, g)
     keep, scale, graph = np.float32(g_r), np.float32(1 / (1 + g_r)), np.float32(lam)
     for c in range(n_classes):
-        s.class_cost[2, c] = share_cost(s.p[c], g)
+        class_cost[2, c] = share_cost(p[c], g)
     for q in range(n):
         for c in range(n_classes):
-            product = np.float32(prior.mass[c]) * prior.to_queries[q, c] + s.pulled[q, c]
-            cost = s.class_cost[0, c] - s.class_cost[1, c] * product - graph * support_field[q, c]
-            s.cost[q, c] = cost
-            s.logs[q, c] = step_logit(graph * s.field[q, c], cost, s.class_cost[2, c], keep, s.logs[q, c], scale)
+            product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
+            cost = class_cost[0, c] - class_cost[1, c] * product - graph * support_field[q, c]
+            cost_[q, c] = cost
+            logs[q, c] = step_logit(graph * field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
     for q in range(n):
-        top = s.logs[q, 0]
+        top = logs[q, 0]
         for c in range(1, n_classes):
-            top = max(top, s.logs[q, c])
+            top = max(top, logs[q, c])
         for c in range(n_classes):
-            s.logs[q, c] -= top
+            logs[q, c] -= top
     # All entries in one loop: rows of few classes would not fill a vector.
-    flat_logs, flat_y = s.logs.ravel(), new_y.ravel()
+    flat_logs, flat_y = logs.ravel(), new_y.ravel()
     for i in range(len(flat_logs)):
         flat_y[i] = exp_nonpositive(max(flat_logs[i], _MIN_LOG))
-    s.p[:] = 0
+    p[:] = 0
     energy: Any = 0.0
     for q in range(n):
         total = _ZERO
@@ -384,12 +426,12 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
         row_energy = _ZERO
         for c in range(n_classes):
             new_y[q, c] *= inverse
-            s.logs[q, c] -= log_total
-            row_energy += new_y[q, c] * (s.logs[q, c] + s.cost[q, c])
-            s.p[c] += new_y[q, c]
+            logs[q, c] -= log_total
+            row_energy += new_y[q, c] * (logs[q, c] + cost_[q, c])
+            p[c] += new_y[q, c]
         energy += row_energy
     for c in range(n_classes):
-        s.p[c] /= n
+        p[c] /= n
     return float(energy)
 
 
@@ -425,9 +467,10 @@ def _descend(
         y, new_y = new_y, y
         done += 1
     out.iterations[b] = recorded
+    assignments = out.assignments
     for q in range(y.shape[0]):
         for c in range(y.shape[1]):
-            out.assignments[b, q, c] = y[q, c]
+            assignments[b, q, c] = y[q, c]
 
 
 @kernel
@@ -445,6 +488,7 @@ def joint_tasks(
     ``origin_on_support``: the origin o is the mean of the support, else zero.
     """
     n, n_support = grams.shape[1], labels.shape[1]
+    query_gram = s.rounds.query_gram
     for b in range(grams.shape[0]):
         gram = grams[b]
         if s.graph.neighbors.shape[1] > 0:
@@ -454,7 +498,7 @@ def joint_tasks(
         for q in range(n - n_support):
             fixed_cost += gram[n_support + q, n_support + q]
             for p in range(n - n_support):
-                s.rounds.query_gram[q, p] = gram[n_support + q, n_support + p]
+                query_gram[q, p] = gram[n_support + q, n_support + p]
         fixed_cost += _fill_prior(gram, labels[b], origin_on_support, constants.beta, constants.kappa, s.prior)
         fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)

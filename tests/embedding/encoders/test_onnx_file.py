@@ -123,7 +123,7 @@ def test_masks_and_types_are_given_to_networks_that_want_them(tmp_path):
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        (["n", 3], r"takes x tensor\(float\) \['n', 3\]; one input of pictures"),
+        (["n", 3], r"takes x tensor\(float\) \['n', 3\]; it must take one input of pictures"),
         (["n", 3, 32, 48], "takes pictures of 32 x 48 pixels; only squares"),
     ],
 )

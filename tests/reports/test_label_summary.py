@@ -40,7 +40,7 @@ def test_neighbors_that_were_sought_approximately_are_told():
     assert not any("approximately" in note for note in exact)
     settings = {**found.settings, "graph": "cells", "graph_recall": 0.971}
     told = LabelSummary(replace(found, settings=settings)).tables()[0].notes
-    assert "Neighbors were sought approximately: 97.1% of the true ones were found." in told
+    assert "Neighbors were searched approximately: 97.1% of the true ones were found." in told
 
 
 def test_what_is_nearly_certain_is_not_told_as_certain():

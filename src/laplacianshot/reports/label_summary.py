@@ -1,4 +1,4 @@
-"""What labeling a source is told of in a terminal and in JSON."""
+"""Summary of a labeling run for the terminal and for JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResul
 from laplacianshot.reports.table import Table, row
 from laplacianshot.reports.text import percentage
 
-# Classes, suggestions and faults that are named; files and JSON have all.
+# Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
 _NAMED_CLASSES = 25
 _NAMED = 10
 _NAMED_SUGGESTIONS = 50
@@ -20,13 +20,13 @@ _NAMED_SUGGESTIONS = 50
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """A result, to be printed."""
+    """A result to print."""
 
     result: LabelResult
     interrupted: bool = False
 
     def tables(self) -> Sequence[Table]:
-        """To be printed: classes, then what to label next."""
+        """Return the tables to print: classes, then what to label next."""
         found = self.result
         tables = [self._classes()] if found.classes else []
         if len(found.suggested):
@@ -55,15 +55,15 @@ class LabelSummary:
         if len(order) > _NAMED_CLASSES:
             notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
         if (recall := found.settings.get("graph_recall", 1.0)) < 1:
-            notes.append(f"Neighbors were sought approximately: {percentage(recall, 1)} of the true ones were found.")
+            notes.append(f"Neighbors were searched approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
         seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
         cached = int(found.settings.get("cached") or 0)
-        kept = f"; {cached:,} vectors were kept from before" if cached else ""
+        kept = f"; {cached:,} vectors came from the cache" if cached else ""
         notes.append(f"Time: {seconds}{kept}.")
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
-        return Table(title, ("Class", "Given", "Predicted", "How sure"), tuple(rows), tuple(notes))
+        return Table(title, ("Class", "Given", "Predicted", "Mean confidence"), tuple(rows), tuple(notes))
 
     def _suggestions(self, n_named: int = _NAMED) -> Table:
         found = self.result
@@ -80,7 +80,7 @@ class LabelSummary:
         notes = (f"and {more:,} more, in the output under suggestion.",) if more > 0 else ()
         if not found.classes:
             return Table("What to label first", ("Item",), tuple(rows), notes)
-        return Table("What to label next", ("Item", "Now", "How sure"), tuple(rows), notes, words=(1,))
+        return Table("What to label next", ("Item", "Now", "Confidence"), tuple(rows), notes, words=(1,))
 
     def _shown(self, item: int) -> str:
         """What a person knows an item by: its id and, of a text, how it begins."""
@@ -97,7 +97,7 @@ class LabelSummary:
         lines = [f"Given labels that the neighbors dispute: {len(disputed):,}"]
         for item in disputed[:_NAMED]:
             given, other = found.classes[found.codes[item]], found.classes[found.disputes[item]]
-            lines.append(f"  {self._shown(item)}: given {_line(given)}, they say {_line(other)}")
+            lines.append(f"  {self._shown(item)}: given {_line(given)}, neighbors suggest {_line(other)}")
         return lines
 
     def _skipped(self) -> list[str]:

@@ -18,7 +18,7 @@ from laplacianshot.cli.app import run
 from laplacianshot.runtime.compilation import on_compile
 
 compiled = []
-with on_compile(lambda *facts: compiled.append(facts)):
+with on_compile(lambda: compiled.append(1)):
     code = run(sys.argv[1:])
 print(f"{len(compiled)} compiled", file=sys.stderr)
 sys.exit(code)

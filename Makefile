@@ -37,9 +37,10 @@ test: lint types pytest ## lint, types and the tests that are not marked slow; r
 test-all: lint types chromium ## the same with the slow tests: kills at random moments, a Ray cluster, long browser sessions
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-test javascript ## ruff: rules and format
+lint: $(VENV)/.installed-test javascript ## ruff: rules and format; imports between the rooms; the pages' JavaScript
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
+	@$(VENV)/bin/lint-imports >/dev/null || $(VENV)/bin/lint-imports
 
 javascript: ## types and rules of the pages' JavaScript; skipped where npm is missing
 	@if ! command -v npm >/dev/null; then echo "npm is not installed: the check of the JavaScript is skipped"; exit 0; fi; \

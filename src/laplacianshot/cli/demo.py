@@ -24,7 +24,7 @@ from laplacianshot import LaplacianShot
 
 clf = LaplacianShot().fit(X, y)  # X: one vector per row; y: -1 is unlabeled
 labels = clf.transduction_  # a label for every row
-confidence = clf.label_distributions_.max(axis=1)\
+ranking = clf.label_distributions_.max(axis=1)  # low: look here first\
 """
 
 DEMO_EXAMPLES = """\

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from laplacianshot.cli.console import output_console, print_table
 from laplacianshot.cli.errors import FAILED, INTERRUPTED, CommandError
-from laplacianshot.reports.text import json_text
 from laplacianshot.runtime.errors import LaplacianShotError
 
 if TYPE_CHECKING:
@@ -82,6 +81,9 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
     """
     failure = None if result.interrupted else _write(outputs)
     if as_json:
+        # Imported here, as it brings numpy and more, for which --help does not wait.
+        from laplacianshot.reports.text import json_text
+
         print(json_text(result.to_dict()), end="")
     else:
         console = output_console()

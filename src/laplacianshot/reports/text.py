@@ -6,10 +6,13 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from laplacianshot.episodes.results import MeanInterval
 from laplacianshot.runtime.files import put_file
+
+# For types alone: commands import this module, and --help does not wait for the rest.
+if TYPE_CHECKING:
+    from laplacianshot.episodes.results import MeanInterval
 
 
 def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> str:

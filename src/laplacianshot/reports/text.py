@@ -20,6 +20,7 @@ def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> s
 
     Examples
     --------
+    >>> from laplacianshot.episodes.results import MeanInterval
     >>> percent(MeanInterval(0.949, 0.001, 100))
     '94.9 ± 0.1'
     >>> percent(MeanInterval(-0.02, 0.001, 100), digits=2, sign=True)
@@ -48,7 +49,7 @@ def percentage(share: float, digits: int = 0) -> str:
 
 def points(difference: MeanInterval, *, digits: int = 1) -> str:
     """The size of a difference in words: ``2.0 ± 0.1 points``."""
-    size = MeanInterval(abs(difference.mean), difference.ci95, difference.n)
+    size = type(difference)(abs(difference.mean), difference.ci95, difference.n)
     return f"{percent(size, digits=digits)} points"
 
 

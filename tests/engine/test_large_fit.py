@@ -157,7 +157,7 @@ def test_the_exact_graph_can_be_asked_for(digits, small, large):
 
 def test_a_graph_of_ones_own_is_taken_as_it_is(digits, large):
     X, _, y = digits
-    W = sp.random_array((len(X), len(X)), density=0.01, rng=np.random.default_rng(0), format="csr")
+    W = sp.random(len(X), len(X), density=0.01, random_state=np.random.default_rng(0), format="csr")
     clf = LaplacianShot(graph=W).fit(X, y)
     assert clf.graph_recall_ == 1
     assert not hasattr(clf, "graph_report_")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from laplacianshot.inference.bound import BoundResult
     from laplacianshot.labeling import LabelResult, label_source
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BoundResult",

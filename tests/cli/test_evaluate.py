@@ -57,7 +57,7 @@ def test_the_bar_says_when_kernels_are_compiled():
         # Kernels without a place on disk.
         assert njit(lambda value: value + 1)(1) == 2
         assert njit(lambda value: value + 2)(1) == 3
-        assert [line.description for line in bar.tasks] == ["getting ready (compiling, once)"]
+        assert [line.description for line in bar.tasks] == ["getting ready (compiling for this machine, once)"]
         watch("3 methods")(1, 2)
         assert [line.description for line in bar.tasks] == ["3 methods"]
 

@@ -133,6 +133,17 @@ def test_f_never_rises(joint_optimize, seed, n_classes, n_query, spread, balance
     np.testing.assert_allclose(result.assignments.sum(axis=1), 1, rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", [11, 65])
+def test_a_class_that_every_row_is_certain_not_to_be_in_keeps_its_share(joint_optimize, seed):
+    support, labels, query = make_task(seed, n_query=3, spread=0.2)
+    constants = DefaultConstants.for_task(len(support), len(query), 4, balanced=True)
+    W = graph_of(support, query, constants)
+    result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=0.0)
+    states = dense_default(support, labels, query, W, np.zeros(6), result.tau, constants, len(result.objective))
+    expected = [F(Y, M, support, labels, query, W, np.zeros(6), result.tau, constants) for Y, M in states]
+    np.testing.assert_allclose(result.objective, expected, rtol=1e-9)
+
+
 def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance(joint_optimize):
     support, labels, query = make_task(3)
     constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=500)

@@ -207,8 +207,8 @@ def only_class(assignment: Floats) -> int:
 
 
 @kernel
-def add_certain(certain: Ints, rows: Floats, features: Floats, shares: Floats) -> int:
-    """Add x_q to features (C, D) and one to shares (C,), at the class of each certain row; gives their number.
+def add_certain(certain: Ints, rows: Floats, features: Floats) -> int:
+    """Add x_q to features (C, D) at the class of each certain row; gives their number.
 
     ``certain`` (m,) is of the rows (m, D), C for those that are not.
     """
@@ -217,7 +217,6 @@ def add_certain(certain: Ints, rows: Floats, features: Floats, shares: Floats) -
         if certain[i] == features.shape[0]:
             continue
         done += 1
-        shares[certain[i]] += 1
         target = features[certain[i]]
         x = rows[i]
         for d in range(x.shape[0]):

@@ -319,14 +319,15 @@ class DenseRounds(Rounds):
 
     def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
         assignments, certain = self._updated[start:stop], self._new_certain[start:stop]
-        if add_certain(certain, rows, features, shares):
+        # Of all entries: a class may have no more than what rows that are certain of another one leave to it.
+        shares += np.ones(len(rows), rows.dtype) @ assignments
+        if add_certain(certain, rows, features):
             others = np.flatnonzero(certain == self._n_classes)
             assignments, rows = assignments[others], rows[others]
         if self._narrow:
             _narrow_kernels.add_class_sums(assignments, rows, features)
         else:
             features += assignments.T @ rows
-        shares += np.ones(len(rows), rows.dtype) @ assignments
         clamp_rows(self._edges.fixed, self._current, self._updated, start, stop)
 
     def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:

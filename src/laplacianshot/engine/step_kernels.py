@@ -22,9 +22,9 @@ from laplacianshot.runtime.types import Floats
 
 # The smallest normal float64: log p stays finite where a share has vanished.
 TINY = 2.2250738585072014e-308
-# Entries of an assignment are at least e^-70 (4e-31) of the largest: smaller ones would make denormal products, which
-# processors are slow at.
-_DEEPEST = -70.0
+# Logarithm of the smallest entry of an assignment, relative to its largest: in float32 e^-70 (4e-31), as smaller ones
+# would make denormal products, which are slow; in float64 the smallest normal number.
+_DEEPEST_SINGLE, _DEEPEST_DOUBLE = -70.0, -708.0
 # Relative width at which the search for the temperature stops, and the number of doublings it starts with at most.
 _TAU_TOLERANCE = 1.2e-6
 _MAX_DOUBLINGS = 60
@@ -77,13 +77,15 @@ def step_logit(lam_b: Any, cost: Any, share_cost: Any, g_r: Any, log_y: Any, sca
 def y_row(logits: Floats, cost: Floats, y: Floats) -> Any:
     """``y <- softmax(logits)`` and ``logits <- log y``, (C,): gives ``sum y.(log y + cost)`` and the largest entry."""
     top = largest(logits)
-    deepest = y.dtype.type(_DEEPEST)
+    deepest = y.dtype.type(_DEEPEST_SINGLE if y.itemsize == 4 else _DEEPEST_DOUBLE)
     total = y.dtype.type(0)
     for c in range(len(logits)):
-        value = exp_nonpositive(max(logits[c] - top, deepest))
+        # Logarithm and entry are cut together: the next step starts from the entry that is stored.
+        logits[c] = max(logits[c] - top, deepest)
+        value = exp_nonpositive(logits[c])
         y[c] = value
         total += value
-    log_total = top + np.log(total)
+    log_total = np.log(total)
     inverse = y.dtype.type(1) / total
     inner = y.dtype.type(0)
     for c in range(len(logits)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.runtime.compilation import kernel, ordered_kernel, part_kernel
+from laplacianshot.runtime.compilation import kernel, ordered_kernel
 from laplacianshot.runtime.kernel_parts import GOLDEN, mix64
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -23,14 +23,14 @@ _LOW = _U(0xFFFFFFFF)
 _TWO32 = _U(1 << 32)
 
 
-@part_kernel
+@kernel
 def _next(states: NDArray[np.uint64], t: int) -> Any:
     """The next 64 random bits of stream t."""
     states[t] += GOLDEN
     return mix64(states[t])
 
 
-@part_kernel
+@kernel
 def _below(states: NDArray[np.uint64], t: int, n: int) -> Any:
     """A uniform integer of [0, n), ``n < 2^32``, by multiplication; the few draws that would be biased are repeated."""
     size = np.uint64(n)

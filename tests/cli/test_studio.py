@@ -73,7 +73,7 @@ def test_a_project_of_another_source_or_that_cannot_be_made_is_told_in_one_line(
 
 
 def test_an_encoder_for_vectors_or_one_that_is_not_known_is_told_in_one_line(refused, vectors, tmp_path):
-    refused(["studio", str(vectors), "--no-browser", "--port", "0", "--encoder", "minilm-l6"], "leave the encoder out")
+    refused(["studio", str(vectors), "--no-browser", "--port", "0", "--encoder", "minilm-l6"], "remove the encoder")
     table = tmp_path / "texts.csv"
     table.write_text("text\nhello\nworld\n")
     refused(["studio", str(table), "--no-browser", "--port", "0", "--encoder", "nothing"], "nothing")

@@ -168,7 +168,7 @@ class TestLarge:
             return made
 
         monkeypatch.setattr(Rows, "formed", watched)
-        monkeypatch.setattr("laplacianshot.engine.plan._LOOK_ROWS", 2048)
+        monkeypatch.setattr("laplacianshot.engine.plan._SAMPLE_ROWS", 2048)
         label_vectors(np.load(tmp_path / "X.npy", mmap_mode="r"), codes, 4, LabelOptions(graph="cells", reject=0.1))
         # The largest part is the sample that cells are made from: 96 times the root of the number of rows.
         assert max(formed) <= 96 * len(X) ** 0.5 + 96

@@ -366,7 +366,7 @@ def test_the_command_labels_a_folder_of_shards_into_a_folder(nodes, task, labels
     # The second run found every stage finished: nothing that it keeps was written again.
     assert not [file for file in last.glob("*.np*") if file.stat().st_mtime_ns > first_run]
     assert label_on_ray(nodes, *words, "--suggest", 3) == 2
-    assert "--suggest is not there for shards" in capsys.readouterr().err
+    assert "--suggest is not supported for shards" in capsys.readouterr().err
 
 
 class TestTooSmall:

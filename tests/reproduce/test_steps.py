@@ -108,5 +108,5 @@ def test_the_order_of_inputs_does_not_matter_but_every_value_does():
 
 def test_a_record_that_is_none_is_not_taken_for_one(tmp_path):
     (tmp_path / "step.json").write_text("[]")
-    with pytest.raises(OutputInUse, match="no record"):
+    with pytest.raises(OutputInUse, match="not the record of a step"):
         StepRecord.read(tmp_path)

@@ -43,7 +43,7 @@ def test_building_a_network_without_torch_names_the_extra():
     done = run(WITHOUT_TORCH + "from laplacianshot.embedding import build_network; build_network('conv4')")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: this needs torch")
+    assert last.startswith("laplacianshot.runtime.extras.MissingExtra: this needs torch")
     assert 'pip install "laplacianshot[train]"' in last
 
 

@@ -67,7 +67,7 @@ def test_a_file_that_is_no_checkpoint_is_one_line_that_names_it(tmp_path):
     with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
         Checkpoint.read(path)
     save_file({"w": torch.zeros(3)}, path)
-    with pytest.raises(CheckpointError, match="is no checkpoint of laplacianshot train"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint of laplacianshot train"):
         Checkpoint.read(path)
     save_file({"w": torch.zeros(3)}, path, {"laplacianshot": json.dumps({**make().header(), "version": 99})})
     with pytest.raises(CheckpointError, match="another version"):

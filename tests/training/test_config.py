@@ -91,7 +91,7 @@ def test_what_cannot_be_is_one_line_that_names_it(settings, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"epochs = ", "is no TOML"),
+        (b"epochs = ", "is not valid TOML"),
         (b"\xff\xfe", "is not UTF-8 text"),
         (b"epoch = 3", "there is no setting 'epoch'; did you mean epochs?"),
         (b"[optimizer]\nepochs = 3", "there is no setting 'optimizer'"),

@@ -77,7 +77,7 @@ open_encoder({name!r}, {kind!r})
     assert done.returncode == 1
     extra = "timm" if module == "timm" else "label"
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"ModuleNotFoundError: this needs {module}")
+    assert last.startswith(f"laplacianshot.runtime.extras.MissingExtra: this needs {module}")
     assert f'pip install "laplacianshot[{extra}]"' in last
 
 

@@ -287,9 +287,18 @@ def some_nan(scores):
             lambda scores: scores[:, 1:],
             r"an array of shape \(40, 23, 4\) and dtype float32; it must return numbers of shape \(40, 24, 4\)",
         ),
-        (lambda scores: scores.argmax(axis=2), r"an array of shape \(40, 24\) and dtype int64; it must return numbers of shape"),
-        (lambda scores: scores[..., :1], r"an array of shape \(40, 24, 1\) and dtype float32; it must return numbers of shape"),
-        (lambda scores: scores.astype(str), r"an array of shape \(40, 24, 4\) and dtype <U\d+; it must return numbers of shape"),
+        (
+            lambda scores: scores.argmax(axis=2),
+            r"an array of shape \(40, 24\) and dtype int64; it must return numbers of shape",
+        ),
+        (
+            lambda scores: scores[..., :1],
+            r"an array of shape \(40, 24, 1\) and dtype float32; it must return numbers of shape",
+        ),
+        (
+            lambda scores: scores.astype(str),
+            r"an array of shape \(40, 24, 4\) and dtype <U\d+; it must return numbers of shape",
+        ),
         (lambda scores: None, r"an array of shape \(\) and dtype object; it must return numbers of shape"),
     ],
 )

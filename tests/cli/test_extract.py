@@ -167,7 +167,7 @@ def test_a_stale_store_is_refused_and_replaced_only_on_demand(place, refused, ca
     [
         ({1: "nothing.safetensors"}, "nothing.safetensors: cannot be read (No such file or directory)"),
         ({1: "birds/val/cat/0.png"}, "is not a complete safetensors file"),
-        ({3: "nowhere"}, "nowhere: there is no such file or folder. folder: your own pictures in class folders"),
+        ({3: "nowhere"}, "nowhere: file or folder not found. folder: your own pictures in class folders"),
         ({3: "a run"}, "there are no pictures in its folders"),
         ({5: "nowhere/store"}, "--output nowhere/store: there is no folder"),
         ({5: "a run/best.json"}, "--output a run/best.json: this is a file; name a folder"),

@@ -57,7 +57,7 @@ def test_predictions_in_an_output_of_label_are_sorted_too(place, capsys):
         (["photos", "--labels", "nothing.csv", "-o", "sorted"], "nothing.csv"),
         (["photos", "--labels", "all.csv", "-o", "photos/sorted"], "choose a folder elsewhere"),
         (["photos", "--labels", "all.csv", "-o", "sorted", "--apply", "move"], "'move' is not one of 'copy', 'link'"),
-        (["--undo", "nothing"], "there is no such log"),
+        (["--undo", "nothing"], "log of sorted pictures not found"),
     ],
 )
 def test_bad_input_is_one_line(place, refused, arguments, named):

@@ -76,7 +76,7 @@ def test_json_lists_the_suggestions_in_order_and_nothing_else_is_printed(place, 
     ("arguments", "named"),
     [
         ([], "Missing argument 'SOURCE'"),
-        (["nowhere.npy"], "there is no such file or folder"),
+        (["nowhere.npy"], "file or folder not found"),
         (["v.npy", "-n", "0"], "'-n'"),
         (["v.npy", "-o", "out.txt"], ".csv, .jsonl, .parquet"),
         (["v.npy", "--labels", "no.csv"], "no.csv"),

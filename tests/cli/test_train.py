@@ -101,7 +101,7 @@ def test_all_configs_are_listed_with_the_data_they_need(capsys):
         (["cub-conv4", "--set", "epochs"], "write NAME=VALUE"),
         (["cub-conv4", "--set", "epoch=3"], "did you mean epochs?"),
         (["cub-conv4", "--set", "epochs=many"], "epochs = 'many': must be a whole number."),
-        (["cub-conv4", "--data", "/no/such/folder", "-o", "{tmp}/out"], "/no/such/folder: there is no such"),
+        (["cub-conv4", "--data", "/no/such/folder", "-o", "{tmp}/out"], "/no/such/folder: file or folder not found"),
         (["cub-conv4", "--data", "{tmp}", "-o", "{tmp}/out"], "there is no cub84.npz"),
         (["cub-conv4", "--data", "{tmp}", "-o", "{tmp}/no/out"], "make it first"),
         (["cub-conv4", "--set", "dataset=cub85", "--data", "{tmp}", "-o", "{tmp}/out"], "did you mean cub84?"),

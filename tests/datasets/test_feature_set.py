@@ -279,7 +279,7 @@ def test_a_file_needs_neither_split_nor_names(tmp_path):
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nothing\.npz: there is no such file"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz: file not found"):
         FeatureSet.load(tmp_path / "nothing.npz")
     with pytest.raises(ValueError, match=r"is not a feature store: it has no manifest\.json"):
         FeatureSet.load(tmp_path)

@@ -156,7 +156,7 @@ def test_pictures_may_lie_beside_the_lists_and_in_folders(data, touch):
 
 def test_a_listed_picture_that_is_missing_is_reported_by_name(listed):
     (listed / "images" / "n02_1.jpg").unlink()
-    with pytest.raises(CorruptPicture, match=r"'images/n02_1\.jpg' cannot be read: there is no such file"):
+    with pytest.raises(CorruptPicture, match=r"'images/n02_1\.jpg' cannot be read: file not found"):
         open_pictures("csv-splits", listed)
     assert len(open_pictures("csv-splits", listed, on_error="skip")) == 5
 

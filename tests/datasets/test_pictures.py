@@ -184,7 +184,7 @@ def test_decoded_pictures_are_kept_as_far_as_they_fit(tmp_path, draw):
     kept = [pictures.decoded(0), pictures.decoded(1)]
     assert [np.asarray(a).tolist() for a in kept] == [np.asarray(a).tolist() for a in first[:2]]
     for i in (2, 3):
-        with pytest.raises(CorruptPicture, match="there is no such file"):
+        with pytest.raises(CorruptPicture, match="file not found"):
             pictures.decoded(i)
 
 
@@ -207,7 +207,7 @@ def test_every_data_set_says_what_it_expects(tmp_path):
             open_pictures(name, tmp_path)
         assert description in str(caught.value)
         assert str(tmp_path) in str(caught.value)
-        with pytest.raises(FileNotFoundError, match="there is no such file or folder") as caught:
+        with pytest.raises(FileNotFoundError, match="file or folder not found") as caught:
             open_pictures(name, tmp_path / "nowhere")
         assert description in str(caught.value)
 

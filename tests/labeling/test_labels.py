@@ -188,7 +188,7 @@ def test_a_file_that_holds_no_labels_is_an_error_that_names_it(tmp_path, rows, n
 
 def test_a_missing_file_and_a_folder_are_errors(tmp_path, rows):
     for path in (tmp_path / "gone.csv", tmp_path):
-        with pytest.raises(LabelingError, match="there is no such file of labels"):
+        with pytest.raises(LabelingError, match="file of labels not found"):
             read_labels(path, rows)
 
 

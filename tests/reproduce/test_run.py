@@ -187,7 +187,7 @@ def test_two_runs_on_one_output_are_one_too_many(copied, capsys):
         (["omniglo"], "did you mean omniglot?"),
         (["no.toml"], "no.toml: cannot be read"),
         (["cub-conv4"], "there is no cub84.npz"),
-        (["shapes.toml", "--data", "nowhere"], "nowhere: there is no such file or folder"),
+        (["shapes.toml", "--data", "nowhere"], "nowhere: file or folder not found"),
         (["shapes.toml", "-o", "shapes.toml"], "this is a file"),
         (["shapes.toml", "-o", "no/such/folder"], "make it first"),
         (["shapes.toml", "--steps", "train,cook"], "there is no step 'cook'"),

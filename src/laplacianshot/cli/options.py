@@ -149,7 +149,7 @@ def listed(text: str, option: str, read: Callable[[str], Value]) -> list[Value]:
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is no whole number of at least 1.")
+        raise ValueError(f"{text!r} is not a whole number of at least 1.")
     return int(text)
 
 
@@ -157,7 +157,7 @@ def weight(text: str) -> float:
     """A finite number of at least 0."""
     value = float(text)
     if not 0 <= value < math.inf:
-        raise ValueError(f"{text!r} is no number of at least 0.")
+        raise ValueError(f"{text!r} is not a number of at least 0.")
     return value
 
 
@@ -216,7 +216,7 @@ def choose_split(feature_set: FeatureSet, wanted: str | None, preferred: Sequenc
         return next((name for name in preferred if name in feature_set.splits), None)
     if wanted not in feature_set.splits:
         there = ", ".join(feature_set.splits) or "none at all"
-        raise CommandError(f"{option} {wanted}: there is no such split in the file; there are: {there}.")
+        raise CommandError(f"{option} {wanted}: the file has no such split; it has: {there}.")
     return wanted
 
 

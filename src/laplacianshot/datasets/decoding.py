@@ -151,7 +151,7 @@ def _faults_named(name: str) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such file"
+        return "file not found"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if type(error).__name__ == "UnidentifiedImageError":

@@ -154,7 +154,7 @@ def _read_store(path: Path) -> dict[str, Any]:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file; give an .npz file with 'features' and 'labels'.")
+        raise FileNotFoundError(f"{path}: file not found; give an .npz file with 'features' and 'labels'.")
     try:
         archive = np.load(path, allow_pickle=False)
     except _UNREADABLE as error:

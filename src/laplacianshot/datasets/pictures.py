@@ -237,7 +237,7 @@ def open_pictures(
     CorruptPicture
         With ``on_error="raise"``: the first unreadable picture.
     FileNotFoundError, ValueError
-        The files of the data set are not there, or not what they should be; the message says what is expected.
+        Files of the data set are missing or malformed; the message says what is expected.
     """
     if dataset not in LAYOUTS:
         raise ValueError(f"dataset={dataset!r} is not known; choose one of {', '.join(LAYOUTS)}.")
@@ -247,7 +247,7 @@ def open_pictures(
         raise ValueError(f"check must be 'quick' or 'whole', got {check!r}.")
     folder = Path(data)
     if not folder.exists():
-        raise FileNotFoundError(f"{data}: there is no such file or folder. {dataset}: {DATASETS[dataset]}")
+        raise FileNotFoundError(f"{data}: file or folder not found. {dataset}: {DATASETS[dataset]}")
     pictures = Pictures._of_listing(LAYOUTS[dataset].find(folder))
     whole = check == "whole" or (check is None and on_error == "skip")
     return _readable(pictures, on_error, whole)

@@ -51,7 +51,7 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
     """
     where = Path(path)
     if not where.is_file():
-        raise LabelingError(f"{where}: there is no such file of labels.")
+        raise LabelingError(f"{where}: file of labels not found.")
     table = _read(where)
     if is_export(table):
         entries = [
@@ -72,7 +72,7 @@ def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str
     """
     where = Path(path)
     if not where.is_file():
-        raise LabelingError(f"{where}: there is no such file of labels.")
+        raise LabelingError(f"{where}: file of labels not found.")
     labels = _settled(where, list(_of_table(_read(where), source, predictions=True)), source)
     found = {name: label for name, label in zip(source.ids, labels, strict=True) if label is not None}
     if not found:
@@ -128,7 +128,7 @@ def _read(path: Path) -> Table:
             raise
         raise LabelingError(f"{path} is not JSON ({error}); export it again.") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise LabelingError(f"{path}: this is no list of tasks; export from Label Studio as JSON, or give a CSV file.")
+        raise LabelingError(f"{path}: not a list of tasks; export from Label Studio as JSON, or give a CSV file.")
     return table_of_records(path, records)
 
 

@@ -159,7 +159,7 @@ def load_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Exp
     Raises
     ------
     ConfigError
-        There is no such setting, or one of its values cannot be.
+        The setting does not exist, or one of its values is not valid.
     """
     if name.endswith(".toml"):
         return _from_file(Path(name), settings or {})

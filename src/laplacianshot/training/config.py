@@ -268,7 +268,7 @@ def load_config(name: str, settings: Mapping[str, Any] | None = None) -> TrainCo
     Raises
     ------
     ConfigError
-        There is no such config, or one of its values cannot be.
+        The config does not exist, or one of its values is not valid.
     """
     if name.endswith(".toml"):
         path = Path(name)

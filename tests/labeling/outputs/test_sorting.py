@@ -116,7 +116,7 @@ def test_undo_takes_back_all_runs(tmp_path, photos, result, how):
     assert done.n_done == 6
     undo_sorting(done.log)
     assert tree(tmp_path) == before
-    with pytest.raises(LabelingError, match="there is no such log"):
+    with pytest.raises(LabelingError, match="log of sorted pictures not found"):
         undo_sorting(done.log)
 
 
@@ -297,7 +297,7 @@ def test_what_is_no_log_is_an_error(tmp_path, content):
         with pytest.raises(LabelingError, match="is not a log of sorting pictures"):
             undo_sorting(tmp_path / "log.jsonl")
         assert tree(tmp_path) == before
-    with pytest.raises(LabelingError, match="there is no such log"):
+    with pytest.raises(LabelingError, match="log of sorted pictures not found"):
         undo_sorting(tmp_path / "gone.jsonl")
 
 

@@ -98,7 +98,7 @@ def test_a_folder_of_vectors_is_an_error_that_says_how_they_are_labeled(tmp_path
 
 
 def test_a_missing_folder_is_an_error_that_says_what_to_give(tmp_path):
-    with pytest.raises(LabelingError, match=r"gone: there is no such file or folder; give a folder of pictures"):
+    with pytest.raises(LabelingError, match=r"gone: file or folder not found; give a folder of pictures"):
         open_source(tmp_path / "gone")
 
 

@@ -180,7 +180,7 @@ def test_columns_are_found_in_any_case(tmp_path):
 
 @pytest.mark.parametrize("option", ["text_column", "id_column", "label_column"])
 def test_a_column_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path, option):
-    with pytest.raises(LabelingError, match="column 'nope' is no column; the columns are 'text', 'label'"):
+    with pytest.raises(LabelingError, match="column 'nope' is not a column; the columns are 'text', 'label'"):
         open_source(written(tmp_path / "t.csv", "text,label\na,x\n"), **{option: "nope"})
 
 

@@ -253,7 +253,7 @@ class _Log:
 
     def __enter__(self) -> Self:
         if not self._create and not self.path.is_file():
-            raise LabelingError(f"{self.path}: there is no such log of sorting pictures.")
+            raise LabelingError(f"{self.path}: log of sorted pictures not found.")
         # One handle for everything: closing any other would give up the system's lock.
         self._file = self.path.open("ab+")
         if not take_lock(self._file.fileno()):

@@ -104,7 +104,7 @@ def _check_there(path: Path) -> None:
         return
     if _ELSEWHERE.search(str(path)):
         raise LabelingError(f"{path}: URLs and patterns with * are read as shards of vectors, with --engine ray.")
-    raise LabelingError(f"{path}: there is no such file or folder; {_EXPECTED}.")
+    raise LabelingError(f"{path}: file or folder not found; {_EXPECTED}.")
 
 
 def _refuse(what: str, **options: str | None) -> None:

@@ -65,7 +65,7 @@ def read_text(path: Path) -> str:
         ) from error
     if encoding == "cp1252":
         if not _is_western(text):
-            raise LabelingError(f"{path} is in an encoding that cannot be told; save it as UTF-8.")
+            raise LabelingError(f"{path} has an unknown encoding; save it as UTF-8.")
         warnings.warn(f"{path} was read as Windows-1252; save it as UTF-8 if letters are wrong.", stacklevel=2)
     return text
 
@@ -142,7 +142,7 @@ class Table:
         found = self.find(name)
         if found is None:
             raise LabelingError(
-                f"{self.path}: {argument} {name!r} is no column; the columns are {listed(self.columns)}."
+                f"{self.path}: {argument} {name!r} is not a column; the columns are {listed(self.columns)}."
             )
         return found
 
@@ -241,7 +241,7 @@ def _read_jsonl(path: Path) -> Table:
         except (ValueError, RecursionError) as error:
             raise LabelingError(f"{path}, line {number}: this is not JSON ({error}).") from error
         if not isinstance(row, dict):
-            raise LabelingError(f'{path}, line {number}: this is no JSON object; write {{"text": ...}} on each line.')
+            raise LabelingError(f'{path}, line {number}: not a JSON object; write {{"text": ...}} on each line.')
         rows.append(row)
         lines.append(number)
     if not rows:

@@ -50,7 +50,7 @@ def open_npy(path: Path) -> VectorSource:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (*_UNREADABLE, OSError) as error:
         raise LabelingError(
-            f"{path} is no array of numbers, or is damaged ({error}); write it with np.save."
+            f"{path} is not an array of numbers, or is damaged ({error}); write it with np.save."
         ) from error
     if not isinstance(array, np.ndarray):
         array.close()

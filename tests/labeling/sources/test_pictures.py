@@ -155,7 +155,7 @@ def test_a_picture_that_is_gone_or_a_dead_link_is_reported_when_it_is_asked_for(
     source = open_source(tmp_path)
     (tmp_path / "b.png").unlink()
     for i in (1, 2):
-        with pytest.raises(CorruptPicture, match="no such file"):
+        with pytest.raises(CorruptPicture, match="file not found"):
             source.load(i)
         with pytest.raises(CorruptPicture):
             source.content_hash(i)

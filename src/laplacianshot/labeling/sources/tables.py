@@ -239,7 +239,7 @@ def _read_jsonl(path: Path) -> Table:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise LabelingError(f"{path}, line {number}: this is not JSON ({error}).") from error
+            raise LabelingError(f"{path}, line {number}: not JSON ({error}).") from error
         if not isinstance(row, dict):
             raise LabelingError(f'{path}, line {number}: not a JSON object; write {{"text": ...}} on each line.')
         rows.append(row)

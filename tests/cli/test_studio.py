@@ -31,7 +31,7 @@ def test_something_to_label_must_be_named(refused, vectors):
 
 
 def test_a_source_that_cannot_be_read_is_told_in_one_line(refused, tmp_path):
-    refused(["studio", str(tmp_path / "nothing")], "no such file or folder")
+    refused(["studio", str(tmp_path / "nothing")], "file or folder not found")
     (tmp_path / "empty").mkdir()
     refused(["studio", str(tmp_path / "empty")], "no pictures")
     (tmp_path / "a.docx").write_text("x")
@@ -43,7 +43,7 @@ def test_a_source_that_cannot_be_read_is_told_in_one_line(refused, tmp_path):
 def test_labels_that_do_not_fit_are_told_in_one_line(refused, vectors, tmp_path):
     labels = tmp_path / "labels.csv"
     base = ["studio", str(vectors), "--no-browser", "--port", "0", "--labels", str(labels)]
-    refused(base, "no such file")
+    refused(base, "file of labels not found")
     labels.write_text("id,label\n9,a\n")
     refused(base, "'9'")
     labels.write_text("id,label\n0,a\n0,b\n")

@@ -15,7 +15,7 @@ import laplacianshot
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
 from laplacianshot.cli.app import run
 from laplacianshot.reports.reproduction import RUN_TITLE
-from laplacianshot.runtime.locks import FolderLock
+from laplacianshot.runtime.files import FolderLock
 from tests.reproduce.conftest import COMMAND
 from tests.reproduce.shapes import SETTING, draw_shapes
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from laplacianshot.episodes import validation_score
-from laplacianshot.runtime.locks import FolderLock
+from laplacianshot.runtime.files import FolderLock
 from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM
 from laplacianshot.training.epochs import Epochs, features_of

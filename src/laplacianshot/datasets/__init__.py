@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laplacianshot.runtime.lazy import lazy_names
+from laplacianshot.runtime.extras import lazy_names
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.digits import Digits, load_digits

@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.files import LOCK_NAME, FolderLock, put_file, remove_partial
 from laplacianshot.runtime.keyed_folder import arrays_hash
-from laplacianshot.runtime.locks import LOCK_NAME, FolderLock
 
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats, Labels

@@ -19,8 +19,8 @@ from laplacianshot.inference.bound import TOLERANCE, BoundResult, BoundUpdate, S
 from laplacianshot.inference.temperature import find_tau
 from laplacianshot.inference.transforms import transform_features as transform_block
 from laplacianshot.runtime.arrays import mean_of_rows
+from laplacianshot.runtime.kernel_parts import squares_about
 from laplacianshot.runtime.limits import SMALL_ROWS
-from laplacianshot.runtime.row_kernels import squares_about
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
 

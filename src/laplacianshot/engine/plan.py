@@ -10,8 +10,7 @@ import numpy as np
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.transforms import Rows
 from laplacianshot.neighbors.knn import Method, in_memory_plan, memory_plan
-from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
-from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL, MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats
 

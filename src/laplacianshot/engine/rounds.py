@@ -34,7 +34,7 @@ from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_row
 from laplacianshot.inference.joint import Sums, log_share, proximal_weight
 from laplacianshot.neighbors.accel import _narrow_kernels
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.row_kernels import squared_lengths
+from laplacianshot.runtime.kernel_parts import squared_lengths
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 

@@ -25,7 +25,7 @@ from laplacianshot.episodes.runners import (
 from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks, draw_tasks
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 from laplacianshot.inference.transforms import given_center
-from laplacianshot.runtime.engines import open_engine
+from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats, Ints

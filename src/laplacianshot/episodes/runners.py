@@ -26,8 +26,7 @@ from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
 from laplacianshot.inference.transforms import transform_features
-from laplacianshot.runtime.prefetch import Prefetch
-from laplacianshot.runtime.threads import available_threads, row_blocks, single_threaded_blas
+from laplacianshot.runtime.threads import Prefetch, available_threads, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.

@@ -28,8 +28,7 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.labeling.suggestions import MAX_PAIRS, neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.budget import BudgetError, MemoryPlan, parse_bytes
-from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, BudgetError, MemoryPlan, parse_bytes
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
 

@@ -25,8 +25,7 @@ from laplacianshot.inference.recipes import DELTA, DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling.class_rows import ClassRows, class_blocks
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.prefetch import Prefetch
-from laplacianshot.runtime.threads import available_threads, in_this_thread, single_threaded_blas
+from laplacianshot.runtime.threads import Prefetch, available_threads, in_this_thread, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 
 # s(v) = sign(v) log(1 + |v|).

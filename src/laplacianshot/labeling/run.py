@@ -22,8 +22,8 @@ from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
-from laplacianshot.runtime.engines import open_engine
 from laplacianshot.runtime.errors import LaplacianShotError
+from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats, Ints
@@ -217,7 +217,7 @@ def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tupl
         return None, ""
     if cache is not True:
         return Path(cache) / "stages", ""
-    from laplacianshot.runtime.user_cache import user_cache
+    from laplacianshot.runtime.files import user_cache
 
     folder, fault = user_cache()
     return folder / "stages", fault
@@ -277,7 +277,7 @@ def _vectors(
     # Imported here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder
     from laplacianshot.embedding.encoding import encode_items
-    from laplacianshot.runtime.user_cache import user_cache
+    from laplacianshot.runtime.files import user_cache
 
     opened = open_encoder(encoder, source.kind, threads=threads)
     notes: list[str] = []

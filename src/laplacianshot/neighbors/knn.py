@@ -10,8 +10,7 @@ import numpy as np
 
 from laplacianshot.neighbors.small import SmallIndex
 from laplacianshot.neighbors.types import SPARE, GraphReport, Neighbors, index_dtype, no_neighbors
-from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes
-from laplacianshot.runtime.limits import LARGE_ROWS, SMALL_ROWS, TARGET_RECALL
+from laplacianshot.runtime.limits import LARGE_ROWS, SMALL_ROWS, TARGET_RECALL, MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.progress import Progress, Shares
 from laplacianshot.runtime.threads import available_threads, row_blocks
 from laplacianshot.runtime.types import Floats, Ints

@@ -3,7 +3,7 @@
 Nothing here is imported with :mod:`laplacianshot`, and Ray itself (extra ``ray``) only when it is used.
 """
 
-from laplacianshot.runtime.lazy import lazy_names
+from laplacianshot.runtime.extras import lazy_names
 
 __all__ = [
     "ClusterError",

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from laplacianshot.runtime.budget import written_bytes
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.limits import written_bytes
 
 # How often a task is restarted when its worker or node is lost.
 RETRIES = 8

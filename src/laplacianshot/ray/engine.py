@@ -27,11 +27,11 @@ from laplacianshot.ray.encoding import ray_encode
 from laplacianshot.ray.fit import ray_fit
 from laplacianshot.ray.job import RayOptions
 from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
-from laplacianshot.runtime.user_cache import user_cache
 
 _BLOCK_ROWS = 16384
 # Calls per CPU in an evaluation: enough to end together, few enough to send the work rarely.
@@ -40,7 +40,7 @@ _CALLS_PER_CPU = 4
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Work on a Ray cluster, by the name ``"ray"`` (:func:`laplacianshot.runtime.engines.open_engine`).
+    """Work on a Ray cluster, by the name ``"ray"`` (:func:`laplacianshot.runtime.extras.open_engine`).
 
     Attributes
     ----------

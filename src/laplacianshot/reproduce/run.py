@@ -18,8 +18,7 @@ from laplacianshot.reproduce.evaluating import Constants, Measured, Measurement,
 from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.reporting import make_report
 from laplacianshot.reproduce.steps import Step, StepRecord, digest, part_hash, read_json
-from laplacianshot.runtime.files import put_file
-from laplacianshot.runtime.locks import FolderLock
+from laplacianshot.runtime.files import FolderLock, put_file
 from laplacianshot.training.errors import ConfigError, OutputInUse
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from laplacianshot.embedding.extraction import extract
 from laplacianshot.episodes.evaluation import validation_score
 from laplacianshot.reproduce.steps import digest
 from laplacianshot.runtime.keyed_folder import arrays_hash
-from laplacianshot.runtime.torch_threads import torch_threads
+from laplacianshot.runtime.threads import torch_threads
 from laplacianshot.training import Checkpoint, TrainConfig, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.plan import eval_view

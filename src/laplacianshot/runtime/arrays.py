@@ -67,7 +67,7 @@ def mean_of_rows(X: Floats) -> Floats:
         mean: Floats = np.asarray(X).mean(axis=0, dtype=np.float64)
         return mean
     # Here, as small arrays need no numba.
-    from laplacianshot.runtime.row_kernels import add_rows
+    from laplacianshot.runtime.kernel_parts import add_rows
 
     blocks = even_blocks(len(X), _SUMMED_ROWS, _MAX_BLOCKS)
     sums = np.zeros((len(blocks), X.shape[1]), dtype=np.float64)

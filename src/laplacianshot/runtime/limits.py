@@ -1,6 +1,12 @@
-"""Sizes at which the package changes how it works, and the accuracy it aims at: each in one place."""
+"""Sizes at which the package changes how it works, the accuracy it aims at, and memory budgets: each in one place."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from laplacianshot.runtime.errors import LaplacianShotError
 
 # Up to this many rows the numpy definitions run and nothing is compiled: a first fit answers at once.
 SMALL_ROWS = 4096
@@ -10,3 +16,74 @@ LARGE_ROWS = 50_000
 LARGE_ASSIGNMENTS = 2**28
 # Share of the true neighbors that an approximate search must find.
 TARGET_RECALL = 0.95
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
+_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
+
+
+def parse_bytes(memory: int | float | str) -> int:
+    """A number of bytes from a number, or from text such as ``"8GB"`` or ``"512 MiB"``.
+
+    >>> parse_bytes("1.5GB"), parse_bytes("512 MiB"), parse_bytes(4096)
+    (1500000000, 536870912, 4096)
+    """
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", memory.lower())
+        unit = None if found is None else found[2] if found[2].endswith("b") or not found[2] else found[2] + "b"
+        if found is None or unit not in _UNITS:
+            raise ValueError(f"memory is {memory!r}; give bytes, or text such as '8GB' or '512MiB'.")
+        number = float(found[1]) * _UNITS[unit]
+    else:
+        number = float(memory)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"memory is {memory!r}; give a positive number of bytes, or text such as '8GB'.")
+    return int(number)
+
+
+def written_bytes(count: float) -> str:
+    """Bytes for a person to read.
+
+    >>> written_bytes(2_050_000_000), written_bytes(3_200)
+    ('2.05 GB', '3.2 kB')
+    """
+    for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "k")):
+        if count >= 1000**power:
+            return f"{count / 1000**power:.3g} {letter}B"
+    return f"{count:.0f} B"
+
+
+class BudgetError(LaplacianShotError, MemoryError):
+    """A budget that cannot be kept: what there is, what is needed, and its largest parts."""
+
+    def __init__(self, budget: int, parts: Mapping[str, float], advice: str = "") -> None:
+        self.budget, self.parts, self.advice = budget, dict(parts), advice
+        needed = int(sum(parts.values()))
+        largest = sorted(parts.items(), key=lambda part: -part[1])[:3]
+        held = ", ".join(f"{name} {written_bytes(size)}" for name, size in largest)
+        super().__init__(
+            f"memory={written_bytes(budget)} cannot be kept: this needs {written_bytes(needed)} ({held})"
+            f"{'; ' + advice if advice else ''}."
+        )
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What a piece of work will hold at the same time, in bytes by name; the largest of several moments."""
+
+    parts: Mapping[str, float]
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return int(sum(self.parts.values()))
+
+    def check(self, budget: int | None, *, advice: str = "") -> None:
+        """BudgetError where the plan does not fit, naming its largest parts."""
+        if budget is not None and self.total > budget:
+            raise BudgetError(budget, self.parts, advice)
+
+
+def larger(*plans: MemoryPlan) -> MemoryPlan:
+    """The plan of the moment that needs most."""
+    return max(plans, key=lambda plan: plan.total)

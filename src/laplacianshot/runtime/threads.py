@@ -1,4 +1,4 @@
-"""Threads over row blocks.
+"""Threads over row blocks, and results computed ahead.
 
 Kernels and matrix products release the GIL, so plain threads run them in parallel, each with a single-threaded BLAS.
 Unlike numba's own threading layers this is safe when several threads fit at once and after a fork, and unlike a
@@ -9,16 +9,20 @@ number of rows alone and partial sums are added in order, so a result does not d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from threading import Lock, local
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 # Below this many elementary operations a thread costs more than it saves.
 _WORTH_A_THREAD = 200_000
@@ -178,3 +182,84 @@ class Workers:
         out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
         self.run(lambda _, start, stop: np.matmul(A[start:stop], B, out=out[start:stop]), self.share(len(A)))
         return out
+
+
+class Prefetch(Generic[Part, Result]):
+    """Compute ``work(part)`` of every part in order, each started before it is needed.
+
+    An iterator and a context: leaving the context, an error, and the last result each end the threads. Parts that have
+    started are waited for, the rest is dropped. If it is only forgotten, its threads end by themselves. It has no
+    finalizer on purpose (and is not a generator, whose ``finally`` is one): the garbage collector may call that while
+    its thread holds the locks that ending a thread takes.
+
+    Parameters
+    ----------
+    work : callable
+    parts : iterable
+    threads : int
+        0 does the work in the calling thread, when a result is needed.
+    ahead : int
+        Number of parts to start before waiting for the first result.
+    name : str
+        Name of the threads.
+    """
+
+    def __init__(
+        self, work: Callable[[Part], Result], parts: Iterable[Part], threads: int, ahead: int, name: str = ""
+    ) -> None:
+        self._work, self._parts = work, iter(parts)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name) if threads else None
+        self._waiting: deque[Callable[[], Result]] = deque()
+        self._ahead = ahead if threads else 1
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Result:
+        while len(self._waiting) < self._ahead:
+            try:
+                self._waiting.append(self._begin(next(self._parts)))
+            except StopIteration:
+                break
+        if not self._waiting:
+            self.close()
+            raise StopIteration
+        try:
+            return self._waiting.popleft()()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, part: Part) -> Callable[[], Result]:
+        """Start the work on a part; returns a function that waits for its result."""
+        if self._pool is None:
+            return partial(self._work, part)
+        return self._pool.submit(self._work, part).result
+
+    def close(self) -> None:
+        """Drop the parts that have not started and wait for the rest."""
+        self._waiting.clear()
+        self._parts = iter(())
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def torch_threads(number: int | None) -> Iterator[None]:
+    """Let torch compute on a number of threads (all cores for 0 or None), and restore the number afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or available_threads())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from laplacianshot.runtime.errors import InputError
-from laplacianshot.runtime.locks import FolderLock
-from laplacianshot.runtime.user_cache import user_cache
+from laplacianshot.runtime.files import FolderLock, user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over

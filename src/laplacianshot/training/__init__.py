@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.lazy import lazy_names
+from laplacianshot.runtime.extras import lazy_names, require
 from laplacianshot.training.config import TrainConfig, config_names, load_config
 from laplacianshot.training.errors import TrainError, TrainingInterrupted
 from laplacianshot.training.state import Best, EpochRecord, TrainResult, TrainState, TrainStatus

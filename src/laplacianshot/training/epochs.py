@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from laplacianshot.embedding.pictures import Batch, View, batches
-from laplacianshot.runtime.prefetch import Prefetch
+from laplacianshot.runtime.threads import Prefetch
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.errors import Diverged, TrainingInterrupted

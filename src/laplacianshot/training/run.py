@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from laplacianshot.runtime.files import put_file, remove_partial
-from laplacianshot.runtime.locks import FolderLock
-from laplacianshot.runtime.torch_threads import torch_threads
+from laplacianshot.runtime.files import FolderLock, put_file, remove_partial
+from laplacianshot.runtime.threads import torch_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.epochs import Epochs, Reporter, StopRequest

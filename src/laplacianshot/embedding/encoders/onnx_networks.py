@@ -24,7 +24,7 @@ from laplacianshot.embedding.encoders.preparing import (
 from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind
 from laplacianshot.embedding.vector_cache import file_hash
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.user_cache import user_cache
+from laplacianshot.runtime.files import user_cache
 
 if TYPE_CHECKING:
     from PIL.Image import Image

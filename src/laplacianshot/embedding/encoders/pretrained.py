@@ -24,9 +24,8 @@ from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokeni
 from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
 from laplacianshot.embedding.vector_cache import file_hash, short_hash
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import put_file, remove_partial
+from laplacianshot.runtime.files import VARIABLE, put_file, remove_partial, user_cache
 from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, arrays_hash
-from laplacianshot.runtime.user_cache import VARIABLE, user_cache
 
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats

@@ -18,7 +18,7 @@ from laplacianshot.embedding.encoders.preparing import Normalizing, PictureInput
 from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import arrays_hash
-from laplacianshot.runtime.torch_threads import torch_threads
+from laplacianshot.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,7 +10,7 @@ import torch
 
 from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.pictures.views import View, checked_counter, epoch_order
-from laplacianshot.runtime.prefetch import Prefetch
+from laplacianshot.runtime.threads import Prefetch
 from laplacianshot.runtime.types import Ints
 
 

@@ -27,8 +27,7 @@ from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.sources.base import Source
 from laplacianshot.labeling.sources.pictures import UNLABELED_FOLDERS
-from laplacianshot.runtime.files import sync_folder
-from laplacianshot.runtime.locks import take_lock
+from laplacianshot.runtime.files import sync_folder, take_lock
 from laplacianshot.runtime.progress import Progress
 
 How: TypeAlias = Literal["copy", "link"]

@@ -1,6 +1,6 @@
 import pytest
 
-from laplacianshot.runtime.budget import MemoryPlan, larger, parse_bytes, written_bytes
+from laplacianshot.runtime.limits import MemoryPlan, larger, parse_bytes, written_bytes
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,9 @@ from single_task import make_task
 
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.neighbors import accel, exact
-from laplacianshot.neighbors.accel import byte_search
-from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, applies, multiply_rows
+from laplacianshot.neighbors.accel import Trial, byte_search
+from laplacianshot.neighbors.accel._vector_kernels import add_class_sums, applies, multiply_rows
 from laplacianshot.neighbors.accel.directions import Projection, project
-from laplacianshot.neighbors.accel.trial import Trial
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats
 

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from laplacianshot.neighbors import cells as cells_module
-from laplacianshot.neighbors.cells import CellIndex, ExactSample, complete, probes_for
-from laplacianshot.neighbors.kmeans import nearest_centroids, train_centroids
+from laplacianshot.neighbors.cells import (
+    CellIndex,
+    ExactSample,
+    complete,
+    nearest_centroids,
+    probes_for,
+    train_centroids,
+)
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import Neighbors
@@ -35,7 +41,7 @@ def test_the_nearest_of_many_centroids_are_found_a_part_at_a_time(groups, monkey
     rows, centroids = groups(300), groups(50, seed=1)
     gaps = np.square(rows[:, None] - centroids).sum(axis=2)
     whole = nearest_centroids(rows, centroids, count)
-    monkeypatch.setattr("laplacianshot.neighbors.kmeans._BLOCK_COLUMNS", 7)
+    monkeypatch.setattr("laplacianshot.neighbors.cells._CENTROID_COLUMNS", 7)
     for found in (whole, nearest_centroids(rows, centroids, count)):
         np.testing.assert_array_equal(found, gaps.argsort(axis=1)[:, :count])
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laplacianshot.engine.step_kernels import step_logit, y_row
-from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, multiply_rows
+from laplacianshot.neighbors.accel._vector_kernels import add_class_sums, multiply_rows
 from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive, gather_rows, largest
 from laplacianshot.runtime.types import Floats, Ints
@@ -136,7 +136,7 @@ def narrow_rows(
     """:func:`dense_rows` for rows (m, D) from ``start`` on with few prototypes (C, D), at least ``tile`` at a time.
 
     To ``features`` (C, D) and ``shares`` (C,) are added the rows, and their number, by the class that they are assigned
-    to. Only where :func:`laplacianshot.neighbors.accel._narrow_kernels.applies`.
+    to. Only where :func:`laplacianshot.neighbors.accel._vector_kernels.applies`.
     """
     m = len(rows)
     products = np.empty((2 * tile, len(prototypes)), dtype=rows.dtype)

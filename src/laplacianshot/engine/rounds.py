@@ -32,7 +32,7 @@ from laplacianshot.engine.round_kernels import (
 )
 from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
 from laplacianshot.inference.joint import Sums, log_share, proximal_weight
-from laplacianshot.neighbors.accel import _narrow_kernels
+from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.kernel_parts import squared_lengths
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
@@ -222,7 +222,7 @@ class DenseRounds(Rounds):
     """All C entries of every row: three arrays (n, C).
 
     ``e`` is the weight of an edge to a fixed node. With few classes the products are formed where the rows lie
-    (:mod:`~laplacianshot.neighbors.accel._narrow_kernels`). With many, neighbors that have all of their mass at one
+    (:mod:`~laplacianshot.neighbors.accel._vector_kernels`). With many, neighbors that have all of their mass at one
     class are read by that class alone, once they are frequent.
     """
 
@@ -237,7 +237,7 @@ class DenseRounds(Rounds):
         for Y in (self._current, self._updated):
             Y[clamped, edges.fixed[clamped]] = e
         sample = np.empty((min(n, VISIT_ROWS), rows.shape[1]), rows.dtype) if isinstance(rows, Rows) else rows
-        self._narrow = _narrow_kernels.applies(sample, n_classes)
+        self._narrow = _vector_kernels.applies(sample, n_classes)
 
     def resume(self, assignments: Floats) -> None:
         """Make assignments (n, C) current; those of fixed rows are not used. F is not known then."""
@@ -325,7 +325,7 @@ class DenseRounds(Rounds):
             others = np.flatnonzero(certain == self._n_classes)
             assignments, rows = assignments[others], rows[others]
         if self._narrow:
-            _narrow_kernels.add_class_sums(assignments, rows, features)
+            _vector_kernels.add_class_sums(assignments, rows, features)
         else:
             features += assignments.T @ rows
         clamp_rows(self._edges.fixed, self._current, self._updated, start, stop)

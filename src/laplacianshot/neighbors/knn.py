@@ -128,8 +128,7 @@ def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = Fa
     """What a search of n rows of ``width`` numbers for k neighbors holds beside the rows themselves, at least."""
     threads = available_threads()
     if method == "cells":
-        from laplacianshot.neighbors.cells import MAX_KEPT, QUERY_ROWS, n_cells_of
-        from laplacianshot.neighbors.kmeans import SAMPLE_ROWS
+        from laplacianshot.neighbors.cells import MAX_KEPT, QUERY_ROWS, SAMPLE_ROWS, n_cells_of
 
         train = {"sample": 3.0 * 4 * width * min(n, SAMPLE_ROWS * n_cells_of(n))}
         search = {
@@ -222,8 +221,15 @@ def _by_cells(
     *,
     distances: bool,
 ) -> Neighbors:
-    from laplacianshot.neighbors.cells import CellIndex, ExactSample, choose_probes, complete, n_cells_of, sample_rows
-    from laplacianshot.neighbors.kmeans import train_centroids
+    from laplacianshot.neighbors.cells import (
+        CellIndex,
+        ExactSample,
+        choose_probes,
+        complete,
+        n_cells_of,
+        sample_rows,
+        train_centroids,
+    )
 
     n, width = rows.shape
     searched, part = rows.centered(), Shares(progress, n).part

@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.neighbors.cells import QUERY_ROWS, CellIndex, n_cells_of, probes_for, sample_rows, shares_near
+from laplacianshot.neighbors.cells import (
+    QUERY_ROWS,
+    CellIndex,
+    CentroidSearch,
+    n_cells_of,
+    probes_for,
+    sample_rows,
+    shares_near,
+    train_centroids,
+)
 from laplacianshot.neighbors.kernels import sort_heaps
-from laplacianshot.neighbors.kmeans import CentroidSearch, train_centroids
 from laplacianshot.neighbors.knn import point_index
 from laplacianshot.neighbors.types import GraphReport, Neighbors, index_dtype
 from laplacianshot.ray.cluster import Cluster

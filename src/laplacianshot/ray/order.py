@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.neighbors.kmeans import SAMPLE_ROWS, nearest_centroids, train_centroids
+from laplacianshot.neighbors.cells import SAMPLE_ROWS, nearest_centroids, train_centroids
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import Cluster
 from laplacianshot.ray.job import Job, originals_name

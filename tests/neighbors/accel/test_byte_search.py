@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from laplacianshot.neighbors import accel, exact
 from laplacianshot.neighbors.accel import _vector_kernels as _vectors
 from laplacianshot.neighbors.accel import byte_search
-from laplacianshot.neighbors.accel import trial as search_trial
 from laplacianshot.neighbors.accel._byte_kernels import FACTS, PANEL, STRIP, meet_panels
 from laplacianshot.neighbors.exact import ExactIndex
 from laplacianshot.runtime.threads import Workers
@@ -177,7 +176,7 @@ def test_a_single_outlier_and_rows_of_very_different_length():
 def tried(monkeypatch):
     """The choice among ways to search, with few rows; what was searched by bytes."""
     monkeypatch.setattr(accel, "MIN_ROWS", 400)
-    monkeypatch.setattr(search_trial, "_ROWS", 300)
+    monkeypatch.setattr(accel, "_ROWS", 300)
     monkeypatch.setattr(accel, "project", lambda *arguments: None)
     searches = []
 
@@ -256,14 +255,14 @@ import sys
 
 import numpy as np
 from laplacianshot import LaplacianShot
-from laplacianshot.neighbors.accel import _narrow_kernels
+from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.accel import byte_search
 
 rng = np.random.default_rng(0)
 truth = np.arange(4500) % 5
 X = (rng.standard_normal((5, 64))[truth] + rng.standard_normal((4500, 64))).astype(np.float32)
 model = LaplacianShot().fit(X, np.where(np.arange(4500) < 25, truth, -1))
-assert not byte_search.applies(64) and not _narrow_kernels.applies(X, 5)
+assert not byte_search.applies(64) and not _vector_kernels.applies(X, 5)
 assert np.mean(model.transduction_ == truth) > 0.99
 """
     other = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from laplacianshot.neighbors import accel, exact
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel import directions as projection
-from laplacianshot.neighbors.accel import trial as search_trial
 from laplacianshot.neighbors.exact import ExactIndex
 from laplacianshot.runtime.threads import Workers
 
@@ -30,7 +29,7 @@ def small(monkeypatch):
     """Projections of sets that are small enough for a brute-force search."""
     monkeypatch.setattr(byte_search, "applies", lambda dim: False)
     monkeypatch.setattr(accel, "MIN_ROWS", 400)
-    monkeypatch.setattr(search_trial, "_ROWS", 200)
+    monkeypatch.setattr(accel, "_ROWS", 200)
     monkeypatch.setattr(projection, "_SAMPLE", 200)
     monkeypatch.setattr(projection, "_STEP", 8)
     monkeypatch.setattr(projection, "_FEW", 16)
@@ -49,7 +48,7 @@ def small(monkeypatch):
 def projected(X, k=5):
     index = ExactIndex(X)
     with Workers(LARGE) as workers:
-        trial = search_trial.Trial.of_rows(workers, index._rows, index._halves, k)
+        trial = accel.Trial.of_rows(workers, index._rows, index._halves, k)
         return index, projection.project(workers, index._rows, index._halves, trial, 0.7)
 
 
@@ -125,7 +124,7 @@ def test_any_rows_find_their_nearest(seed, n, n_groups, noise, copies, k, offset
         patch.setattr(byte_search, "applies", lambda dim: False)
         patch.setattr(accel, "MIN_ROWS", 400)
         patch.setattr(accel, "MAX_DIRECTIONS_COST", 9.0)
-        patch.setattr(search_trial, "_ROWS", 150)
+        patch.setattr(accel, "_ROWS", 150)
         patch.setattr(projection, "_TOO_FAR", 9.0)
         patch.setattr(projection, "_ROWS_PER_DIRECTION", 20)
         patch.setattr(exact, "_BOUNDED_BLOCK_ROWS", 70)

@@ -3,19 +3,21 @@
 ``bytes``        products of rows rounded to eight bits, on processors with an instruction for them
 ``directions``   bounds from few coordinates, where the rows vary in few directions
 
-A trial on a few of the rows tells what each would cost. Beside them, narrow products (:mod:`._narrow_kernels`) multiply
+A trial on a few of the rows tells what each would cost. Beside them, narrow products (:mod:`._vector_kernels`) multiply
 many rows with few classes.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
 
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel.directions import Projection, project
-from laplacianshot.neighbors.accel.trial import MIN_ROWS, Trial
 from laplacianshot.runtime.threads import Workers
-from laplacianshot.runtime.types import Floats
+from laplacianshot.runtime.types import Floats, Ints
 
 # What a search with bounds from few coordinates, and one with bounds from bytes, may cost at most against one with all
 # products.
@@ -23,6 +25,54 @@ MAX_DIRECTIONS_COST = 0.7
 MAX_BYTES_COST = 0.75
 # What preparing few coordinates costs beside that, in all and over the number of entries.
 _PREPARING, _PREPARING_ONCE = 0.1, 1.2e6
+# Fewer rows than this are searched in full sooner than anything is tried.
+MIN_ROWS = 4096
+_ROWS, _FIRST = 1024, 96
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows to try bounds on, the first few of them against all.
+
+    A pair is in question while a bound of its key, ``|x_j|^2 / 2 - x_i.x_j``, is not above the limit of row i: the key
+    of the neighbor that is as far down among these rows as the last one is among all.
+
+    Attributes
+    ----------
+    tried : int array of shape (m,)
+        Which rows they are.
+    rows : array of shape (m, D)
+    halves : array of shape (m,)
+        Half their squared lengths.
+    keys : array of shape (f, m)
+    limits : array of shape (f, 1)
+    near : float
+        The squared distance of that neighbor over the one of any two rows.
+    """
+
+    tried: Ints
+    rows: Floats
+    halves: Floats
+    keys: Floats
+    limits: Floats
+    near: float
+
+    @classmethod
+    def of_rows(cls, workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Self:
+        """From rows (n, D), at least MIN_ROWS, whose ``n_neighbors`` nearest are searched."""
+        tried = np.random.default_rng(0).choice(len(rows), _ROWS, replace=False)
+        some, halves = rows[tried], halves[tried]
+        keys = halves - workers.product(some[:_FIRST], some.T)
+        keys[np.arange(_FIRST), np.arange(_FIRST)] = np.inf
+        rank = min(int(n_neighbors / len(rows) * _ROWS) + 1, _ROWS - 2)
+        limits = np.partition(keys, rank, axis=1)[:, rank]
+        spread = 2 * float(np.mean(halves))
+        near = float(np.mean(limits + halves[:_FIRST])) / spread if spread else np.inf
+        return cls(tried, some, halves, keys, limits[:, None], near)
+
+    def in_question(self, lower: Floats) -> float:
+        """The share of pairs with these lower bounds of keys (f, m) that are."""
+        return float(np.count_nonzero(lower <= self.limits)) / lower.size
 
 
 def choose(workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Projection | Literal["bytes"] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from laplacianshot.neighbors.accel._byte_kernels import (
     round_rows,
 )
 from laplacianshot.neighbors.accel._vector_kernels import processor_has
-from laplacianshot.neighbors.accel.trial import Trial
 from laplacianshot.runtime.threads import Workers, disjoint_pairs, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from laplacianshot.neighbors.accel import Trial
 
 # Sums of this many products of bytes stay below 2^31.
 _MAX_COORDINATES = 2**31 // (255 * 127) - 1

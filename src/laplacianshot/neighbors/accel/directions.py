@@ -11,13 +11,16 @@ only those that the bound leaves in question need all D coordinates. Directions 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import qr
 
-from laplacianshot.neighbors.accel.trial import Trial
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from laplacianshot.neighbors.accel import Trial
 
 # Rows that directions are found from.
 _SAMPLE = 1024

@@ -5,9 +5,8 @@ import pytest
 from sklearn.base import clone
 
 from laplacianshot import LaplacianShot
-from laplacianshot.neighbors.accel import _narrow_kernels
-from laplacianshot.neighbors.accel._narrow_kernels import add_class_sums, applies, multiply_rows
-from laplacianshot.neighbors.accel._vector_kernels import processor_has
+from laplacianshot.neighbors.accel import _vector_kernels
+from laplacianshot.neighbors.accel._vector_kernels import add_class_sums, applies, multiply_rows, processor_has
 
 needs_wide_registers = pytest.mark.skipif(not processor_has("avx512f"), reason="this processor has no such registers")
 
@@ -63,7 +62,7 @@ def test_other_rows_are_left_to_matrix_products(X, n_classes):
 
 
 def test_processors_without_wide_registers_are_left_to_matrix_products(monkeypatch):
-    monkeypatch.setattr(_narrow_kernels, "processor_has", lambda *features: False)
+    monkeypatch.setattr(_vector_kernels, "processor_has", lambda *features: False)
     assert not applies(rows(9), 5)
 
 
@@ -80,7 +79,7 @@ def test_a_fit_is_the_same_by_matrix_products(monkeypatch, n, n_classes, threads
     model = LaplacianShot(max_iter=12, tol=1e-300)
     fast = clone(model).fit(X, y)
     assert applies(X, n_classes)
-    monkeypatch.setattr(_narrow_kernels, "processor_has", lambda *features: False)
+    monkeypatch.setattr(_vector_kernels, "processor_has", lambda *features: False)
     plain = clone(model).fit(X, y)
     assert fast.n_iter_ == plain.n_iter_ == 12
     np.testing.assert_array_equal(fast.transduction_, plain.transduction_)

@@ -13,8 +13,9 @@ from laplacianshot import datasets
 from laplacianshot.cli.app import run
 from laplacianshot.datasets import Digits, load_digits
 
-# A process of its own that knows few digits and tells when a repeat is finished.
+# A process of its own that has few digits and reports every finished repeat.
 FEW_DIGITS = """
+import itertools
 import sys
 import numpy as np
 from laplacianshot import cli, datasets
@@ -25,12 +26,11 @@ rows = np.concatenate([np.flatnonzero(everything.labels == c)[:22] for c in rang
 few = datasets.Digits(everything.features[rows], everything.labels[rows], everything.class_names)
 datasets.load_digits = lambda: few
 
-def told(*args, **kwargs):
-    for number, repeat in enumerate(run_repeats(*args, **kwargs)):
-        print("finished", number, file=sys.stderr, flush=True)
-        yield repeat
+def reporting(*args, done, **kwargs):
+    numbers = itertools.count()
+    return evaluate(*args, done=lambda: print("finished", next(numbers), file=sys.stderr, flush=True), **kwargs)
 
-run_repeats, demo.run_repeats = demo.run_repeats, told
+evaluate, demo.evaluate_whole_set = demo.evaluate_whole_set, reporting
 cli.main(sys.argv[1:])
 """
 
@@ -55,10 +55,12 @@ def test_the_demo_prints_a_table_a_verdict_and_where_the_picture_is(capsys):
     for title in ("1-nearest-neighbor", "Logistic regression", "LabelSpreading rbf", "LabelSpreading knn"):
         assert title in out
     assert "is best with" in out
-    assert "Picture: laplacianshot-demo.png" in out
+    assert f"Written: {Path.cwd() / 'laplacianshot-demo.png'}" in out
     assert "LaplacianShot().fit(X, y)" in out
     assert Path("laplacianshot-demo.png").read_bytes().startswith(b"\x89PNG")
-    assert max(len(line) for line in out.splitlines()) <= 80
+    table = out.splitlines()[1:10]
+    assert table[0].startswith("scikit-learn's digits")
+    assert max(len(line) for line in table) <= 80
 
 
 @pytest.mark.usefixtures("few_digits")
@@ -119,7 +121,7 @@ def test_a_disk_that_fills_up_costs_the_picture_but_not_the_table(capsys, monkey
     assert run(["demo", "--repeats", "1"]) == 1
     out, err = capsys.readouterr()
     assert "is best with" in out
-    assert err == "error: --output laplacianshot-demo.png: could not write the picture (No space left on device).\n"
+    assert err == f"error: could not write {Path.cwd() / 'laplacianshot-demo.png'} (No space left on device).\n"
     assert list(Path.cwd().iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from laplacianshot.episodes.methods import make_method
-from laplacianshot.episodes.whole_set import Comparison, Repeat, draw_labeled, keep_labels, run_repeat, run_repeats
+from laplacianshot.episodes.whole_set import draw_labeled, evaluate_whole_set, keep_labels
 
 LABELS = np.repeat([0, 1, 2], [5, 7, 9])
 
@@ -54,35 +54,49 @@ def test_labels_are_hidden_everywhere_but_at_the_drawn_rows():
 
 def test_accuracy_counts_only_rows_without_a_label():
     # Hidden: 4 rows of class 0, 6 of class 1, 8 of class 2.
-    rows = draw_labeled(LABELS, 1, seed=0)
-    found = run_repeat(np.zeros((21, 1)), LABELS, rows, {"zero": Always(0), "two": Always(2)})
-    assert found.accuracies == {"zero": pytest.approx(4 / 18), "two": pytest.approx(8 / 18)}
-    assert all(seconds >= 0 for seconds in found.seconds.values())
+    methods = {"zero": Always(0), "two": Always(2)}
+    found = evaluate_whole_set(np.zeros((21, 1)), LABELS, methods, per_class=1, repeats=2, seed=0)
+    assert found["zero"].accuracies.tolist() == [pytest.approx(4 / 18)] * 2
+    assert found["two"].accuracies.tolist() == [pytest.approx(8 / 18)] * 2
+    assert found.best.method == "two"
+    assert all(one.seconds >= 0 for one in found)
 
 
 def test_all_methods_see_the_same_choices(clusters):
     X, truth, _ = clusters(3, 20, 2, spread=2.0)
     methods = {"first": make_method("nearest-prototype"), "second": make_method("nearest-prototype")}
-    comparison = Comparison(1, tuple(run_repeats(X, truth, methods, per_class=1, repeats=4, seed=0)))
-    assert comparison.difference("first", "second").mean == 0
-    assert comparison.difference("first", "second").ci95 == 0
-    assert comparison.accuracy("first").ci95 > 0
+    found = evaluate_whole_set(X, truth, methods, per_class=1, repeats=4, seed=0)
+    assert found.difference("first", "second").mean == 0
+    assert found.difference("first", "second").ci95 == 0
+    assert found["first"].ci95 > 0
 
 
-def test_standings_are_ordered_and_paired_with_the_best():
-    repeats = (
-        Repeat({"a": 0.5, "b": 0.8, "c": 0.6}, {"a": 1.0, "b": 2.0, "c": 3.0}),
-        Repeat({"a": 0.3, "b": 0.6, "c": 0.8}, {"a": 3.0, "b": 2.0, "c": 3.0}),
-        Repeat({"a": 0.1, "b": 0.9, "c": 0.8}, {"a": 9.0, "b": 2.0, "c": 3.0}),
-    )
-    first, second, third = Comparison(1, repeats).standings()
-    assert [(s.place, s.name) for s in (first, second, third)] == [(1, "b"), (2, "c"), (3, "a")]
-    assert first.behind_best is None
-    assert second.behind_best.mean == pytest.approx((-0.2 + 0.2 - 0.1) / 3)
-    assert third.accuracy.mean == pytest.approx(0.3)
-    assert third.seconds == 3.0
+def test_the_time_is_the_median_of_a_fit_for_each_repeat(monkeypatch):
+    clock = iter([0.0, 1.0, 0.0, 3.0, 0.0, 9.0])
+    monkeypatch.setattr("laplacianshot.episodes.whole_set.perf_counter", lambda: next(clock))
+    found = evaluate_whole_set(np.zeros((21, 1)), LABELS, {"zero": Always(0)}, per_class=1, repeats=3, seed=0)
+    assert found["zero"].seconds / found["zero"].n_tasks == 3.0
 
 
-def test_a_comparison_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="at least one repeat"):
-        Comparison(1, ())
+def test_an_interruption_keeps_the_finished_repeats_and_marks_them():
+    calls = 0
+
+    def interrupt_at_the_second() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+
+    arguments = {"per_class": 1, "repeats": 5, "seed": 0, "done": interrupt_at_the_second}
+    found = evaluate_whole_set(np.zeros((21, 1)), LABELS, {"zero": Always(0)}, **arguments)
+    assert found.interrupted
+    assert found["zero"].n_tasks == 2
+
+
+def test_an_interruption_before_the_first_repeat_is_passed_on():
+    class Interrupting(Always):
+        def fit(self, X, y) -> Self:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_whole_set(np.zeros((21, 1)), LABELS, {"no": Interrupting()}, per_class=1, repeats=2, seed=0)

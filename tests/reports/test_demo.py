@@ -1,101 +1,109 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
-from laplacianshot.cli import demo_run as demo
-from laplacianshot.cli.demo_run import curve_labels, demo_methods, demo_steps, run_demo
-from laplacianshot.datasets import load_digits
-from laplacianshot.episodes.whole_set import Comparison, Repeat, run_repeats
-from laplacianshot.reports.demo import DemoResult
+from laplacianshot import LaplacianShot
+from laplacianshot.cli.demo_run import demo_methods, demo_repeats, run_demo
+from laplacianshot.datasets import Digits, load_digits
+from laplacianshot.episodes.methods import make_method
+from laplacianshot.episodes.results import Evaluation, Evaluations, Setting
+from laplacianshot.episodes.whole_set import evaluate_whole_set
+from laplacianshot.reports.demo import DemoResult, draw_demo, spread_rows
 
 
 def made_up(**accuracies: list[float]) -> DemoResult:
-    names = [method.name for method in demo_methods(100, 10, 1)]
-    columns = {name: accuracies.get(name.replace("-", "_"), [0.1, 0.1, 0.1]) for name in names}
-    repeats = tuple(
-        Repeat({name: values[r] for name, values in columns.items()}, dict.fromkeys(names, 0.5)) for r in range(3)
-    )
-    comparison = Comparison(1, repeats)
-    return DemoResult(demo_methods(100, 10, 1), comparison, (comparison,), None, 0, 3, 1, 100, 10, False)
+    methods = demo_methods(100, 10, 1)
+    columns = {name: accuracies.get(name.replace("-", "_"), [0.1, 0.1, 0.1]) for name in methods}
+    found = Evaluations(tuple(Evaluation(name, Setting(tasks=3), np.array(v)) for name, v in columns.items()))
+    digits = Digits(np.zeros((100, 64)), np.arange(100) % 10, tuple("0123456789"))
+    return DemoResult(methods, {1: found}, (), digits, 0, 3, 1, interrupted=False, picture=Path("demo.png"))
 
 
 def test_the_demo_compares_the_three_recipes_with_what_is_usual_on_whole_data_sets():
-    names = [method.name for method in demo_methods(1797, 10, 1)]
-    assert names == [
+    assert list(demo_methods(1797, 10, 1)) == [
         *("default", "paper", "reference", "nearest-prototype", "1-nearest-neighbor", "logistic-regression"),
         *("label-spreading-rbf", "label-spreading-knn"),
     ]
 
 
 def test_each_recipe_says_with_which_constants_it_ran():
-    default, paper, reference = demo_methods(1797, 10, 1)[:3]
+    default, paper, reference = list(demo_methods(1797, 10, 1).values())[:3]
     assert "lam 6.90, n_neighbors 13" in default.settings
     assert "lam 0.7, n_neighbors 3" in paper.settings
     assert "lam 0.7, n_neighbors 3" in reference.settings
 
 
 def test_the_comparison_is_that_of_the_same_seed_run_by_hand(few_digits, small_result):
-    methods = {"reference": small_result.method("reference").estimator}
-    by_hand = Comparison(
-        2, tuple(run_repeats(few_digits.features, few_digits.labels, methods, per_class=2, repeats=3, seed=0))
-    )
-    np.testing.assert_array_equal(small_result.comparison.accuracies("reference"), by_hand.accuracies("reference"))
+    methods = {"reference": LaplacianShot.reference()}
+    by_hand = evaluate_whole_set(few_digits.features, few_digits.labels, methods, per_class=2, repeats=3, seed=0)
+    found = small_result.evaluations["reference"].accuracies
+    np.testing.assert_array_equal(found, by_hand["reference"].accuracies)
 
 
 def test_the_curve_rises_through_the_demos_own_number_of_labels(small_result):
-    assert [point.per_class for point in small_result.curve] == [1, 2, 5, 10, 20]
-    assert small_result.curve[1] is small_result.comparison
-    assert small_result.curve[-1].accuracy("default").mean > small_result.curve[0].accuracy("default").mean
+    assert list(small_result.curve) == [1, 2, 5, 10, 20]
+    assert small_result.curve[2] is small_result.evaluations
+    assert small_result.curve[20]["default"].mean > small_result.curve[1]["default"].mean
 
 
-def test_the_curve_leaves_out_more_labels_than_a_class_has():
-    assert curve_labels(3, 10) == (1, 2, 3, 5)
-    assert curve_labels(1, 174) == (1, 2, 5, 10, 20)
+def test_the_curve_leaves_out_more_labels_than_a_class_has(few_digits):
+    rows = np.concatenate([np.flatnonzero(few_digits.labels == c)[:10] for c in range(10)])
+    ten = Digits(few_digits.features[rows], few_digits.labels[rows], few_digits.class_names)
+    assert demo_repeats(ten, 50, 3) == {3: 50, 1: 10, 2: 10, 5: 10}
+    assert demo_repeats(load_digits(), 4, 1) == {1: 4, 2: 4, 5: 4, 10: 4, 20: 4}
 
 
-def test_progress_is_reported_as_often_as_promised(few_digits):
+def test_progress_is_reported_before_the_first_repeat_and_after_each(few_digits):
     steps: list[str] = []
     run_demo(few_digits, repeats=1, progress=steps.append)
-    assert len(steps) + 1 == demo_steps(few_digits, 1, 1)  # the last is the picture's
+    plan = demo_repeats(few_digits, 1, 1)
+    assert len(steps) == len(plan) + sum(plan.values())
     assert steps[0] == "1 label per class"
     assert steps[-1] == "20 labels per class"
 
 
 def test_the_traces_of_the_proven_recipes_never_rise(small_result):
-    for trace in small_result.example.traces:
-        if trace.name != "reference":
-            assert np.all(np.diff(trace.objective) <= 1e-9 * np.abs(trace.objective[1:]))
-        if trace.bound is not None:
-            assert np.all(trace.bound >= trace.objective - 1e-9 * np.abs(trace.objective))
+    default, paper, _ = small_result.recipes
+    for fitted in (default, paper):
+        assert np.all(np.diff(fitted.objective_) <= 1e-9 * np.abs(fitted.objective_[1:]))
+    assert np.all(paper.bound_ >= paper.objective_ - 1e-9 * np.abs(paper.objective_))
 
 
-def test_an_interruption_keeps_the_repeats_that_were_finished(few_digits, monkeypatch):
+def test_an_interruption_keeps_the_repeats_that_were_finished(few_digits):
     calls = 0
 
     def interrupted_at_the_third(progress_text: str) -> None:
         nonlocal calls
         calls += 1
-        if calls == 3:  # after the kernels, the first and the second repeat
+        if calls == 3:  # before the first repeat, after it and after the second
             raise KeyboardInterrupt
 
     result = run_demo(few_digits, repeats=50, progress=interrupted_at_the_third)
     assert result.interrupted
-    assert len(result.comparison.repeats) == 2
-    assert len(result.standings()) == 8
+    assert [one.n_tasks for one in result.evaluations] == [2] * 8
     assert result.to_dict()["repeats"] == 2
+    assert result.to_dict()["picture"] is None
+    assert "interrupted after 2 of 50 random choices" in result.tables()[0].notes[0]
 
 
 def test_an_interruption_before_the_first_repeat_leaves_nothing_but_says_so(few_digits, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_example", interrupt)
+    monkeypatch.setattr(LaplacianShot, "fit", interrupt)
     result = run_demo(few_digits, repeats=2)
     assert result.interrupted
-    assert result.standings() == ()
+    assert result.evaluations is None
+    assert result.tables() == ()
     assert result.verdict() == "Nothing was finished."
     json.dumps(result.to_dict(), allow_nan=False)
 
@@ -139,8 +147,77 @@ def test_bad_numbers_are_refused(few_digits, arguments, message):
 
 def test_on_all_digits_the_default_beats_the_nearest_prototype():
     digits = load_digits()
-    estimators = {m.name: m.estimator for m in demo_methods(1797, 10, 1) if m.name in ("default", "nearest-prototype")}
-    repeats = run_repeats(digits.features, digits.labels, estimators, per_class=1, repeats=8, seed=0)
-    difference = Comparison(1, tuple(repeats)).difference("default", "nearest-prototype")
+    estimators = {"default": LaplacianShot(), "nearest-prototype": make_method("nearest-prototype")}
+    found = evaluate_whole_set(digits.features, digits.labels, estimators, per_class=1, repeats=8, seed=0)
+    difference = found.difference("default", "nearest-prototype")
     assert difference.clear
     assert difference.mean > 0.05
+
+
+def test_the_picture_is_a_png_of_decent_size(small_result, tmp_path):
+    path = tmp_path / "demo.png"
+    dataclasses.replace(small_result, picture=path).save_figure()
+    height, width = imread(path).shape[:2]
+    assert (width, height) == (1755, 1040)
+    assert path.stat().st_size < 300_000
+    assert [entry.name for entry in tmp_path.iterdir()] == ["demo.png"]
+
+
+def test_the_picture_can_be_read_by_whom_the_umask_allows(small_result, tmp_path):
+    old = os.umask(0o022)
+    try:
+        dataclasses.replace(small_result, picture=tmp_path / "demo.svg").save_figure()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "demo.svg").stat().st_mode) == 0o644
+
+
+def test_a_failure_leaves_the_old_picture_and_no_litter(small_result, tmp_path, monkeypatch):
+    path = tmp_path / "demo.png"
+    path.write_text("old")
+
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        dataclasses.replace(small_result, picture=path).save_figure()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["demo.png"]
+
+
+def test_every_method_is_named_in_the_picture(small_result):
+    (_, curve) = draw_demo(small_result).subfigs[1].axes
+    texts = {text.get_text() for text in curve.get_legend().get_texts()}
+    assert {method.title for method in small_result.methods.values()} == texts
+
+
+def test_a_picture_of_one_repeat_has_no_interval_and_is_drawn(small_result, tmp_path):
+    one = {
+        count: Evaluations(tuple(dataclasses.replace(e, accuracies=e.accuracies[:1]) for e in found))
+        for count, found in small_result.curve.items()
+    }
+    dataclasses.replace(small_result, curve=one, picture=tmp_path / "demo.png").save_figure()
+    assert (tmp_path / "demo.png").stat().st_size > 20_000
+
+
+def test_nothing_finished_cannot_be_drawn(small_result):
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw_demo(dataclasses.replace(small_result, curve={}))
+
+
+def test_shown_rows_run_at_even_steps_from_the_surest_to_the_least_sure():
+    confidence = np.random.default_rng(0).random(30)
+    candidates = np.arange(0, 30, 2)
+    rows = spread_rows(candidates, -confidence, 5)
+    assert len(rows) == 5
+    assert set(rows) <= set(candidates)
+    assert np.all(np.diff(confidence[rows]) <= 0)
+    assert confidence[rows[0]] == confidence[candidates].max()
+    assert confidence[rows[-1]] == confidence[candidates].min()
+
+
+def test_of_few_rows_all_are_shown_and_of_none_none():
+    confidence = np.array([0.5, 0.9, 0.7])
+    assert spread_rows(np.array([0, 1]), -confidence, 5).tolist() == [1, 0]
+    assert spread_rows(np.array([], dtype=np.int64), -confidence, 5).tolist() == []

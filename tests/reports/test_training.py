@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laplacianshot.reports.training import TrainingReport, _duration, save_training_figure, training_curves
+from laplacianshot.reports.figures import save_figure
+from laplacianshot.reports.training import TrainingReport, _duration, training_curves
 from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
 
 
@@ -84,7 +85,7 @@ def test_the_curves_are_loss_accuracies_and_learning_rate():
 @pytest.mark.parametrize("epochs", [1, 20])
 def test_the_picture_is_a_whole_file(tmp_path, epochs):
     """Also of one epoch, and of a run without validation."""
-    save_training_figure(history(epochs, every=100), None, tmp_path / "curves.png")
+    save_figure(training_curves(history(epochs, every=100), None), tmp_path / "curves.png")
     with Image.open(tmp_path / "curves.png") as picture:
         picture.load()
         assert picture.width > 1000

@@ -92,7 +92,8 @@ def _run(
     config: TrainConfig, pictures: Pictures, folder: Path, resume: bool, as_json: bool, command: str, data: Path
 ) -> int:
     from laplacianshot.episodes.evaluation import validation_score
-    from laplacianshot.reports.training import TrainingReport, save_training_figure
+    from laplacianshot.reports.figures import save_figure
+    from laplacianshot.reports.training import TrainingReport, training_curves
     from laplacianshot.training import TrainError, TrainingInterrupted
     from laplacianshot.training import train as run
 
@@ -119,7 +120,7 @@ def _run(
     following = ["laplacianshot", "extract", str(folder), "--data", str(data), "-o", str(folder / "features")]
     report = TrainingReport(config, result, skipped, curves, shlex.join(following))
     best = None if result.best_validation is None else result.best_epoch
-    drawn = Output(curves, lambda: save_training_figure(result.history, best, curves))
+    drawn = Output(curves, lambda: save_figure(training_curves(result.history, best), curves))
     code = deliver(report, [drawn], as_json=as_json)
     if not as_json:
         print(f"Trained: {result.best}\n\nNext: {report.next_command}")

@@ -16,22 +16,13 @@ from laplacianshot.episodes.results import (
 )
 from laplacianshot.episodes.tasks import PROTOCOLS, Tasks, draw_tasks
 from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, tune
-from laplacianshot.episodes.whole_set import (
-    Comparison,
-    Repeat,
-    Standing,
-    draw_labeled,
-    keep_labels,
-    run_repeat,
-    run_repeats,
-)
+from laplacianshot.episodes.whole_set import draw_labeled, evaluate_whole_set, keep_labels
 
 __all__ = [
     "LAMS",
     "METHODS",
     "NEIGHBORS",
     "PROTOCOLS",
-    "Comparison",
     "Convergence",
     "Evaluation",
     "Evaluations",
@@ -39,20 +30,17 @@ __all__ = [
     "MeanInterval",
     "Method",
     "PairedDifference",
-    "Repeat",
     "Setting",
-    "Standing",
     "Tasks",
     "Tuning",
     "draw_labeled",
     "draw_tasks",
     "evaluate",
+    "evaluate_whole_set",
     "keep_labels",
     "make_method",
     "mean_interval",
     "paired_difference",
-    "run_repeat",
-    "run_repeats",
     "trace_convergence",
     "tune",
     "validation_score",

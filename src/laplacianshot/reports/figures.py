@@ -6,16 +6,19 @@ import io
 import re
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from sklearn.isotonic import isotonic_regression
+from laplacianshot.runtime.files import put_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart by every kind of color vision. Our recipes are blue and green.
+# Formats of a picture, by the ending of its file.
+FORMATS = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's palette, which every kind of color vision can distinguish. Our recipes are blue and green.
 INK = "#1F2933"
 QUIET = "#7B8794"
 FAINT = "#E4E7EB"
@@ -39,14 +42,9 @@ def bare(axes: Axes, *, grid: str = "y") -> None:
     axes.tick_params(colors=QUIET, labelsize=9.5, length=0, pad=5)
 
 
-def spread_out(heights: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
-    """Heights for labels: near the given ones, at least ``gap`` apart, in the same order, none above ``top``."""
-    names = sorted(heights, key=lambda name: -heights[name])
-    steps = gap * np.arange(len(names))
-    # At least gap apart, from the top down, is non-increasing once the steps are added.
-    wanted = np.array([heights[name] for name in names]) + steps
-    placed = isotonic_regression(wanted, increasing=False, y_max=top) - steps
-    return dict(zip(names, placed.tolist(), strict=True))
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure atomically; the ending of the path, one of :data:`FORMATS`, is the format."""
+    put_file(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
 
 
 # Colors of the figures and the page's variables that take their place, in light and in dark.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from laplacianshot.reports.figures import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
 from laplacianshot.reports.table import Table, row
 from laplacianshot.reports.text import counted
-from laplacianshot.runtime.files import put_file
 from laplacianshot.training.state import EpochRecord
 
 if TYPE_CHECKING:
@@ -119,16 +118,6 @@ def _duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-# What a picture can be written as.
-FORMATS = (".png", ".svg", ".pdf")
-
-
-def save_training_figure(history: Sequence[EpochRecord], best_epoch: int | None, path: Path) -> None:
-    """Draw the curves and put them at ``path``, whole or not at all; its ending gives the format."""
-    figure = training_curves(history, best_epoch)
-    put_file(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=130))
 
 
 def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> Figure:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
+from laplacianshot.labeling.labels import check_classes, merge_given, read_labels
 from laplacianshot.labeling.outputs import write_rows
 from laplacianshot.labeling.sources import open_source
 from tests.labeling.files import ODD_NAMES, pictures, result_of, written
@@ -139,7 +139,7 @@ def test_a_label_of_a_skipped_row_is_left_out(tmp_path):
 def test_unknown_ids_are_an_error_that_names_the_rows(tmp_path, photos):
     content = "id,label\na.png,cat\n" + "".join(f"gone{i}.png,dog\n" for i in range(5))
     message = (
-        r"labels\.csv: 5 of 6 labels are for what is not in .*photos: 'gone0\.png' \(line 3\); "
+        r"labels\.csv: 5 of 6 labels name items that are not in .*photos: 'gone0\.png' \(line 3\); "
         r"'gone1\.png' \(line 4\); 'gone2\.png' \(line 5\); 2 more; its ids are paths below the folder, such as"
     )
     with pytest.raises(LabelingError, match=message):
@@ -227,12 +227,10 @@ def test_labels_that_disagree_are_an_error_that_names_the_rows(half):
         merge_given(half, ("z", None, "x"))
 
 
-def test_no_labels_and_a_single_class_are_errors_that_name_the_rows(half):
-    with pytest.raises(LabelingError, match="none of the 3 items has a label"):
-        check_labels((None, None, None), half)
+def test_a_single_class_is_an_error_that_names_the_rows(half):
     with pytest.raises(LabelingError, match=r"all labels are 'x' \('0', '2'\); label at least one item of another"):
-        check_labels(("x", None, "x"), half)
-    check_labels(("x", None, "y"), half)
+        check_classes(("x", None, "x"), half)
+    check_classes(("x", None, "y"), half)
 
 
 def test_the_word_minus_one_is_an_error(half):

@@ -345,7 +345,7 @@ def _write_rows(result: LabelResult, path: Path, relabel: bool) -> None:
 
 def _tasks_of(result: LabelResult, path: Path) -> Output:
     from laplacianshot.labeling.errors import LabelingError
-    from laplacianshot.labeling.label_studio import export_label_studio, how_to_import, interface_of
+    from laplacianshot.labeling.outputs import export_label_studio, how_to_import, interface_of
 
     source = result.source
     assert source is not None

@@ -15,7 +15,7 @@ from laplacianshot.cli.errors import CommandError
 from laplacianshot.cli.output import check_report_folder
 
 if TYPE_CHECKING:
-    from laplacianshot.labeling.outputs import SortResult
+    from laplacianshot.labeling.sorting import SortResult
     from laplacianshot.labeling.sources import Source
 
 SORT_EXAMPLES = """\
@@ -85,7 +85,7 @@ def sort(
 
 def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sorting) -> SortResult:
     """Sort the pictures of a source by their labels, and say what was done."""
-    from laplacianshot.labeling.outputs import sort_pictures
+    from laplacianshot.labeling.sorting import sort_pictures
 
     with progress_bar() as bar:
         done = sort_pictures(source, labels, folder, how.value, progress=watcher(bar)("Pictures"))
@@ -98,7 +98,7 @@ def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sort
 
 def undo_sorting_in(path: Path, as_json: bool) -> int:
     """Undo all sorting into a folder; return the exit code."""
-    from laplacianshot.labeling.outputs import undo_sorting
+    from laplacianshot.labeling.sorting import undo_sorting
 
     with progress_bar() as bar:
         done = undo_sorting(path, progress=watcher(bar)("Pictures"))

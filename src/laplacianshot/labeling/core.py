@@ -29,38 +29,19 @@ from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.labeling.suggestions import MAX_PAIRS, neighbors_to_cover, suggest, suggest_first
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, BudgetError, MemoryPlan, parse_bytes
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.progress import Watch, no_watch
 from laplacianshot.runtime.types import Floats, Ints
 
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options of :func:`label_vectors`.
-
-    Attributes
-    ----------
-    balanced : bool
-        All classes are known to be equally frequent among the unlabeled items.
-    suggest : int
-        Number of items to suggest for labeling next.
-    reject : float
-        Share of the unlabeled items to leave without a label: those with the highest novelty.
-    relabel : bool
-        Report given labels that similar items contradict. They are kept either way.
-    base_mean : array of shape (D,), optional
-        Center of the vectors (default: computed from them).
-    graph : str or csr_array of shape (n, n), optional
-        Neighbor search method, or affinities between the rows, as in :class:`~laplacianshot.LaplacianShot`.
-    memory : int, float or str, optional
-        Memory limit in bytes besides the vectors, or text such as ``"8GB"``.
-    """
+    """Options of :func:`label_vectors`; those of :func:`~laplacianshot.label_source` of the same names."""
 
     balanced: bool = False
     suggest: int = 0
     reject: float = 0.0
-    relabel: bool = False
     base_mean: ArrayLike | None = None
-    graph: Any = None
+    graph: Any = "auto"  # how neighbors are searched, or affinities (n, n) as a csr_array
     memory: float | str | None = None
 
     def __post_init__(self) -> None:
@@ -77,11 +58,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, repr=False)
 class VectorLabels:
-    """The labels of n rows, with C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`.
-
-    ``model`` is the fitted estimator, None without labels; ``shift`` is what these data add to the log-odds of a label
-    (:class:`~laplacianshot.labeling.calibration.Calibration`).
-    """
+    """The labels of n rows, with C classes; fields as in :class:`~laplacianshot.labeling.result.LabelResult`."""
 
     codes: Ints
     rejected: Ints
@@ -90,8 +67,8 @@ class VectorLabels:
     suggestions: Ints
     disputes: Ints
     novelty: Floats
-    model: LaplacianShot | None
-    shift: float = 0.0
+    model: LaplacianShot | None  # fitted; None without labels
+    shift: float = 0.0  # what these data add to the log-odds of a label
 
 
 def label_vectors(
@@ -111,51 +88,40 @@ def label_vectors(
     X : array of shape (n, D)
         Finite numbers.
     codes : int array of shape (n,)
-        Given class of each row in ``0..C-1``, -1 where none is given. Each class has a row, or none has any: then only
-        suggestions are made.
+        Given class of each row in ``0..C-1``, -1 for unlabeled rows. Each class has a labeled row, or there is none at
+        all: then only suggestions are made.
     n_classes : int
     options : LabelOptions, optional
-    watch : callable, optional
-        Called with the stages of a large set; see :func:`~laplacianshot.estimator.fit_large`.
-    checkpoint : Path, optional
-        Folder where finished stages of a large set are kept, to continue from.
-    engine : callable, optional
-        Fits on another machine; see :func:`~laplacianshot.estimator.fit_large`.
-
-    Returns
-    -------
-    VectorLabels
+    watch, checkpoint, engine
+        Progress, saved stages and another machine for a large set; see :func:`~laplacianshot.estimator.fit_large`.
     """
     options = LabelOptions() if options is None else options
     given = codes >= 0
     if not given.any():
         return _first_look(X, n_classes, options, watch, checkpoint)
-    graph = "auto" if options.graph is None else options.graph
-    n_given = int(given.sum())
-    k = DefaultConstants.for_task(n_given, len(X) - n_given, n_classes, balanced=options.balanced).n_neighbors
-    with within_memory(options.memory, len(X), n_classes, k, suggestions=options.suggest > 0) as memory:
-        model = LaplacianShot(balanced=options.balanced, base_mean=options.base_mean, graph=graph, memory=memory)
+    with _within_memory(options, codes, n_classes) as memory:
+        model = LaplacianShot(
+            balanced=options.balanced, base_mean=options.base_mean, graph=options.graph, memory=memory
+        )
         fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
-    tell = watch if watch is not None and hasattr(model, "graph_report_") else None
-    if tell is not None:
-        tell("Confidence")
+    report = watch if watch is not None and hasattr(model, "graph_report_") else no_watch
+    report("Confidence")
     calibration = calibrate(model, codes)
     probabilities = calibration.probabilities
     # Classes are numbered, so that the label is the number.
-    found: Ints = model.transduction_.astype(np.int64)
+    labels: Ints = model.transduction_.astype(np.int64)
     disputes = find_disputes(probabilities, codes)
-    confidence = entries_at(probabilities, np.arange(len(X)), found).astype(np.float64)
+    confidence = entries_at(probabilities, np.arange(len(X)), labels).astype(np.float64)
     confidence[given & (disputes < 0)] = 1.0
-    strange = novelty_scores(probabilities, codes, model.affinity_)
-    out = rejected(strange, codes, options.reject)
-    if tell is not None and options.suggest:
-        tell("Suggestions")
-    # Of an unlabeled row only the largest probability matters, that of its label.
-    wanted = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
-    final = found.copy()
-    final[out] = -1
-    ranks = ranks_of(wanted, len(X))
-    return VectorLabels(final, out, probabilities, confidence, ranks, disputes, strange, model, calibration.shift)
+    novelty = novelty_scores(probabilities, codes, model.affinity_)
+    left_out = rejected(novelty, codes, options.reject)
+    if options.suggest:
+        report("Suggestions")
+    # Only the largest probability of an unlabeled row matters, that of its label.
+    suggested = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
+    labels[left_out] = -1
+    ranks = ranks_of(suggested, len(X))
+    return VectorLabels(labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, calibration.shift)
 
 
 def _first_look(
@@ -168,17 +134,16 @@ def _first_look(
         rows = Rows.transformed(X, "cl2", center)
         k = neighbors_to_cover(n, options.suggest)
         affinity = scaled_affinity(rows, k, watch=watch, checkpoint=checkpoint)
-        wanted = suggest_first(None, options.suggest, affinity=affinity)
+        suggested = suggest_first(None, options.suggest, affinity=affinity)
     else:
-        wanted = suggest_first(transform_features(X, "cl2", center), options.suggest)
-    nothing = np.full(n, -1)
+        suggested = suggest_first(transform_features(X, "cl2", center), options.suggest)
     return VectorLabels(
-        codes=nothing,
+        codes=np.full(n, -1),
         rejected=np.zeros(0, dtype=np.int64),
         probabilities=np.zeros((n, n_classes), np.float32),
         confidence=np.zeros(n),
-        suggestions=ranks_of(wanted, n),
-        disputes=nothing.copy(),
+        suggestions=ranks_of(suggested, n),
+        disputes=np.full(n, -1),
         novelty=np.zeros(n),
         model=None,
     )
@@ -192,30 +157,29 @@ def ranks_of(order: Ints, n: int) -> Ints:
 
 
 # Bytes per row for its id, label, origin and evidence, and its line of the output.
-_OF_A_ROW = 700.0
+_ROW_BYTES = 700.0
 
 
 @contextmanager
-def within_memory(
-    memory: float | str | None, n: int, n_classes: int, n_neighbors: int, *, suggestions: bool
-) -> Iterator[int | None]:
-    """Yield the bytes of a budget that the fit of n rows may use; raise BudgetError if the work needs more.
+def _within_memory(options: LabelOptions, codes: Ints, n_classes: int) -> Iterator[int | None]:
+    """Yield the bytes of a budget that the fit may use; raise BudgetError if the work needs more.
 
     After the fit there are assignments and probabilities, of C classes or of the largest entries, and edges three
     times: of the fit, in the order of the rows, and as they conduct. Suggestions look at pairs of edges.
     """
-    if memory is None:
+    if options.memory is None:
         yield None
         return
-    budget = parse_bytes(memory)
+    budget, n, n_query = parse_bytes(options.memory), len(codes), int(np.sum(codes < 0))
+    k = DefaultConstants.for_task(n - n_query, n_query, n_classes, balanced=options.balanced).n_neighbors
     entries = 8.0 * n_classes if n * n_classes <= LARGE_ASSIGNMENTS else 2 * 12.0 * ENTRIES[-1]
-    rows = {"rows of the result": _OF_A_ROW * n}
-    after = {"probabilities": n * entries, "graph": 36.0 * n * n_neighbors, **rows}
-    if suggestions:
-        after["suggestions"] = 12.0 * min(MAX_PAIRS, n * (2 * n_neighbors) ** 2)
+    rows = {"rows of the result": _ROW_BYTES * n}
+    after = {"probabilities": n * entries, "graph": 36.0 * n * k, **rows}
+    if options.suggest:
+        after["suggestions"] = 12.0 * min(MAX_PAIRS, n * (2 * k) ** 2)
     MemoryPlan(after).check(budget)
     try:
-        yield max(1, budget - int(_OF_A_ROW * n))
+        yield max(1, budget - int(_ROW_BYTES * n))
     except BudgetError as error:
-        # What the fit may take is not what was asked for.
+        # Name the budget of the user, not what is left of it for the fit.
         raise BudgetError(budget, {**error.parts, **rows}) from None

@@ -1,21 +1,25 @@
-"""The labels that people gave, one an item of the source or none."""
+"""Labels from people: tables of ids and labels, and exports of Label Studio, matched with the items of a source."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.label_studio import is_export, read_choices
-from laplacianshot.labeling.matching import SKIPPED, Entry, Ids
 from laplacianshot.labeling.sources.base import Source
 from laplacianshot.labeling.sources.tables import (
     ENDINGS,
     Table,
+    composed,
     given_labels,
     id_of,
     label_of,
@@ -26,19 +30,42 @@ from laplacianshot.labeling.sources.tables import (
 
 Given = tuple[str | None, ...]
 
+# The field of our tasks for Label Studio that holds the id of the item.
+ID_FIELD = "laplacianshot_id"
+
+# The position of an item that is in the source but was skipped.
+_SKIPPED = -1
+
+# Fields of Label Studio's short format besides the data of a task and the choice, and usual names of the choice.
+_TASK_FIELDS = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"}
+_CHOICE_NAMES = ("label", "choice", "choices", "class", "category")
+
+# Label Studio puts eight digits before the name of an uploaded file, and removes some of its characters.
+_UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.DOTALL)
+_REMOVED = re.compile(r"[^-\w.]")
+
+
+class _Entry(NamedTuple):
+    """A label of a file."""
+
+    place: str  # where it is in the file, for messages
+    name: str  # the item as the file names it
+    positions: tuple[int, ...]  # positions of the items in the source; none if the source does not have it
+    label: str
+
 
 def read_labels(path: str | PathLike[str], source: Source) -> Given:
-    """Labels of a file, in the order of the source; None for items that it does not label.
+    """Return the labels of a file in the order of the source, None for items that it does not label.
 
     Parameters
     ----------
     path : path
         A ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank where
-        there is no label. An id is one of ``source.ids``, nearly spelled so; its column may also be called as that of
-        the source. In a table with a column ``origin``, as we write them, only rows of origin ``given`` count.
+        there is no label. Ids are matched with ``source.ids`` but for small differences in spelling; their column may
+        also have its name in the source. Rows whose column ``origin`` says that we predicted the label are ignored.
         Or an export of Label Studio, ``.json`` or ``.csv``.
     source : Source
-        Whose items the file labels.
+        The items to label.
 
     Returns
     -------
@@ -47,95 +74,85 @@ def read_labels(path: str | PathLike[str], source: Source) -> Given:
     Raises
     ------
     LabelingError
-        The file cannot be read, names what is not in the source, or gives an item two labels; the rows are named.
+        The file cannot be read, names items that the source does not have, or gives an item two labels; the message
+        names the rows.
     """
-    where = Path(path)
-    if not where.is_file():
-        raise LabelingError(f"{where}: file of labels not found.")
-    table = _read(where)
-    if is_export(table):
-        entries = [
-            Entry(chosen.place, chosen.name, chosen.positions, chosen.label) for chosen in read_choices(table, source)
-        ]
-    else:
-        entries = list(_of_table(table, source))
-    return _settled(where, entries, source)
+    table = _read(Path(path))
+    entries = _read_choices(table, source) if _is_export(table) else _read_rows(table, source)
+    return _one_each(table.path, list(entries), source)
 
 
 def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str]:
-    """Read all labels of a table, predictions included, by id: what :mod:`laplacianshot.labeling.outputs` writes.
-
-    Raises
-    ------
-    LabelingError
-        As :func:`read_labels`; or there is no label at all.
-    """
-    where = Path(path)
-    if not where.is_file():
-        raise LabelingError(f"{where}: file of labels not found.")
-    labels = _settled(where, list(_of_table(_read(where), source, predictions=True)), source)
+    """Return all labels of a table by id, also predicted ones; errors as in :func:`read_labels`, or without a label."""
+    table = _read(Path(path))
+    labels = _one_each(table.path, list(_read_rows(table, source, predictions=True)), source)
     found = {name: label for name, label in zip(source.ids, labels, strict=True) if label is not None}
     if not found:
-        raise LabelingError(f"{where}: no item has a label; there is nothing to sort.")
+        raise LabelingError(f"{table.path}: no item has a label; there is nothing to sort.")
     return found
 
 
-def merge_given(source: Source, labels: Sequence[str | None] | None) -> Given:
-    """Labels of the source itself together with those of a file.
+def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str] | None) -> Given:
+    """Return the labels of the source together with other ones, in the order of the source or by id.
 
     Raises
     ------
     LabelingError
-        They give an item two different labels, or a label is the word -1; the rows are named.
+        Both give an item a different label, an id is unknown, or a label is the word -1; the message names the items.
     """
+    if isinstance(labels, Mapping):
+        known = set(source.ids)
+        unknown = [name for name in labels if name not in known]
+        if unknown:
+            raise LabelingError(
+                f"labels: no item of {source.path} has the id {listed(unknown)}; ids are {source.id_name}."
+            )
+        labels = [labels.get(name) for name in source.ids]
     others = [None] * len(source) if labels is None else [label_of(label) for label in labels]
     pairs = list(zip(source.ids, source.given, others, strict=True))
     clash = [f"{name!r} is {own!r} and {other!r}" for name, own, other in pairs if own and other and own != other]
     if clash:
         raise LabelingError(
-            f"{source.path}: the source and the file of labels disagree, {_some(clash)}; change one of them."
+            f"{source.path}: the source and the file of labels disagree, {_first_three(clash)}; change one of them."
         )
     merged = tuple(own or other for _, own, other in pairs)
     _check_words(source, merged)
     return merged
 
 
-def check_labels(labels: Iterable[str | None], source: Source) -> None:
-    """Raise for labels from which nothing can be learned: none at all, or those of a single class."""
-    given = list(labels)
-    classes = sorted({label for label in given if label is not None})
-    if not classes:
-        raise LabelingError(
-            f"{source.path}: none of the {len(source)} items has a label; label at least one item of each class, "
-            "with --labels FILE or in the source."
-        )
+def check_classes(labels: Iterable[str | None], source: Source) -> None:
+    """Raise if all labels are of one class: nothing can be learned from them."""
+    given = {name: label for name, label in zip(source.ids, labels, strict=True) if label is not None}
+    classes = set(given.values())
     if len(classes) == 1:
-        rows = [name for name, label in zip(source.ids, given, strict=True) if label is not None]
         raise LabelingError(
-            f"{source.path}: all labels are {classes[0]!r} ({listed(rows)}); label at least one item of another class."
+            f"{source.path}: all labels are {classes.pop()!r} ({listed(given)}); label at least one item of another "
+            "class."
         )
 
 
 def _read(path: Path) -> Table:
+    if not path.is_file():
+        raise LabelingError(f"{path}: file of labels not found.")
     if path.suffix.lower() in ENDINGS:
         return read_table(path)
     if path.suffix.lower() != ".json":
         raise LabelingError(f"{path}: a file of labels ends in {', '.join(ENDINGS)} or .json.")
+    text = read_text(path)
     try:
-        records = json.loads(read_text(path))
+        records = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, LabelingError):
-            raise
         raise LabelingError(f"{path} is not JSON ({error}); export it again.") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise LabelingError(f"{path}: not a list of tasks; export from Label Studio as JSON, or give a CSV file.")
     return table_of_records(path, records)
 
 
-def _of_table(table: Table, source: Source, *, predictions: bool = False) -> Iterator[Entry]:
-    """The labels of a table, with the items that its ids mean; with our predictions or without them."""
-    ids, labels = _column(table, source, "id"), _column(table, source, "label")
-    known = Ids(source)
+def _read_rows(table: Table, source: Source, *, predictions: bool = False) -> Iterator[_Entry]:
+    """Yield the labels of a table, with or without our predictions."""
+    id_names = ["id"] if source.id_column is None else [source.id_column, "id"]
+    ids, labels = _column(table, *id_names), _column(table, "label")
+    known = _Ids(source)
     found = [label_of(value) for value in table.values(labels)] if predictions else given_labels(table, labels)
     for row, (value, label) in enumerate(zip(table.values(ids), found, strict=True)):
         name = id_of(value)
@@ -143,53 +160,51 @@ def _of_table(table: Table, source: Source, *, predictions: bool = False) -> Ite
             continue
         if not name.strip():
             raise LabelingError(f"{table.path}, {table.place(row)}: the label {label!r} has no id.")
-        position = known.find(name)
-        yield Entry(table.place(row), repr(name), () if position is None else (position,), label)
+        yield _Entry(table.place(row), repr(name), known.find(name), label)
 
 
-def _column(table: Table, source: Source, name: str) -> str:
-    """The column of ids or labels; ids may also be under the name they have in the source."""
-    wanted = [name] if name == "label" or source.id_column is None else [source.id_column, name]
-    for column in wanted:
-        if (found := table.find(column)) is not None:
+def _column(table: Table, *names: str) -> str:
+    """Return the first column that has one of the names."""
+    for name in names:
+        if (found := table.find(name)) is not None:
             return found
     raise LabelingError(
-        f"{table.path} has no column {name!r}, its columns are {listed(table.columns)}; "
+        f"{table.path} has no column {names[-1]!r}, its columns are {listed(table.columns)}; "
         "the first line must be id,label and each further line an item."
     )
 
 
-def _settled(path: Path, entries: list[Entry], source: Source) -> Given:
-    """One label an item, or an error that names what does not fit."""
+def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
+    """Return the label of each item, or raise for unknown items and for two labels of one item."""
     unknown = [f"{entry.name} ({entry.place})" for entry in entries if not entry.positions]
     if unknown:
         raise LabelingError(
-            f"{path}: {len(unknown)} of {len(entries)} labels are for what is not in {source.path}: {_some(unknown)}; "
-            f"its ids are {source.id_name}, such as {source.ids[0]!r}."
+            f"{path}: {len(unknown)} of {len(entries)} labels name items that are not in {source.path}: "
+            f"{_first_three(unknown)}; its ids are {source.id_name}, such as {source.ids[0]!r}."
         )
-    found: dict[int, Entry] = {}
+    found: dict[int, _Entry] = {}
     clash = []
     for entry in entries:
         for position in entry.positions:
             first = found.setdefault(position, entry)
-            if position != SKIPPED and first.label != entry.label:
+            if position != _SKIPPED and first.label != entry.label:
                 clash.append(
                     f"{source.ids[position]!r} is {first.label!r} ({first.place}) and {entry.label!r} ({entry.place})"
                 )
     if clash:
-        raise LabelingError(f"{path}: items have two labels, {_some(clash)}; keep one of each.")
+        raise LabelingError(f"{path}: items have two labels, {_first_three(clash)}; keep one of each.")
     return tuple(found[i].label if i in found else None for i in range(len(source)))
 
 
 def _check_words(source: Source, labels: Given) -> None:
-    """Raise for the word -1 and warn of others that may have been meant as no label."""
+    """Raise for the word -1, and warn of other words that may mean no label."""
     words = {label for label in labels if label is not None and label.lower() in _WORDS_FOR_NOTHING}
     minus_one = sorted(word for word in words if word.startswith("-1"))
     if minus_one:
         rows = [name for name, label in zip(source.ids, labels, strict=True) if label in minus_one]
         raise LabelingError(
             f"{source.path}: the label of {listed(rows)} is the word {minus_one[0]!r}; "
-            "leave it blank if there is none, or give the class another name."
+            "leave it blank if the item has no label, or give the class another name."
         )
     if words:
         warnings.warn(
@@ -199,7 +214,221 @@ def _check_words(source: Source, labels: Given) -> None:
         )
 
 
-def _some(faults: list[str]) -> str:
-    """The first three of many faults, and how many more there are."""
+def _first_three(faults: list[str]) -> str:
     more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
     return "; ".join(faults[:3]) + more
+
+
+class _Ids:
+    """Positions of items by id.
+
+    An id that is not in the source is also tried without blanks around it, with composed accents, and as a whole
+    number if it ends in ``.0``; for pictures with ``/`` for backslashes, and without ``./`` or the source's folder
+    before it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._positions = {name: i for i, name in enumerate(source.ids)} | {s.id: _SKIPPED for s in source.skipped}
+        # Names that differ only in how accents are written are found by their own spelling alone.
+        alike: defaultdict[str, list[int]] = defaultdict(list)
+        for name, i in self._positions.items():
+            alike[composed(name)].append(i)
+        self._composed = {name: found[0] for name, found in alike.items() if len(found) == 1}
+        self._roots = _roots(source) if source.kind == "pictures" else None
+
+    def find(self, name: str) -> tuple[int, ...]:
+        """Return the position of an item or ``_SKIPPED``, nothing if the source does not have it."""
+        if name in self._positions:
+            return (self._positions[name],)
+        spellings = self._spellings(composed(name.strip()))
+        return next(((self._composed[spelling],) for spelling in spellings if spelling in self._composed), ())
+
+    def _spellings(self, name: str) -> Iterator[str]:
+        yield name
+        if self._roots is None:
+            if re.fullmatch(r"\d+\.0+", name):
+                yield name.partition(".")[0]
+            return
+        path = name.replace("\\", "/")
+        while path.startswith("./"):
+            path = path[2:]
+        yield path
+        for root in self._roots:
+            if path.startswith(root):
+                yield path[len(root) :]
+
+
+def _roots(source: Source) -> tuple[str, ...]:
+    """Return what may be before the path of a picture: the folder as the user named it, its absolute path, its name."""
+    absolute = os.path.abspath(source.path)  # noqa: PTH100 - resolve follows links, which people do not write down
+    roots = (str(source.path), absolute, str(source.path.resolve()), os.path.basename(absolute))  # noqa: PTH119
+    return tuple(f"{composed(root).replace(os.sep, '/').rstrip('/')}/" for root in roots if root)
+
+
+def _is_export(table: Table) -> bool:
+    """Whether a table holds tasks of Label Studio, in the full or in the short format."""
+    return _is_full(table) or {"annotation_id", "annotator"} <= set(table.columns)
+
+
+def _is_full(table: Table) -> bool:
+    return "data" in table.columns and bool({"annotations", "predictions", "completions"} & set(table.columns))
+
+
+def _read_choices(table: Table, source: Source) -> Iterator[_Entry]:
+    """Yield the choice of each task of Label Studio that has an annotation.
+
+    Canceled annotations are ignored, and all others if one is marked as ground truth. Predictions are not annotations.
+    A text that occurs several times in the source labels all of its items.
+    """
+    items = _TaskItems(source)
+    control = None if _is_full(table) else _choice_field(table)
+    for number, task in enumerate(table.records()):
+        place = f"task {number if task.get('id') is None else task['id']}"
+        if control is None:
+            data, chosen = task.get("data"), _annotated(task)
+        else:
+            # The id of the short format is that of the task, not of an item.
+            data = {name: value for name, value in task.items() if name != control and name not in _TASK_FIELDS}
+            chosen = _listed_choices(task.get(control))
+        labels = sorted({label for label in map(label_of, chosen) if label is not None})
+        if len(labels) > 1:
+            raise LabelingError(
+                f"{table.path}: {place} has several labels, {listed(labels)}; settle on one in Label Studio and export "
+                "again."
+            )
+        if labels:
+            name, positions = items.find(data if isinstance(data, dict) else {})
+            yield _Entry(place, name, positions, labels[0])
+
+
+def _annotated(task: Mapping[str, Any]) -> list[Any]:
+    """Return all choices of the annotations of a task in the full format."""
+    made = task.get("annotations") or task.get("completions") or []
+    counted = [one for one in made if isinstance(one, dict) and not one.get("was_cancelled")]
+    counted = [one for one in counted if one.get("ground_truth")] or counted
+    return [
+        choice
+        for one in counted
+        for result in one.get("result") or []
+        if isinstance(result, dict) and result.get("type") == "choices"
+        for choice in _listed_choices(result.get("value"))
+    ]
+
+
+def _listed_choices(value: Any) -> list[Any]:
+    """Return the choices of a value: ``{"choices": [...]}``, the same as JSON text, a list or one choice."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return [value]
+    if isinstance(value, dict):
+        value = value.get("choices")
+    return value if isinstance(value, list) else [value]
+
+
+def _choice_field(table: Table) -> str:
+    """Return the field of the short format that holds the choice."""
+    names = [name for name in table.columns if name not in _TASK_FIELDS]
+    for name in _CHOICE_NAMES:
+        if name in names:
+            return name
+    raise LabelingError(
+        f"{table.path}: which of {listed(names)} was chosen in Label Studio is not clear; export as JSON, not "
+        "JSON-MIN or CSV."
+    )
+
+
+class _TaskItems:
+    """The items of a source that the data of a task name."""
+
+    def __init__(self, source: Source) -> None:
+        self._id_fields = [ID_FIELD] if source.id_column is None else [ID_FIELD, source.id_column]
+        self._ids = _Ids(source)
+        self._addresses = _Addresses(source) if source.kind == "pictures" else None
+        self._texts: defaultdict[str, list[int]] = defaultdict(list)
+        if source.kind == "texts":
+            for i in range(len(source)):
+                self._texts[_plain(str(source.load(i)))].append(i)
+
+    def find(self, data: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
+        """Return the name of the item in the data, and the positions of all items of that name."""
+        for field in self._id_fields:
+            if data.get(field) is not None:
+                name = id_of(data[field])
+                return repr(name), self._ids.find(name)
+        values = [value for value in data.values() if isinstance(value, str)]
+        found = {position: value for value in values for position in self._positions(value)}
+        shown = listed(sorted(set(found.values()))) if found else listed(values)
+        return shown, tuple(sorted(found))
+
+    def _positions(self, value: str) -> Sequence[int]:
+        return self._texts.get(_plain(value), ()) if self._addresses is None else self._addresses.find(value)
+
+
+def _plain(text: str) -> str:
+    """Return a text without what an upload may change: line ends and blanks."""
+    return composed(" ".join(text.split()))
+
+
+class _Addresses:
+    """Positions of pictures by their address in Label Studio.
+
+    An address belongs to the picture with which it shares the most folders, counted from the file's name upwards; it
+    must share all folders of the picture's path, or all of its own. A ``?d=`` and what is before it, the scheme and
+    host of a URL, and percent signs are removed. An uploaded file is known by its name alone.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._ids = source.ids
+        folder = _parts(composed(str(source.path.resolve())).replace(os.sep, "/"))
+        self._paths = [[*folder, *_parts(composed(name))] for name in source.ids]
+        self._depths = [len(path) - len(folder) for path in self._paths]
+        self._named: defaultdict[str, list[int]] = defaultdict(list)
+        self._uploads: defaultdict[str, list[int]] = defaultdict(list)
+        for i, path in enumerate(self._paths):
+            self._named[path[-1]].append(i)
+            self._uploads[_REMOVED.sub("", path[-1].strip().replace(" ", "_"))].append(i)
+
+    def find(self, address: str) -> list[int]:
+        """Return the position of a picture, nothing if the source does not have it; raise if it may be several."""
+        found = next((best for path in _paths_in(address) if (best := self._best(_parts(composed(path))))), [])
+        if len(found) > 1:
+            raise LabelingError(
+                f"{address!r} may be any of {listed(self._ids[i] for i in found)}; give the file a name of its "
+                "own, or label by path in a CSV file with the columns id and label."
+            )
+        return found
+
+    def _best(self, parts: list[str]) -> list[int]:
+        """Return the positions of the pictures that share the most of an address."""
+        if not parts:
+            return []
+        shared = {i: _n_shared(self._paths[i], parts) for i in self._named.get(parts[-1], [])}
+        enough = {i: n for i, n in shared.items() if n >= self._depths[i] or n == len(parts)}
+        if enough:
+            return [i for i, n in enough.items() if n == max(enough.values())]
+        uploaded = _UPLOADED.fullmatch(parts[-1]) if "upload" in parts[-3:-2] else None
+        return self._uploads.get(uploaded[1], []) if uploaded else []
+
+
+def _paths_in(address: str) -> Iterator[str]:
+    """Yield the path in an address, as it is and with its percent signs resolved."""
+    _, mark, behind = address.partition("?d=")
+    if mark:
+        path = behind.partition("&")[0]
+    else:
+        path = urlsplit(address).path if "://" in address else address
+    yield path
+    if "%" in path:
+        yield unquote(path)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+def _n_shared(path: list[str], other: list[str]) -> int:
+    """Return the number of parts that two paths share, from the end."""
+    pairs = zip(reversed(path), reversed(other), strict=False)
+    return next((n for n, (one, two) in enumerate(pairs) if one != two), min(len(path), len(other)))

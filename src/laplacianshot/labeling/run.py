@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.labeling.core import LabelOptions, VectorLabels, label_vectors
+from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.labels import check_labels, merge_given, read_labels
+from laplacianshot.labeling.labels import Given, check_classes, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import open_engine
+from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.limits import LARGE_ROWS
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def label_source(
@@ -100,7 +98,7 @@ def label_source(
     run_folder : str, optional
         Path or URL that every node of the cluster can write to; finished stages are kept there.
     shards : int, optional
-        Into how many parts the rows are cut for the cluster; one a CPU by default.
+        Into how many parts the rows are cut for the cluster; one per CPU by default.
     watch : callable, optional
         ``watch(stage)`` is called when a stage starts and returns a callback ``progress(done, total)``.
 
@@ -123,15 +121,7 @@ def label_source(
     >>> label_source(folder / "vectors.npy", {"0": "left", "50": "right"})
     LabelResult(100 items, 2 classes: 2 given, 98 predicted)
     """
-    options = LabelOptions(
-        balanced=balanced,
-        suggest=suggest,
-        reject=reject,
-        relabel=relabel,
-        base_mean=base_mean,
-        graph=graph,
-        memory=memory,
-    )
+    options = LabelOptions(balanced, suggest, reject, base_mean, graph, memory)
     with one_line():
         elsewhere = open_engine(engine, address=address, run_folder=run_folder, shards=shards)
         if elsewhere is not None:
@@ -152,75 +142,79 @@ def label_source(
                 labels_file=labels is not None,
             )
         )
-        given = _given(opened, labels)
-        if any(label is not None for label in given):
-            check_labels(given, opened)
-        elif not suggest:
+        others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, opened)
+        given = merge_given(opened, others)
+        check_classes(given, opened)
+        if not suggest and not any(given):
             raise LabelingError(
                 f"{opened.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
                 "first with suggest (--suggest N)."
             )
-    with clock.stage("Vectors") as count:
-        vectors = _vectors(opened, encoder, threads, cache, count, elsewhere)
+        large = graph == "cells" or len(opened) > LARGE_ROWS
+        kept = _cache_folders(cache if large or opened.kind != "vectors" else False)
+    with clock.stage("Vectors") as progress:
+        encoded = _encode(opened, encoder, threads, kept.vectors, progress, elsewhere)
     with clock.stage("Labels"):
-        task = _Task.of(opened, given, vectors)
-        folder, fault = _stage_folder(len(task.codes), graph, cache)
+        classes, codes, class_notes = _classes(opened, given, encoded.rows)
         with nullcontext() if elsewhere is None else one_line():
             found = label_vectors(
-                task.vectors,
-                task.codes,
-                len(task.classes),
+                encoded.vectors,
+                codes,
+                len(classes),
                 options,
                 watch=watch,
-                checkpoint=folder,
+                checkpoint=kept.stages if large else None,
                 engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(opened)),
             )
+    model = found.model
+    origins = np.where(codes >= 0, GIVEN, UNLABELED if model is None else PREDICTED)
+    origins[found.rejected] = REJECTED
+    report = getattr(model, "graph_report_", None)
     settings = {
         "source": str(opened.path),
         "kind": opened.kind,
-        "encoder": vectors.encoder,
+        "encoder": encoded.encoder,
         "balanced": balanced,
         "suggest": suggest,
         "reject": reject,
         "relabel": relabel,
         "version": __version__,
         **({} if elsewhere is None else {"engine": engine}),
-        **_graph_settings(found),
+        **({} if report is None else {"graph": report.method, "graph_recall": report.recall}),
+        "cached": encoded.n_cached,
     }
-    result = _result(task, found, tuple(clock.stages), settings)
-    return replace(result, notes=(*result.notes, fault)) if fault else result
+    doubt = "" if model is None else doubt_of_labels(found.probabilities, codes)
+    return LabelResult(
+        ids=tuple(opened.ids[row] for row in encoded.rows),
+        classes=classes,
+        codes=found.codes,
+        origins=tuple(origins.tolist()),
+        probabilities=found.probabilities,
+        confidence=found.confidence,
+        suggestions=found.suggestions,
+        disputes=found.disputes,
+        novelty=found.novelty,
+        skipped=(*opened.skipped, *(Skipped(opened.ids[i], reason) for i, reason in encoded.failed)),
+        notes=tuple(note for note in (kept.note, *encoded.notes, *class_notes, doubt) if note),
+        objective=np.zeros(0) if model is None else model.objective_,
+        converged=model is None or model.converged_,
+        stages=tuple(clock.stages),
+        settings=settings,
+        source=opened,
+        rows=encoded.rows,
+        vectors=encoded.vectors,
+        affinity=None if model is None else model.affinity_,
+        center=None if model is None else model.center_,
+    )
 
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """What an engine cannot do, or cannot do with this input, as an error of this room."""
+    """Raise what an engine does not support, or not with this input, as an error of this room."""
     try:
         yield
     except (LaplacianShotError, ValueError) as error:
         raise LabelingError(str(error)) from error
-
-
-def _files(source: Source) -> list[str] | None:
-    """Files that hold the rows as they are, which an engine may read itself."""
-    return [str(source.path)] if source.kind == "vectors" and source.path.suffix.lower() == ".npy" else None
-
-
-def _graph_settings(found: VectorLabels) -> dict[str, Any]:
-    """Return how the neighbors of a large set were found."""
-    report = getattr(found.model, "graph_report_", None)
-    return {} if report is None else {"graph": report.method, "graph_recall": report.recall}
-
-
-def _stage_folder(n: int, graph: str, cache: bool | str | PathLike[str]) -> tuple[Path | None, str]:
-    """Where finished stages of a large set are kept, and what is wrong with the wanted place."""
-    if cache is False or not (n > LARGE_ROWS or graph == "cells"):
-        return None, ""
-    if cache is not True:
-        return Path(cache) / "stages", ""
-    from laplacianshot.runtime.files import user_cache
-
-    folder, fault = user_cache()
-    return folder / "stages", fault
 
 
 class _Clock:
@@ -231,42 +225,47 @@ class _Clock:
         self.stages: list[Stage] = []
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], object] | None]:
+    def stage(self, name: str) -> Iterator[Progress | None]:
         start = time.perf_counter()
         yield None if self._watch is None else self._watch(name)
         self.stages.append(Stage(name, time.perf_counter() - start))
 
 
+class _CacheFolders(NamedTuple):
+    """Where vectors and finished stages of large sets are kept, if at all, and a note for the user."""
+
+    vectors: Path | None = None
+    stages: Path | None = None
+    note: str = ""
+
+
+def _cache_folders(cache: bool | str | PathLike[str]) -> _CacheFolders:
+    if cache is False:
+        return _CacheFolders()
+    if cache is not True:
+        return _CacheFolders(Path(cache), Path(cache) / "stages")
+    folder, note = user_cache()
+    return _CacheFolders(folder / "vectors", folder / "stages", note)
+
+
 @dataclass(frozen=True, repr=False)
 class _Vectors:
-    """Vectors of the items that could be read, and their positions in the source."""
+    """Vectors of the items that could be read; see :class:`~laplacianshot.embedding.encoding.Encoded`."""
 
     vectors: Floats
     rows: Ints
     failed: tuple[tuple[int, str], ...] = ()
-    encoder: str | None = None
-    cached: int = 0
+    n_cached: int = 0
     notes: tuple[str, ...] = ()
+    encoder: str | None = None
 
 
-def _given(source: Source, labels: str | PathLike[str] | Mapping[str, str] | None) -> tuple[str | None, ...]:
-    if labels is None:
-        return merge_given(source, None)
-    if not isinstance(labels, Mapping):
-        return merge_given(source, read_labels(Path(labels), source))
-    known = set(source.ids)
-    unknown = [name for name in labels if name not in known]
-    if unknown:
-        raise LabelingError(f"labels: no item of {source.path} has the id {listed(unknown)}; ids are {source.id_name}.")
-    return merge_given(source, [labels.get(name) for name in source.ids])
-
-
-def _vectors(
+def _encode(
     source: Source,
     encoder: str | None,
     threads: int | None,
-    cache: bool | str | PathLike[str],
-    progress: Callable[[int, int], object] | None,
+    folder: Path | None,
+    progress: Progress | None,
     elsewhere: Any,
 ) -> _Vectors:
     if source.kind == "vectors":
@@ -277,17 +276,8 @@ def _vectors(
     # Imported here, as vectors need no encoder.
     from laplacianshot.embedding.encoders import open_encoder
     from laplacianshot.embedding.encoding import encode_items
-    from laplacianshot.runtime.files import user_cache
 
     opened = open_encoder(encoder, source.kind, threads=threads)
-    notes: list[str] = []
-    folder = None
-    if cache is True:
-        kept, fault = user_cache()
-        folder = kept / "vectors"
-        notes += [fault] if fault else []
-    elif cache is not False:
-        folder = Path(cache)
     if elsewhere is None:
         encoded = encode_items(source, opened, folder, progress=progress)
     else:
@@ -296,79 +286,34 @@ def _vectors(
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return _Vectors(
-        encoded.vectors, encoded.rows, encoded.failed, opened.name, encoded.n_cached, (*notes, *encoded.notes)
-    )
+    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, encoded.n_cached, encoded.notes, opened.name)
 
 
-@dataclass(frozen=True, repr=False)
-class _Task:
-    """Items that could be read, their vectors and given classes."""
-
-    source: Source
-    rows: Ints
-    vectors: Floats
-    codes: Ints
-    classes: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
-    cached: int = field(default=0)
-
-    @classmethod
-    def of(cls, source: Source, given: tuple[str | None, ...], found: _Vectors) -> _Task:
-        named = [given[row] for row in found.rows]
-        classes = tuple(sorted({label for label in named if label is not None}))
-        number = {name: code for code, name in enumerate(classes)}
-        codes = np.array([-1 if label is None else number[label] for label in named], dtype=np.int64)
-        lost = sorted({label for label in given if label is not None} - set(classes))
-        if len(classes) == 1 or (lost and not classes):
-            left = f" ({listed(lost)} had labels only on items that cannot be read)" if lost else ""
-            only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
-            raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
-        notes = list(found.notes)
-        if source.kind == "pictures" and any(label is not None for label in source.given):
-            notes.append(
-                "The folders are read as class labels; if they are not classes, use --folders-are-paths "
-                "(folders_are_labels=False in Python)."
-            )
-        if alike := _alike(classes):
-            notes.append(f"Classes that differ only in case: {listed(alike)}; check whether they are the same.")
-        if lost:
-            notes.append(f"No item with the label {listed(lost)} can be read, so no item gets this label.")
-        faults = [*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in found.failed)]
-        return cls(source, found.rows, found.vectors, codes, classes, tuple(faults), tuple(notes), found.cached)
+def _classes(source: Source, given: Given, rows: Ints) -> tuple[tuple[str, ...], Ints, list[str]]:
+    """Return the classes of the rows that could be read, sorted, the class number of each row, and notes."""
+    labels = [given[row] for row in rows]
+    classes = tuple(sorted({label for label in labels if label is not None}))
+    number = {name: code for code, name in enumerate(classes)}
+    codes = np.array([-1 if label is None else number[label] for label in labels], dtype=np.int64)
+    lost = sorted({label for label in given if label is not None} - set(classes))
+    if len(classes) == 1 or (lost and not classes):
+        left = f" ({listed(lost)} had labels only on items that cannot be read)" if lost else ""
+        only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
+        raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
+    notes = []
+    if source.kind == "pictures" and any(source.given):
+        notes.append(
+            "The folders are read as class labels; if they are not classes, use --folders-are-paths "
+            "(folders_are_labels=False in Python)."
+        )
+    spelled = Counter(name.casefold() for name in classes)
+    if alike := [name for name in classes if spelled[name.casefold()] > 1]:
+        notes.append(f"Classes that differ only in case: {listed(alike)}; check whether they are the same.")
+    if lost:
+        notes.append(f"No item with the label {listed(lost)} can be read, so no item gets this label.")
+    return classes, codes, notes
 
 
-def _alike(classes: tuple[str, ...]) -> list[str]:
-    """Return the names that differ from another one only in case."""
-    count = Counter(name.casefold() for name in classes)
-    return [name for name in classes if count[name.casefold()] > 1]
-
-
-def _result(task: _Task, found: VectorLabels, stages: tuple[Stage, ...], settings: Mapping[str, Any]) -> LabelResult:
-    origins = np.where(task.codes >= 0, GIVEN, PREDICTED if found.model is not None else UNLABELED)
-    origins[found.rejected] = REJECTED
-    model = found.model
-    doubt = "" if model is None else doubt_of_labels(found.probabilities, task.codes)
-    return LabelResult(
-        ids=tuple(task.source.ids[row] for row in task.rows),
-        classes=task.classes,
-        codes=found.codes,
-        origins=tuple(origins.tolist()),
-        probabilities=found.probabilities,
-        confidence=found.confidence,
-        suggestions=found.suggestions,
-        disputes=found.disputes,
-        novelty=found.novelty,
-        skipped=task.skipped,
-        notes=(*task.notes, doubt) if doubt else task.notes,
-        objective=np.zeros(0) if model is None else model.objective_,
-        converged=model is None or model.converged_,
-        stages=stages,
-        settings={**settings, "cached": task.cached},
-        source=task.source,
-        rows=task.rows,
-        vectors=task.vectors,
-        affinity=None if model is None else model.affinity_,
-        center=None if model is None else model.center_,
-    )
+def _files(source: Source) -> list[str] | None:
+    """Return the file that holds the rows as they are, which an engine may read itself."""
+    return [str(source.path)] if source.kind == "vectors" and source.path.suffix.lower() == ".npy" else None

@@ -11,9 +11,8 @@ import numpy as np
 
 from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.label_studio import export_label_studio
 from laplacianshot.labeling.labels import read_labels
-from laplacianshot.labeling.outputs import write_rows
+from laplacianshot.labeling.outputs import export_label_studio, write_rows
 from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
 from laplacianshot.studio.change_log import Action

@@ -77,7 +77,7 @@ def test_an_address_that_may_be_several_pictures_is_an_error_that_names_them(tmp
 
 @pytest.mark.parametrize("address", ["/data/local-files/?d=photos/other/d.png", "gone.png", "", "https://host"])
 def test_an_unknown_address_is_an_error_that_names_the_task(tmp_path, photos, address):
-    with pytest.raises(LabelingError, match=r"1 of 1 labels are for what is not in .*photos: '.*' \(task 17\)"):
+    with pytest.raises(LabelingError, match=r"1 of 1 labels name items that are not in .*photos: '.*' \(task 17\)"):
         read(tmp_path, photos, task(17, address, annotation("cat")))
 
 

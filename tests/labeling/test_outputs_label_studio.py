@@ -8,8 +8,8 @@ import pytest
 
 from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.label_studio import export_label_studio
 from laplacianshot.labeling.labels import read_labels
+from laplacianshot.labeling.outputs import export_label_studio
 from laplacianshot.labeling.sources import open_source
 from tests.labeling.files import ODD_NAMES, pictures, result_of, written
 

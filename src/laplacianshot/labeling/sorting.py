@@ -1,0 +1,443 @@
+"""Copy or link pictures into folders named after their labels, and undo it.
+
+A log in the folder, a file of JSON lines, holds the whole plan before the first picture is copied. So
+:func:`undo_sorting` finds everything that a run has made, however the run ended, and a run that was killed is finished
+by running it again. Nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.result import Skipped
+from laplacianshot.labeling.sources.base import Source
+from laplacianshot.labeling.sources.pictures import UNLABELED_FOLDERS
+from laplacianshot.runtime.files import remove_partial, sync_folder, take_lock
+from laplacianshot.runtime.progress import Progress
+
+How: TypeAlias = Literal["copy", "link"]
+
+# Name of the log, in the folder that pictures are sorted into.
+LOG_NAME = "laplacianshot-undo.jsonl"
+_VERSION = 1
+
+# What a copy is called until it is complete.
+_PARTIAL = ".partial-picture"
+
+# Maximum length of a file name in bytes, and of a class folder's, which may get a number.
+_MAX_FILE_NAME = 255
+_MAX_FOLDER_NAME = 200
+
+# Characters that have a meaning in Windows or in a path, and invisible ones: controls, marks of direction.
+_FORBIDDEN = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]')
+
+# Names of devices in Windows, with any ending.
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
+
+
+@dataclass(frozen=True)
+class SortResult:
+    """What was done to the pictures."""
+
+    log: Path
+    n_done: int  # copied or linked; or removed again, by undo_sorting
+    n_present: int = 0  # in their folder already
+    skipped: tuple[Skipped, ...] = ()  # left alone, and why
+
+
+def sort_pictures(
+    source: Source,
+    labels: Mapping[str, str],
+    folder: str | PathLike[str],
+    how: How,
+    *,
+    progress: Progress | None = None,
+) -> SortResult:
+    """Copy or link labeled pictures into folders named after their labels.
+
+    A picture whose name is taken gets a number, ``name-2.jpg``. A picture that is in its folder already, with the same
+    content or as the same link, is not put there again.
+
+    Parameters
+    ----------
+    source : Source
+        A source of pictures.
+    labels : mapping of str to str
+        Label of each picture to sort, by id.
+    folder : path
+        Where the class folders are made. It must not be inside the source.
+    how : {"copy", "link"}
+        ``link`` makes symbolic links to the absolute paths.
+    progress : callable, optional
+        Called with the number of pictures done and of all.
+
+    Raises
+    ------
+    LabelingError
+        The source holds no pictures, or the folder cannot be used.
+    OSError
+        A picture cannot be written, for example because the disk is full. What was done stays in the log.
+    """
+    if how not in ("copy", "link"):
+        raise LabelingError(f"pictures can be sorted by copy or link, not by {how!r}.")
+    if source.kind != "pictures":
+        raise LabelingError(f"{source.path}: only pictures can be sorted into folders, and these are {source.kind}.")
+    # Absolute, but not resolved: that would write down where links lead today.
+    root = Path(os.path.abspath(folder))  # noqa: PTH100
+    folders = {label: root / name for label, name in folder_names(sorted(set(labels.values()))).items()}
+    _check_folders(source, root, folders.values())
+    new_folders = _missing_folders([root, *folders.values()])
+    root.mkdir(parents=True, exist_ok=True)
+    n_done, skipped = 0, list[Skipped]()
+    with _opened(root / LOG_NAME, create=True) as log:
+        steps, n_present = _plan(source, {name: folders[label] for name, label in labels.items()}, how, log, skipped)
+        if steps:
+            log.write_plan(how, new_folders, steps)
+            for path in new_folders:
+                path.mkdir(exist_ok=True)
+        for number, step in enumerate(steps):
+            try:
+                _place(log, step, number)
+                n_done += 1
+            except FileNotFoundError as error:
+                if not step.target.parent.is_dir():
+                    raise
+                skipped.append(Skipped(step.id, error.strerror or "it is gone"))
+            if progress is not None:
+                progress(number + 1, len(steps))
+    if not steps:
+        _remove_empty(new_folders)
+    return SortResult(root / LOG_NAME, n_done, n_present, tuple(skipped))
+
+
+def undo_sorting(path: str | PathLike[str], *, progress: Progress | None = None) -> SortResult:
+    """Undo all runs of :func:`sort_pictures` into a folder: remove the copies and links, and the folders they made.
+
+    A copy that was changed since is left alone and reported; the log then stays. Otherwise it is removed at the end.
+    Pictures that version 0.1 moved go back to where they were.
+
+    Parameters
+    ----------
+    path : path
+        The folder, or the log in it.
+    progress : callable, optional
+        Called with the number of pictures seen and of all.
+    """
+    where = Path(path) / LOG_NAME if Path(path).is_dir() else Path(path)
+    n_done, kept = 0, list[Skipped]()
+    with _opened(where) as log:
+        for n_seen, step in enumerate(reversed(log.steps), start=1):
+            was_placed = os.path.lexists(step.target)
+            if reason := _undo(step):
+                kept.append(Skipped(step.id, reason))
+            else:
+                n_done += was_placed
+            if progress is not None:
+                progress(n_seen, len(log.steps))
+        if not kept:
+            log.file.truncate(0)
+    _remove_empty(log.folders)
+    return SortResult(where, n_done, skipped=tuple(kept))
+
+
+def folder_names(classes: Iterable[str]) -> dict[str, str]:
+    """Return a folder name for each class, all different even on systems that ignore case.
+
+    Characters that a system may not accept become ``_``. Classes that would share a folder, or whose folder would be
+    read as hidden or as unlabeled pictures, get a number.
+
+    >>> folder_names(["cat", "Cat", "a/b", ".."])
+    {'cat': 'cat', 'Cat': 'Cat-2', 'a/b': 'a_b', '..': '_'}
+    """
+    names: dict[str, str] = {}
+    used = set(UNLABELED_FOLDERS)
+    for label in classes:
+        safe = _safe_name(label)
+        name, number = safe, 1
+        while name.casefold() in used:
+            number += 1
+            name = f"{safe}-{number}"
+        used.add(name.casefold())
+        names[label] = name
+    return names
+
+
+def _safe_name(label: str) -> str:
+    name = _FORBIDDEN.sub("_", label).strip(" ").rstrip(". ")
+    if name.startswith((".", "__MACOSX")):
+        name = f"_{name[1:]}"
+    if not name:
+        return "_"
+    if name.partition(".")[0].rstrip().casefold() in _DEVICES:
+        name = f"{name}_" if "." not in name else f"_{name}"
+    if len(name.encode()) > _MAX_FOLDER_NAME:
+        mark = hashlib.blake2b(label.encode(), digest_size=4).hexdigest()
+        name = f"{name.encode()[: _MAX_FOLDER_NAME - 9].decode(errors='ignore').rstrip('. ')}-{mark}"
+    return name
+
+
+@dataclass
+class _Step:
+    """One picture: where it is and where it goes, absolute."""
+
+    id: str
+    source: Path
+    target: Path
+    size: int
+    mtime_ns: int
+    how: str  # "copy" or "link"; "move" in logs of version 0.1
+    link: str | None = None  # where the picture led if it was a link that version 0.1 moved
+
+
+class _Log:
+    """All runs into a folder: the folders they made, outer ones first, and the pictures they placed or meant to."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.folders: list[Path] = []
+        self.steps: list[_Step] = []
+        file.seek(0)
+        lines = [line for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
+        events = [event for line in lines if (event := _parsed(line)) is not None]
+        first, how = 0, ""
+        try:
+            for event in events:
+                match event["event"]:
+                    case "plan":
+                        if event["version"] > _VERSION:
+                            raise LabelingError(f"{file.name} was written by a newer laplacianshot; use that one.")
+                        first, how = len(self.steps), event["how"]
+                    case "folder":
+                        self.folders.append(Path(event["path"]))
+                    case "picture":
+                        paths = Path(event["from"]), Path(event["to"])
+                        size, time, link = event["size"], event["mtime_ns"], event.get("link")
+                        self.steps.append(_Step(event["id"], *paths, size, time, how, link))
+                    case "instead":
+                        self.steps[first + event["step"]].target = Path(event["to"])
+        except (KeyError, TypeError, IndexError):
+            events = []
+        if lines and not events:
+            raise LabelingError(f"{file.name} is not a log of sorting pictures.")
+
+    def write(self, *events: dict[str, Any]) -> None:
+        """Append lines, and wait until they are on the disk."""
+        # The newline at the beginning ends a line that a kill cut short.
+        self.file.write(("\n" + "\n".join(json.dumps(event) for event in events) + "\n").encode())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        sync_folder(Path(self.file.name).parent)
+
+    def write_plan(self, how: How, folders: list[Path], steps: list[_Step]) -> None:
+        """Append the plan of a run; version 0.1 needs its token and its end to read it."""
+        made = [{"event": "folder", "path": str(folder)} for folder in folders]
+        placed = [
+            {"event": "picture", "id": step.id, "from": str(step.source), "to": str(step.target)}
+            | {"size": step.size, "mtime_ns": step.mtime_ns}
+            for step in steps
+        ]
+        plan = {"event": "plan", "version": _VERSION, "how": how, "token": "0"}
+        self.write(plan, *made, *placed, {"event": "planned"})
+
+
+def _parsed(line: str) -> Any:
+    """Return the event of a line, None if a kill cut it short: what it says was not begun."""
+    with contextlib.suppress(ValueError):
+        return json.loads(line)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, create: bool = False) -> Iterator[_Log]:
+    """Lock and read a log, and remove what a killed run left of a copy. An empty log is removed at the end."""
+    if not create and not path.is_file():
+        raise LabelingError(f"{path}: log of sorted pictures not found.")
+    # One handle for everything: closing any other would give up the system's lock.
+    with path.open("ab+") as file:
+        if not take_lock(file.fileno()):
+            raise LabelingError(f"{path}: another run is sorting pictures with this log; wait until it has ended.")
+        try:
+            log = _Log(file)
+            for folder in {step.target.parent for step in log.steps}:
+                remove_partial(folder)
+            yield log
+        finally:
+            if file.seek(0, os.SEEK_END) == 0:
+                path.unlink(missing_ok=True)
+
+
+def _plan(
+    source: Source, folders: Mapping[str, Path], how: How, log: _Log, missing: list[Skipped]
+) -> tuple[list[_Step], int]:
+    """Return what to do and how many pictures are in their folder already; add those that cannot be found."""
+    base = Path(os.path.abspath(source.path))  # noqa: PTH100 - not resolved, as above
+    earlier = {step.source: step.target for step in log.steps}
+    steps, n_present, free = list[_Step](), 0, _FreeNames()
+    for name, folder in folders.items():
+        picture = base / name
+        try:
+            status = picture.lstat()
+        except OSError as error:
+            missing.append(Skipped(name, error.strerror or type(error).__name__))
+            continue
+        # The earlier place first: the folder may hold thousands of pictures of one name.
+        before = [earlier[picture]] if picture in earlier and earlier[picture].parent == folder else []
+        if any(_is_placed(how, picture, path) for path in chain(before, _existing(folder, picture.name))):
+            n_present += 1
+            continue
+        target = free.choose(folder, picture.name)
+        steps.append(_Step(name, picture, target, status.st_size, status.st_mtime_ns, how))
+    return steps, n_present
+
+
+def _check_folders(source: Source, root: Path, folders: Iterable[Path]) -> None:
+    """Raise for class folders that cannot be made, or whose pictures the next run would find in the source."""
+    if root.exists() and not root.is_dir():
+        raise LabelingError(f"{root} is a file; name a folder to sort the pictures into.")
+    own = Path(os.path.realpath(source.path))
+    for folder in folders:
+        if Path(os.path.realpath(folder)).is_relative_to(own):
+            raise LabelingError(
+                f"{root} is inside the pictures of {source.path}, where the next run would find every picture twice; "
+                "choose a folder elsewhere."
+            )
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise LabelingError(f"{folder} is a file, and a class needs a folder of this name; rename it.")
+
+
+def _missing_folders(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders that do not exist, with their parents, outer ones first."""
+    paths = (path for folder in folders for path in (*reversed(folder.parents), folder) if not path.exists())
+    return list(dict.fromkeys(paths))
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove the folders that are empty, inner ones first."""
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _place(log: _Log, step: _Step, number: int) -> None:
+    """Copy or link one picture; under another name if its name was taken since the plan was made."""
+    while True:
+        try:
+            if step.how == "link":
+                step.target.symlink_to(step.source)
+            else:
+                _copy(step.source, step.target)
+            return
+        except FileExistsError:
+            step.target = _FreeNames().choose(step.target.parent, step.source.name)
+            log.write({"event": "instead", "step": number, "to": str(step.target)})
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file under another name and then give it the name ``target``, so that no half copy ever has this name."""
+    partial = target.parent / _PARTIAL
+    try:
+        shutil.copyfile(source, partial)
+        shutil.copystat(source, partial)
+        try:
+            # Unlike a rename, a second name does not replace an existing file.
+            os.link(partial, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without hard links. The new, empty file is ours, so it can be replaced.
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_placed(how: str, source: Path, target: Path) -> bool:
+    """Whether ``target`` is what copying or linking ``source`` gives."""
+    if how == "link":
+        return target.is_symlink() and target.readlink() == source
+    return _same_content(source, target)
+
+
+def _same_content(one: Path, two: Path) -> bool:
+    try:
+        return one.is_file() and two.is_file() and filecmp.cmp(one, two, shallow=False)
+    except OSError:
+        return False
+
+
+def _undo(step: _Step) -> str:
+    """Undo one step if it was done; return why it has to stay, ``""`` if it does not."""
+    source, target = step.source, step.target
+    was_moved = step.how == "move" and not os.path.lexists(source)
+    if not os.path.lexists(target):
+        return f"it is neither at {target} nor at {source}" if was_moved else ""
+    if was_moved:
+        source.parent.mkdir(parents=True, exist_ok=True)
+        if step.link is None:
+            shutil.move(target, source)
+            return ""
+        source.symlink_to(step.link)
+    elif step.how == "move":
+        # A move that was killed left both; otherwise somebody put another picture there.
+        if not _same_content(source, target):
+            return f"another file is at {source}"
+    elif step.how == "link":
+        if not _is_placed("link", source, target):
+            return f"{target} is another file now"
+    else:
+        status = target.lstat()
+        unchanged = (status.st_size, status.st_mtime_ns) == (step.size, step.mtime_ns)
+        if not unchanged and not _same_content(source, target):
+            return f"{target} was changed"
+    target.unlink()
+    return ""
+
+
+class _FreeNames:
+    """Names that neither exist nor were chosen before, also on systems that ignore case."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        # The next number of each name: a folder may get thousands of pictures of one name.
+        self._numbers: defaultdict[tuple[Path, str], Iterator[int]] = defaultdict(lambda: count(1))
+
+    def choose(self, folder: Path, name: str) -> Path:
+        """Return a path in ``folder``: of that name, or with a number behind it."""
+        numbers = self._numbers[folder, name.casefold()]
+        paths = (folder / _numbered(name, number) for number in numbers)
+        path = next(path for path in paths if str(path).casefold() not in self._taken and not os.path.lexists(path))
+        self._taken.add(str(path).casefold())
+        return path
+
+
+def _existing(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files in a folder that have a name or that name with a number."""
+    number = 1
+    while os.path.lexists(path := folder / _numbered(name, number)):
+        yield path
+        number += 1
+
+
+def _numbered(name: str, number: int) -> str:
+    """``name.jpg``, ``name-2.jpg``, ``name-3.jpg``, cut to the length that a name may have."""
+    if number == 1:
+        return name
+    stem, ending = os.path.splitext(name)  # noqa: PTH122 - of a name, not a path
+    mark = f"-{number}{ending}"
+    room = _MAX_FILE_NAME - len(os.fsencode(mark))
+    with contextlib.suppress(UnicodeEncodeError):
+        stem = stem.encode()[:room].decode(errors="ignore")
+    return f"{stem}{mark}"

@@ -27,10 +27,9 @@ from scale_vectors import few_labels, write_vectors
 from scipy.optimize import nnls
 
 from laplacianshot.engine import plan
-from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.ray import connected, open_shards, ray_fit
 from laplacianshot.ray.graph import load_graph
-from laplacianshot.ray.job import RayOptions
 from laplacianshot.runtime.types import Floats
 
 # Rows, features, classes, neighbors, shards.
@@ -81,12 +80,12 @@ def measure_one(folder: Path, size: Size, part: str) -> dict[str, Any]:
     rows = folder / "rows.npy"
     np.save(rows, np.ascontiguousarray(np.load(wide, mmap_mode="r")[:, :width]))
     wide.unlink()
-    options = RayOptions(n_neighbors=k, max_iter=ROUNDS, choice=GraphChoice("cells"), order=part != "unordered")
     fit = ray_fit(
         open_shards(rows, shards),
         few_labels(truth, n_classes, 2),
         folder=str(folder / f"{part}-{n}-{width}-{n_classes}-{k}-{shards}"),
-        options=options,
+        estimator=LaplacianShot(n_neighbors=k, max_iter=ROUNDS, graph="cells"),
+        order=part != "unordered",
     )
     busy = {name: sum(fit.usage[call].busy for call in calls if call in fit.usage) for name, calls in STAGES.items()}
     busy["One round"] /= len(fit.sent) - 1

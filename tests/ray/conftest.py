@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.joint import Prior, Sums, descend
-from laplacianshot.ray.graph import build_graph, join_edges, split_edges
-from laplacianshot.ray.job import Job, RayOptions
-from laplacianshot.ray.neighbors import find_neighbors
-from laplacianshot.ray.shard_rounds import Order, Report, ShardRounds, Start
+from laplacianshot.ray.fit import constants_for
+from laplacianshot.ray.graph import build_graph, find_neighbors, join_edges, split_edges
+from laplacianshot.ray.job import Job
+from laplacianshot.ray.rounds import Order, Report, ShardRounds, Start
 from laplacianshot.ray.shards import open_shards
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 
@@ -121,7 +122,7 @@ def solved():
     """``solved(job, tau, entries)``: the rounds of the default recipe over its linked shards."""
 
     def solve(job, tau=5.0, entries=None, restart=None):
-        constants = RayOptions().constants(len(job.support), job.n - len(job.support), job.n_classes)
+        constants = constants_for(LaplacianShot(), len(job.support), job.n - len(job.support), job.n_classes)
         numbers = range(len(job.shards))
         rows = np.concatenate([job.rows(number).take(job.given(number)[0]) for number in numbers])
         prior = Prior.of_support(rows, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)

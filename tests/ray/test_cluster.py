@@ -22,7 +22,6 @@ from sklearn.datasets import load_digits
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.cli.app import run
 from laplacianshot.ray.fit import ray_fit
-from laplacianshot.ray.job import RayOptions
 
 pytest.importorskip("ray", reason="needs the extra ray")
 psutil = pytest.importorskip("psutil", reason="finds the workers to kill")
@@ -207,7 +206,7 @@ def test_nodes_lost_in_every_stage_and_killed_workers_change_no_label(nodes, tas
         path,
         y,
         folder=str(tmp_path / "run"),
-        options=RayOptions(order=True),
+        order=True,
         shards=4,
         watch=Stages(**actions),
         output=str(tmp_path / "out"),

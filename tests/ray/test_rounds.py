@@ -11,14 +11,14 @@ import pytest
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.ray import neighbors
-from laplacianshot.ray.graph import load_graph
-from laplacianshot.ray.job import RayOptions
-from laplacianshot.ray.neighbors import neighbor_lists
-from laplacianshot.ray.order import ordered_job
+from laplacianshot.ray import graph as shard_graph
+from laplacianshot.ray.fit import constants_for
+from laplacianshot.ray.graph import load_graph, neighbor_lists
+from laplacianshot.ray.job import ordered_job
 from laplacianshot.ray.result import RayFit, shard_codes
 from laplacianshot.ray.shards import Shard
 from laplacianshot.runtime.threads import Workers
@@ -57,15 +57,15 @@ def test_cells_of_shards_reach_the_recall(job, linked):
 @pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("held", [1, 2**26])
 def test_all_cells_of_all_shards_hold_the_true_neighbors(job, monkeypatch, shards, held):
-    monkeypatch.setattr(neighbors, "_HELD_PROBES", held)
-    monkeypatch.setattr(neighbors, "QUERY_ROWS", 50)
+    monkeypatch.setattr(shard_graph, "_HELD_PROBES", held)
+    monkeypatch.setattr(shard_graph, "QUERY_ROWS", 50)
     parted = job(shards)
     for number in range(shards):
-        neighbors.index_shard(parted, number, 0)
+        shard_graph.index_shard(parted, number, 0)
     for number in range(shards):
-        neighbors.search_shard(parted, number, 5, 10_000, np.arange(parted.n))
+        shard_graph.search_shard(parted, number, 5, 10_000, np.arange(parted.n))
     true = knn(whole(parted)[:], 5)
-    distances = np.concatenate([neighbors.sampled_distances(parted, number) for number in range(shards)])
+    distances = np.concatenate([parted.load("neighbors", number)["sampled"] for number in range(shards)])
     np.testing.assert_allclose(distances, true.distances, atol=1e-5)
     assert np.mean(lists(parted) == true.indices) > 0.99  # equal distances may change places
 
@@ -73,13 +73,13 @@ def test_all_cells_of_all_shards_hold_the_true_neighbors(job, monkeypatch, shard
 def test_the_rank_of_a_cell_counts_those_of_all_shards(job):
     parted = job(3)
     for number in range(3):
-        neighbors.index_shard(parted, number, 0)
+        shard_graph.index_shard(parted, number, 0)
     rows = whole(parted)
-    centroids = np.concatenate([neighbors._index(parted, number).centroids for number in range(3)])
-    first = sum(len(neighbors._index(parted, number).centroids) for number in range(2))
+    centroids = np.concatenate([shard_graph._index(parted, number).centroids for number in range(3)])
+    first = sum(len(shard_graph._index(parted, number).centroids) for number in range(2))
     asked = np.array([450, 599, 450])
     of_query = np.array([69, 3, 0])
-    ranks = neighbors.cell_ranks(parted, 2, rows[:70], of_query, asked)
+    ranks = shard_graph.cell_ranks(parted, 2, rows[:70], of_query, asked)
     for row, query, rank in zip(asked, of_query, ranks, strict=True):
         gaps = np.square(centroids - rows[query : query + 1]).sum(axis=1)
         # The cell of a row is the one of its shard whose centroid is nearest to it.
@@ -104,7 +104,7 @@ def one_machine(job, tau, entries):
     """The same rounds on one graph."""
     n_query = job.n - len(job.support)
     graph = node_graph(np.arange(job.n), lists(job).copy())
-    constants = RayOptions().constants(len(job.support), n_query, job.n_classes)
+    constants = constants_for(LaplacianShot(), len(job.support), n_query, job.n_classes)
     rows = whole(job)
     prior = Prior.of_support(rows.take(job.support), job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
     fixed = job.classes(graph.nodes).astype(np.int32)
@@ -153,13 +153,13 @@ def test_a_shard_may_have_nothing_but_labels(job, linked, solved):
 def indexes_read(job, monkeypatch):
     """How often a search in four cells of each row opens the cells of a shard."""
     opened = []
-    index = neighbors._index
+    index = shard_graph._index
     with monkeypatch.context() as patch:
-        patch.setattr(neighbors, "_index", lambda job, number: (opened.append(number), index(job, number))[1])
+        patch.setattr(shard_graph, "_index", lambda job, number: (opened.append(number), index(job, number))[1])
         for number in range(len(job.shards)):
-            neighbors.index_shard(job, number, 0)
+            shard_graph.index_shard(job, number, 0)
         for number in range(len(job.shards)):
-            neighbors.search_shard(job, number, 5, 4, np.arange(0))
+            shard_graph.search_shard(job, number, 5, 4, np.arange(0))
     return len(opened)
 
 
@@ -188,7 +188,7 @@ class TestOrder:
         assert near < 0.8 * sum(load_graph(given, number).n_halo for number in range(4))
 
     def test_rows_may_have_no_near_cell_in_a_shard_that_others_need(self, ordered, monkeypatch):
-        monkeypatch.setattr(neighbors, "QUERY_ROWS", 10)
+        monkeypatch.setattr(shard_graph, "QUERY_ROWS", 10)
         indexes_read(ordered, monkeypatch)
         assert np.mean(lists(ordered) >= 0) > 0.9  # four small cells may hold fewer than five others
 

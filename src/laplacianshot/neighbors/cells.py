@@ -232,15 +232,18 @@ class ExactSample:
     @classmethod
     def search(cls, rows: Rows, sample: Ints, n_neighbors: int) -> ExactSample:
         """Search all rows for the neighbors of those at the positions ``sample`` (m,)."""
-        k = min(n_neighbors, len(rows) - 1)
         # One more: each row finds itself.
-        found = nearest_rows(rows, rows.take(sample), k + 1)
+        return cls.of(sample, nearest_rows(rows, rows.take(sample), min(n_neighbors, len(rows) - 1) + 1))
+
+    @classmethod
+    def of(cls, sample: Ints, found: Neighbors) -> ExactSample:
+        """From the k + 1 rows nearest to each of those at the positions ``sample`` (m,), the row itself among them."""
         # Where duplicates push a row out of its own list, the last of them makes room instead.
         itself = found.indices == sample[:, None]
         itself[~itself.any(axis=1), -1] = True
-        others = found.indices[~itself].reshape(len(sample), k)
-        squares = found.distances[~itself].reshape(len(sample), k)
-        return cls(sample, others, squares[:, -1] if k else np.zeros(len(sample), np.float32))
+        m, k = len(sample), found.indices.shape[1] - 1
+        others, squares = (part[~itself].reshape(m, k) for part in (found.indices, found.distances))
+        return cls(sample, others, squares[:, -1] if k else np.zeros(m, np.float32))
 
     def shares_found(self, rows: Rows, found: Ints) -> Floats:
         """Share of the neighbors of each sampled row that ``found`` (m, k) holds, (m,); -1 stands for no row."""

@@ -97,10 +97,7 @@ def knn(
     if queries is not None:
         return _of_queries(X, queries, n_neighbors)
     n, k = len(X), max(0, min(n_neighbors, len(X) - 1))
-    if method == "auto":
-        method = "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
-    if k == 0:
-        method = "exact"
+    method = "exact" if k == 0 else chosen_method(method, n, target_recall)
     budget = None if memory is None else parse_bytes(memory)
     plan = memory_plan(method, n, X.shape[1], k, distances=distances)
     plan.check(budget, advice="a smaller n_neighbors needs less")
@@ -113,6 +110,13 @@ def knn(
     elif reorder and not len(found.order):
         found = replace(found, order=np.arange(n))
     return replace(found, report=replace(found.report, seconds=time.perf_counter() - start))
+
+
+def chosen_method(method: Method, n: int, target_recall: float) -> Method:
+    """The search that ``auto`` stands for with n rows: exact up to 50,000 rows, by cells above."""
+    if method != "auto":
+        return method
+    return "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
 
 
 def point_index(points: Floats) -> PointIndex:

@@ -9,7 +9,6 @@ __all__ = [
     "ClusterError",
     "RayEngine",
     "RayFit",
-    "RayOptions",
     "Shard",
     "connected",
     "open_shards",
@@ -21,7 +20,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "ClusterError": "laplacianshot.ray.cluster",
         "RayEngine": "laplacianshot.ray.engine",
-        "RayOptions": "laplacianshot.ray.job",
         "RayFit": "laplacianshot.ray.result",
         "Shard": "laplacianshot.ray.shards",
         "connected": "laplacianshot.ray.cluster",

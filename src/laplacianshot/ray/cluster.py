@@ -15,6 +15,7 @@ from typing import Any
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.limits import written_bytes
+from laplacianshot.runtime.progress import Progress
 
 # How often a task is restarted when its worker or node is lost.
 RETRIES = 8
@@ -27,67 +28,33 @@ class ClusterError(LaplacianShotError, RuntimeError):
     """The cluster cannot be reached, is too small, or was lost."""
 
 
-@dataclass(frozen=True)
-class Needs:
-    """The minimum that a run needs, over all nodes.
-
-    Attributes
-    ----------
-    memory : float
-        Bytes of memory for the workers.
-    objects : float
-        Bytes in the object store.
-    """
-
-    memory: float
-    objects: float
-
-
 @dataclass
 class Usage:
-    """What the calls of one function took on the workers.
-
-    Attributes
-    ----------
-    calls : int
-    busy : float
-        Seconds of processor time.
-    peak : int
-        Largest memory of a worker, in bytes.
-    workers : set of int
-        Process numbers of the workers.
-    """
+    """What the calls of one function took on the workers."""
 
     calls: int = 0
-    busy: float = 0.0
-    peak: int = 0
-    workers: set[int] = field(default_factory=set)
+    busy: float = 0.0  # seconds of processor time
+    peak: int = 0  # largest memory of a worker, in bytes
+    workers: set[int] = field(default_factory=set)  # process numbers
 
 
 @dataclass(eq=False)
 class Cluster:
-    """A connection to Ray, and what its workers did so far.
+    """A connection to Ray, and what its workers did so far."""
 
-    Attributes
-    ----------
-    ray : module
-    usage : dict of str to Usage
-        By the name of the function.
-    """
-
-    ray: Any
-    usage: dict[str, Usage] = field(default_factory=dict)
+    ray: Any  # the module
+    usage: dict[str, Usage] = field(default_factory=dict)  # by the name of the function
 
     def cpus(self) -> int:
         """CPUs of the nodes that are alive."""
         return int(sum(node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]))
 
-    def check(self, needs: Needs) -> None:
-        """Raise ClusterError if the cluster is too small for a run."""
+    def check(self, memory: float, objects: float) -> None:
+        """ClusterError if all nodes together have less than these bytes of memory and of object store."""
         available = self.ray.cluster_resources()
         if self.cpus() < 1:
             raise ClusterError("the cluster has no CPU for workers; start nodes with --num-cpus 1 or more.")
-        sizes = (("memory", needs.memory, "memory"), ("object_store_memory", needs.objects, "object store"))
+        sizes = (("memory", memory, "memory"), ("object_store_memory", objects, "object store"))
         for key, needed, name in sizes:
             held = float(available.get(key, 0.0))
             if needed > held:
@@ -102,11 +69,7 @@ class Cluster:
         return self.ray.put(value)
 
     def map(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple[Any, ...]],
-        *,
-        progress: Callable[[int, int], object] | None = None,
+        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, progress: Progress | None = None
     ) -> list[Any]:
         """``function(*call)`` for every call on the workers, results in order; lost calls are restarted."""
         return self.results(function.__name__, self._started(function, calls), progress=progress)
@@ -130,9 +93,7 @@ class Cluster:
         made = [remote.remote(function, *call) for call in calls]
         return [[refs] for refs in made] if parts == 1 else made
 
-    def results(
-        self, name: str, refs: Sequence[Any], *, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def results(self, name: str, refs: Sequence[Any], *, progress: Progress | None = None) -> list[Any]:
         """What :func:`measured` calls of the function of this name return, when all are done."""
         place = {ref: number for number, ref in enumerate(refs)}
         values: list[Any] = [None] * len(refs)
@@ -265,6 +226,6 @@ def measured(function: Callable[..., Any], *arguments: Any) -> tuple[Any, int, f
 
 
 def _parts(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Runs on a worker."""
+    """Call a function of several values on a worker."""
     values = tuple(function(*arguments))
     return values if len(values) > 1 else values[0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from laplacianshot.embedding.encoding import Encoded, Items, encode_items
 from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import KeyedFolder
+from laplacianshot.runtime.progress import Progress
 
 # Maximum number of items per file of vectors, and minimum number of files per CPU.
 MAX_SHARD_ITEMS = 20_000
@@ -74,7 +73,7 @@ def ray_encode(
     folder: str,
     address: str | None = None,
     shards: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Encoded:
     """Encode items like :func:`~laplacianshot.embedding.encoding.encode_items`, on the workers of a cluster.
 
@@ -104,7 +103,8 @@ def ray_encode(
         cpus = max(1, cluster.cpus())
         count = min(n, shards or max(SHARDS_PER_CPU * cpus, -(-n // MAX_SHARD_ITEMS)))
         bounds = [n * part // count for part in range(count + 1)]
-        place = KeyedFolder.create(folder).below(f"vectors-{_key(items, key, bounds)}")
+        contents = b"\0".join(_content(items, i) for i in range(n))
+        place = KeyedFolder.of(KeyedFolder.create(folder).url, "vectors", key, bounds, contents)
         calls = [
             {"number": number, "start": bounds[number], "stop": bounds[number + 1]}
             for number in range(count)
@@ -137,15 +137,12 @@ def ray_encode(
     return Encoded(vectors, rows, tuple(failed), n_cached=n - sum(call["stop"] - call["start"] for call in calls))
 
 
-def _key(items: Items, encoder: str, bounds: list[int]) -> str:
-    """Names the vectors of these items by their content, the encoder and how they are cut."""
-    digest = hashlib.blake2b(f"{encoder}{bounds}".encode(), digest_size=12)
-    for i in range(len(items)):
-        try:
-            digest.update(items.content_hash(i))
-        except ValueError as error:
-            digest.update(str(error).encode())
-    return digest.hexdigest()
+def _content(items: Items, i: int) -> bytes:
+    """A hash of an item, or the reason why it cannot be read."""
+    try:
+        return items.content_hash(i)
+    except ValueError as error:
+        return str(error).encode()
 
 
 def _name(number: int) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from laplacianshot.embedding.encoding import Encoded
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
-from laplacianshot.engine.plan import GraphChoice, LargePlan
+from laplacianshot.engine.plan import LargePlan
 from laplacianshot.episodes.evaluation import TaskWork
 from laplacianshot.episodes.runners import TaskRows
 from laplacianshot.episodes.tasks import TaskGroup
@@ -24,16 +23,14 @@ from laplacianshot.labeling.sources.base import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
 from laplacianshot.ray.encoding import ray_encode
-from laplacianshot.ray.fit import ray_fit
-from laplacianshot.ray.job import RayOptions
+from laplacianshot.ray.fit import check_supported, ray_fit
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.files import user_cache
-from laplacianshot.runtime.keyed_folder import KeyedFolder
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
+from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 
-_BLOCK_ROWS = 16384
 # Calls per CPU in an evaluation: enough to end together, few enough to send the work rarely.
 _CALLS_PER_CPU = 4
 
@@ -86,18 +83,17 @@ class RayEngine:
         ``source`` names files that hold the rows and that every node can read; by default the rows are written to the
         folder first.
         """
-        options = _options(estimator)
-        transform = options.transform
+        check_supported(estimator)
         found = ray_fit(
             self._written(features) if source is None else source,
             codes,
             folder=self._place,
-            options=options,
+            estimator=estimator,
             shards=self.shards,
             address=self.address,
             watch=watch,
         )
-        center = found.job.center
+        transform, center = found.job.transform, found.job.center
         rows = Rows.transformed(features, transform, center)
         constants = constants_of(estimator, codes, n_classes)
         task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan())
@@ -115,23 +111,15 @@ class RayEngine:
         )
         return fitted_of(task, rows, graph, result, found.graph)
 
-    def encode(
-        self, source: Source, encoder: str | None, progress: Callable[[int, int], object] | None = None
-    ) -> Encoded:
+    def encode(self, source: Source, encoder: str | None, progress: Progress | None = None) -> Encoded:
         """Vectors of pictures or texts."""
         assert source.kind != "vectors"
-        return ray_encode(
-            source,
-            encoder,
-            source.kind,
-            folder=self._place,
-            address=self.address,
-            shards=self.shards,
-            progress=progress,
-        )
+        where: Any = {"folder": self._place, "address": self.address, "shards": self.shards}
+        return ray_encode(source, encoder, source.kind, **where, progress=progress)
 
     @contextmanager
-    def _spread(self, work: TaskWork, chunks: list[TaskGroup]) -> Iterator[Iterator[Any]]:
+    def spread(self, work: TaskWork, chunks: list[TaskGroup]) -> Iterator[Iterator[Any]]:
+        """Answer chunks of few-shot tasks on the workers: a context whose value yields the answers in order."""
         with connected(self.address) as cluster:
             shared = cluster.share(work)
             key = str(shared)
@@ -139,16 +127,9 @@ class RayEngine:
             calls = [(shared, key, chunks[start:stop]) for start, stop in row_blocks(len(chunks), size)]
             yield (answer for part in cluster.stream(_answer_chunks, calls) for answer in part)
 
-    def spread(self, work: TaskWork, chunks: list[TaskGroup]) -> AbstractContextManager[Iterator[Any]]:
-        """Answer chunks of few-shot tasks on the workers: a context whose value yields the answers in order."""
-        return self._spread(work, chunks)
-
     def _written(self, features: Floats) -> list[str]:
         """The rows in a file of the folder, named by their content."""
-        digest = hashlib.blake2b(f"{features.dtype}{features.shape}".encode(), digest_size=12)
-        for start, stop in row_blocks(len(features), _BLOCK_ROWS):
-            digest.update(np.ascontiguousarray(features[start:stop]).view(np.uint8).data)
-        folder, name = KeyedFolder.create(self._place), f"rows-{digest.hexdigest()}.npy"
+        folder, name = KeyedFolder.create(self._place), f"rows-{content_key(features)}.npy"
         if not folder.has(name):
             folder.put(name, lambda file: np.save(file, np.ascontiguousarray(features)))
         return [folder.path(name)]
@@ -165,18 +146,3 @@ def _answer_chunks(work: TaskWork, key: str, chunks: list[TaskGroup]) -> list[An
         _placed[key] = work.placed_rows()
     with single_threaded_blas():
         return [work.answers(_placed[key], chunk) for chunk in chunks]
-
-
-def _options(estimator: LaplacianShot) -> RayOptions:
-    """The same choices for shards; InputError for those that only one machine supports."""
-    chosen: dict[str, Any] = estimator.get_params()
-    if chosen["recipe"] != "default":
-        raise InputError(f"recipe={chosen['recipe']!r} is not supported on Ray; only the default recipe is.")
-    if not isinstance(chosen["graph"], str):
-        raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
-    if isinstance(chosen["base_mean"], str):
-        raise InputError(f"base_mean={chosen['base_mean']!r} is not supported on Ray; give an array or leave it out.")
-    names = ("transform", "base_mean", "balanced", "lam", "n_neighbors", "max_iter", "tol")
-    method: Any = chosen["graph"]
-    graph = GraphChoice(method, chosen["target_recall"], chosen["random_state"])
-    return RayOptions(**{name: chosen[name] for name in names}, choice=graph)

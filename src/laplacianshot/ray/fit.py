@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine.large import choose_start, mean_spread
-from laplacianshot.engine.plan import large_plan, sampled_queries
+from laplacianshot.engine.large import choose_start, mean_spread, moments
+from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.inference.transforms import center_between, first_seen, given_center
+from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
-from laplacianshot.ray.graph import build_graph, is_built, is_joined, join_edges, split_edges
-from laplacianshot.ray.job import RUN_FOLDER, Job, RayOptions
-from laplacianshot.ray.neighbors import find_neighbors, formed, take_rows
-from laplacianshot.ray.order import ordered_job
+from laplacianshot.ray.graph import find_neighbors, link_shards
+from laplacianshot.ray.job import RUN_FOLDER, Job, fetch, formed_rows, given_rows, ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
-from laplacianshot.ray.rounds import RayRounds
-from laplacianshot.ray.shard_rounds import Start
+from laplacianshot.ray.rounds import RayRounds, Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
-from laplacianshot.ray.survey import checked_labels, given_rows, needs, query_moments, run_key, survey
-from laplacianshot.runtime.keyed_folder import KeyedFolder
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.arrays import checked_rows
+from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
+from laplacianshot.runtime.limits import LARGE_ROWS
+from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
+# Increase by one whenever files of a run change their meaning.
+CODE_VERSION = 3
 _SOLUTION = "solution.npz"
 
 
@@ -38,7 +41,8 @@ def ray_fit(
     codes: ArrayLike | tuple[ArrayLike, ArrayLike],
     *,
     folder: str,
-    options: RayOptions | None = None,
+    estimator: LaplacianShot | None = None,
+    order: bool | None = None,
     shards: int | None = None,
     address: str | None = None,
     output: str | None = None,
@@ -55,18 +59,22 @@ def ray_fit(
         The class of each row in ``0..C-1``, -1 for unlabeled ones; or the rows that have a label, and their classes.
     folder : str
         Path or URL that every node can write to. Stages that were finished before, on the same rows and labels with
-        the same options and shards, are taken from there.
-    options : RayOptions, optional
+        the same choices and shards, are taken from there.
+    estimator : LaplacianShot, optional
+        Its parameters are used; it is not fitted.
+    order : bool, optional
+        Move rows into the shards of their neighbors first (default: for more than 50,000 rows). Labels do not depend on
+        it, except for ties between neighbors and for what an approximate search misses.
     shards : int, optional
         Into how many the rows are cut; by default one for each CPU.
     address : str, optional
         Of the cluster; see :func:`~laplacianshot.ray.connected`.
     output : str, optional
-        Path or URL of a folder for the labels, in a Parquet file for each shard; those of an earlier run go away.
+        Path or URL of a folder for the labels, in a Parquet file for each shard; those of an earlier run are removed.
     classes : array of shape (C,), optional
         Names to write there in place of class numbers.
     watch : callable, optional
-        Called with the name of each stage, it gives what is called with ``(done, total)`` on the way.
+        Called with the name of each stage, it returns what is called with ``(done, total)`` on the way.
 
     Returns
     -------
@@ -79,12 +87,31 @@ def ray_fit(
     ClusterError
         The cluster is too small, or was lost.
     """
-    options = RayOptions() if options is None else options
+    estimator = LaplacianShot() if estimator is None else estimator
+    check_supported(estimator)
     with connected(address) as cluster:
-        given = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
-        cut: Any = source if given else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
-        run = _Run(cluster, options, cut, *checked_labels(codes, cut), KeyedFolder.create(folder), watch)
+        is_cut = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
+        cut: Any = source if is_cut else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
+        run = _Run(cluster, estimator, order, cut, *_checked_labels(codes, cut), KeyedFolder.create(folder), watch)
         return run.fit(None if output is None else KeyedFolder.create(output), classes)
+
+
+def check_supported(estimator: LaplacianShot) -> None:
+    """InputError for choices that only one machine supports."""
+    if estimator.recipe != "default":
+        raise InputError(f"recipe={estimator.recipe!r} is not supported on Ray; only the default recipe is.")
+    if not isinstance(estimator.graph, str):
+        raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
+    if isinstance(estimator.base_mean, str):
+        raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
+
+
+def constants_for(estimator: LaplacianShot, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
+    """Constants of the default recipe for a task of this size, with the user's choices."""
+    constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced).with_choices(
+        lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter
+    )
+    return replace(constants, n_neighbors=min(constants.n_neighbors, n_support + n_query - 1))
 
 
 class _Run:
@@ -93,135 +120,105 @@ class _Run:
     def __init__(
         self,
         cluster: Cluster,
-        options: RayOptions,
+        estimator: LaplacianShot,
+        order: bool | None,
         shards: tuple[Shard, ...],
         support: Ints,
         labels: Ints,
         folder: KeyedFolder,
         watch: Watch | None,
     ) -> None:
-        self._cluster, self._options = cluster, options
-        self._watch = watch
+        self._cluster, self._estimator, self._order, self._watch = cluster, estimator, order, watch
         n_classes = int(labels.max()) + 1
-        self._job = Job(folder, shards, support, labels, n_classes, options.transform)
-        self._n_query = self._job.n - len(support)
-        self._constants = options.constants(len(support), self._n_query, n_classes)
-        self._plan = large_plan(
-            self._job.n, self._n_query, n_classes, shards[0].width, self._constants.n_neighbors, graph=options.choice
-        )
+        transform = estimator.get_params()["transform"]
+        self._job = job = Job(folder, shards, support, labels, n_classes, transform)
+        self._n_query = job.n - len(support)
+        self._constants = constants_for(estimator, len(support), self._n_query, n_classes)
+        method: Any = estimator.graph
+        self._choice = GraphChoice(method, estimator.target_recall, estimator.random_state)
+        k = self._constants.n_neighbors
+        self._plan = large_plan(job.n, self._n_query, n_classes, shards[0].width, k, graph=self._choice)
         self._seconds: dict[str, float] = {}
 
     def fit(self, output: KeyedFolder | None, classes: Labels | None) -> RayFit:
         """All stages, one after the other."""
-        self._cluster.check(needs(self._job, self._constants.n_neighbors, self._plan))
+        cluster, k = self._cluster, self._constants.n_neighbors
+        cluster.check(*_least_bytes(self._job, k, self._plan))
         with self._stage("Reading") as progress:
             self._read(progress)
         given = self._job
-        if self._options.is_ordered(given.n, len(given.shards)):
+        if len(given.shards) > 1 and (given.n > LARGE_ROWS if self._order is None else self._order):
             with self._stage("Order") as progress:
-                self._job = ordered_job(self._cluster, given, self._options.choice.seed, progress=progress)
-        shared = self._cluster.share(self._job)
+                self._job = ordered_job(cluster, given, self._choice.seed, progress=progress)
+        job = self._job
         with self._stage("Neighbors") as progress:
-            k = self._constants.n_neighbors
-            graph = find_neighbors(self._cluster, self._job, k, self._options.choice, progress=progress)
+            graph = find_neighbors(cluster, job, k, self._choice, progress=progress)
         with self._stage("Graph") as progress:
-            self._link(shared, progress)
+            link_shards(cluster, job, progress=progress)
         with self._stage("Updates") as progress:
-            result = self._update(given, shared, graph, progress)
+            if not job.folder.has(_SOLUTION):
+                self._solve(given, progress)
         if output is not None:
             with self._stage("Labels") as progress:
-                calls = [(shared, number, output, classes) for number in self._numbers]
-                written = self._cluster.map(write_shard, calls, progress=progress)
-                drop_other_labels(output, written)
-                output.below(RUN_FOLDER).put_json("run.json", {"rows": self._job.n, "folder": self._job.folder.url})
-        return replace(result, seconds=self._seconds, usage=self._cluster.usage)
-
-    @property
-    def _numbers(self) -> range:
-        return range(len(self._job.shards))
+                shared = cluster.share(job)
+                calls = [(shared, number, output, classes) for number in job.numbers]
+                drop_other_labels(output, cluster.map(write_shard, calls, progress=progress))
+                output.below(RUN_FOLDER).put_json("run.json", {"rows": job.n, "folder": job.folder.url})
+        return self._result(graph)
 
     @contextmanager
-    def _stage(self, name: str) -> Iterator[Callable[[int, int], object] | None]:
+    def _stage(self, name: str) -> Iterator[Progress | None]:
         start = time.perf_counter()
         yield None if self._watch is None else self._watch(name)
         self._seconds[name] = time.perf_counter() - start
 
-    def _read(self, progress: Callable[[int, int], object] | None) -> None:
+    def _read(self, progress: Progress | None) -> None:
         """Check the rows, find the folder of this run, and the center."""
-        job, options = self._job, self._options
-        found = self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress)
-        settings = options.settings() | {"shards": [len(shard) for shard in job.shards]}
-        folder = job.folder.below(f"run-{run_key(found, job.support, job.labels, settings)}")
-        pooled = np.sum([one.total for one in found], axis=0) / job.n
-        center = self._center(pooled) if options.transform == "cl2" else None
-        shift = pooled.astype(np.float32) if options.transform == "none" else None
+        job, estimator = self._job, self._estimator
+        digests, totals = zip(
+            *self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress), strict=True
+        )
+        names = ("transform", "balanced", "lam", "n_neighbors", "max_iter", "tol")
+        mean = None if estimator.base_mean is None else np.asarray(estimator.base_mean, dtype=np.float64).tolist()
+        settings = {name: estimator.get_params()[name] for name in names} | {"base_mean": mean, "order": self._order}
+        cut = [len(shard) for shard in job.shards]
+        made_from = (settings, asdict(self._choice), cut, digests, job.support, job.labels)
+        folder = KeyedFolder.of(job.folder.url, "run", CODE_VERSION, *made_from)
+        pooled = np.sum(totals, axis=0) / job.n
+        center = self._center(pooled) if job.transform == "cl2" else None
+        shift = pooled.astype(np.float32) if job.transform == "none" else None
         self._job = replace(job, folder=folder, center=center, shift=shift)
 
     def _center(self, pooled: Floats) -> Floats:
-        job, options = self._job, self._options
-        if options.base_mean is not None:
-            return given_center(options.base_mean, job.shards[0].width)
-        if options.balanced:
+        job, estimator = self._job, self._estimator
+        if estimator.base_mean is not None:
+            return given_center(estimator.base_mean, job.shards[0].width)
+        if estimator.balanced:
             return pooled
-        seen = self._given(job.query_rows(first_seen(range(self._n_query))))
-        return center_between(pooled, self._given(job.support), job.labels, seen, self._n_query, job.n_classes)
+        queries = fetch(self._cluster, job, given_rows, job.query_rows(first_seen(range(self._n_query))))
+        support = fetch(self._cluster, job, given_rows, job.support)
+        return center_between(pooled, support, job.labels, queries, self._n_query, job.n_classes)
 
-    def _given(self, rows: Ints) -> Floats:
-        """Rows as they are given, by ascending numbers."""
-        parts = [rows[part] - shard.first for shard, part in zip(self._job.shards, self._job.split(rows), strict=True)]
-        return take_rows(self._cluster, given_rows, [(shard,) for shard in self._job.shards], parts)
-
-    def _link(self, shared: Any, progress: Callable[[int, int], object] | None) -> None:
-        """The graph of every shard, unless it is there."""
-        job, cluster, count = self._job, self._cluster, len(self._job.shards)
-        missing = [number for number in self._numbers if not is_joined(job, number)]
-        if missing:
-            parts = cluster.scatter(split_edges, [(shared, number) for number in self._numbers], count)
-            calls = [(shared, number, *(refs[number] for refs in parts)) for number in missing]
-            cluster.map(join_edges, calls, progress=progress)
-        calls = [(shared, number) for number in self._numbers if not is_built(job, number)]
-        cluster.map(build_graph, calls, progress=progress)
-
-    def _update(
-        self, given: Job, shared: Any, graph: GraphReport, progress: Callable[[int, int], object] | None
-    ) -> RayFit:
-        """Rounds until F no longer changes, unless the solution is there."""
-        job, constants = self._job, self._constants
-        if not job.folder.has(_SOLUTION):
-            self._solve(given, shared, progress)
-        kept = job.folder.arrays(_SOLUTION)
-        return RayFit(
-            job,
-            kept["prototypes"],
-            kept["objective"],
-            bool(kept["converged"]),
-            constants.lam,
-            float(kept["tau"]),
-            kept["bias"],
-            constants.n_neighbors,
-            graph,
-            float(kept["dropped"]),
-            tuple(int(count) for count in kept["sent"]),
-            int(kept["recoveries"]),
-        )
-
-    def _solve(self, given: Job, shared: Any, progress: Callable[[int, int], object] | None) -> None:
+    def _solve(self, given: Job, progress: Progress | None) -> None:
+        """Rounds until F no longer changes, into the run's folder."""
         job, constants, cluster = self._job, self._constants, self._cluster
-        support = formed(cluster, job, shared, job.support)
+        support = fetch(cluster, job, formed_rows, job.support)
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
         origin = -shift if job.transform == "cl2" else support.mean(axis=0)
         prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
         prototypes = prior.means.astype(np.float32)
-        parts = cluster.map(query_moments, [(shared, number) for number in self._numbers])
-        spread = mean_spread(np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts), self._n_query)
-        # Of the rows as they were given, so that the temperature does not depend on their order.
+        shared = cluster.share(job)
+        sums, squares = zip(*cluster.map(query_moments, [(shared, number) for number in job.numbers]), strict=True)
+        spread = mean_spread(np.sum(sums, axis=0), sum(squares), self._n_query)
+        # Of the rows in the user's order, so that the temperature does not depend on the shards.
         sample = given.query_rows(sampled_queries(range(self._n_query), job.n_classes))
-        rows = formed(cluster, given, cluster.share(given), sample)
-        tau, entries = choose_start(rows, prototypes, spread, constants, self._plan)
+        tau, entries = choose_start(
+            fetch(cluster, given, formed_rows, sample), prototypes, spread, constants, self._plan
+        )
         rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.e, entries))
         try:
-            limits = {"tol": self._options.tol, "progress": progress}
-            descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)  # type: ignore[arg-type]
+            limits: dict[str, Any] = {"tol": self._estimator.tol, "progress": progress}
+            descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
             rounds.finish()
         finally:
             rounds.close()
@@ -229,11 +226,83 @@ class _Run:
         solution = {
             "prototypes": descent.prototypes + shift,
             "objective": descent.objective,
-            "converged": np.array(descent.converged),
-            "tau": np.array(tau),
+            "converged": descent.converged,
+            "tau": tau,
             "bias": descent.bias,
-            "dropped": np.array(max(report.dropped for report in reports) / self._n_query),
-            "sent": np.array([report.sent for report in reports]),
-            "recoveries": np.array(rounds.recoveries),
+            "dropped": max(report.dropped for report in reports) / self._n_query,
+            "sent": [report.sent for report in reports],
+            "recoveries": rounds.recoveries,
         }
         job.folder.put_arrays(_SOLUTION, solution)
+
+    def _result(self, graph: GraphReport) -> RayFit:
+        kept = self._job.folder.arrays(_SOLUTION)
+        arrays = {name: kept[name] for name in ("prototypes", "objective", "bias")}
+        numbers = {name: kept[name].item() for name in ("converged", "tau", "dropped", "recoveries")}
+        return RayFit(
+            self._job,
+            **arrays,
+            **numbers,
+            lam=self._constants.lam,
+            n_neighbors=self._constants.n_neighbors,
+            graph=graph,
+            sent=tuple(kept["sent"].tolist()),
+            seconds=self._seconds,
+            usage=self._cluster.usage,
+        )
+
+
+def survey(shard: Shard) -> tuple[str, Floats]:
+    """Read a shard once: a hash of its rows, and their sum (D,). InputError if they are not finite numbers."""
+    rows = shard.read()
+    try:
+        checked_rows(rows, None)
+    except ValueError as error:
+        raise InputError(f"{shard.path}, rows {shard.start} to {shard.stop}: {error}") from None
+    return content_key(rows), base_mean(rows) * len(rows)
+
+
+def query_moments(job: Job, number: int) -> tuple[Floats, float]:
+    """Sum and squared norms of the queries of a shard."""
+    return moments(job.rows(number).ordered(job.queries(number)))
+
+
+def _least_bytes(job: Job, k: int, plan: LargePlan) -> tuple[float, float]:
+    """What a run takes at least over all nodes, in memory and in the object store.
+
+    Memory holds edges and assignments, the object store what travels in one stage.
+    """
+    n, n_query = job.n, job.n - len(job.support)
+    away = 1 - 1 / len(job.shards)
+    entries = job.n_classes if plan.dense else min(job.n_classes, plan.max_entries)
+    memory = 16.0 * n * k + 12.0 * n_query * entries
+    return memory, away * max(12.0 * n * k, 4.0 * n_query * min(entries, 8))
+
+
+def _checked_labels(codes: Any, shards: tuple[Shard, ...]) -> tuple[Ints, Ints]:
+    """Rows that have a label, ascending, and their classes; InputError where they do not fit the rows."""
+    n = shards[-1].first + len(shards[-1])
+    if isinstance(codes, tuple):
+        rows, labels = (np.asarray(part) for part in codes)
+        if rows.shape != labels.shape or rows.ndim != 1:
+            raise InputError(f"codes are {rows.shape} rows and {labels.shape} classes; give a class for each row.")
+        order = np.argsort(rows, kind="stable")
+        rows, labels = rows[order], labels[order]
+        if len(np.unique(rows)) < len(rows) or (len(rows) and not (rows[0] >= 0 and rows[-1] < n)):
+            raise InputError(f"codes: rows must be different numbers from 0 to {n - 1}.")
+    else:
+        every = np.asarray(codes)
+        if every.shape != (n,):
+            raise InputError(f"codes have shape {every.shape} and the shards hold {n} rows; give a class for each.")
+        rows = np.flatnonzero(every >= 0)
+        labels = every[rows]
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise InputError("codes have labels of fewer than two classes; label at least one row of a second class.")
+    if classes[0] != 0 or classes[-1] != len(classes) - 1:
+        raise InputError(
+            f"codes must be 0 to C - 1, each at least once; {len(classes)} classes go up to {classes[-1]}."
+        )
+    if n - len(rows) < 2:
+        raise InputError("fewer than two rows have no label; there is nothing to do on a cluster.")
+    return rows.astype(np.int64), labels.astype(np.int64)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.estimator import LaplacianShot
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.run import one_line
 from laplacianshot.labeling.sources.tables import given_labels, id_of, read_table
 from laplacianshot.labeling.sources.vectors import is_store, vector_files
 from laplacianshot.ray.fit import ray_fit
-from laplacianshot.ray.job import RUN_FOLDER, RayOptions
+from laplacianshot.ray.job import RUN_FOLDER
 from laplacianshot.ray.result import RayFit
 from laplacianshot.runtime.progress import Watch
 
@@ -75,13 +75,12 @@ def label_shards(
         )
     rows, names = _given(labels)
     classes, codes = np.unique(names, return_inverse=True)
-    method: Any = graph
     with one_line():
         return ray_fit(
             fspath(source),
             (rows, codes),
             folder=f"{out.rstrip('/')}/{RUN_FOLDER}" if run_folder is None else run_folder,
-            options=RayOptions(balanced=balanced, base_mean=base_mean, choice=GraphChoice(method)),
+            estimator=LaplacianShot(balanced=balanced, base_mean=base_mean, graph=graph),
             shards=shards,
             address=address,
             output=out,

@@ -12,9 +12,8 @@ import scipy.sparse as sp
 
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Usage
+from laplacianshot.ray.graph import neighbor_lists
 from laplacianshot.ray.job import Job
-from laplacianshot.ray.neighbors import neighbor_lists
-from laplacianshot.ray.shard_rounds import assignments_name
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.types import Floats, Ints, Labels
@@ -22,46 +21,22 @@ from laplacianshot.runtime.types import Floats, Ints, Labels
 
 @dataclass(frozen=True, repr=False)
 class RayFit:
-    """The default recipe's answer for n rows in shards.
-
-    Attributes
-    ----------
-    job : Job
-    prototypes : array of shape (C, D)
-        In transformed space.
-    objective : array of shape (n_iter,)
-        F after each round at the full weight of the graph.
-    converged : bool
-    lam, tau : float
-    bias : array of shape (C,)
-    n_neighbors : int
-    graph : GraphReport
-    dropped : float
-        Largest mean mass, over the updates, that a row lost to entries not kept.
-    sent : tuple of int
-        Bytes that shards had for one another, after the first assignments and after each round.
-    recoveries : int
-        How often workers were lost in the updates.
-    seconds : mapping of str to float
-        By stage; what was there already took none.
-    usage : mapping of str to Usage
-        What each function took on the workers.
-    """
+    """The default recipe's answer for n rows in shards."""
 
     job: Job
-    prototypes: Floats
-    objective: Floats
+    prototypes: Floats  # (C, D), in transformed space
+    objective: Floats  # (n_iter,): F after each round at the full weight of the graph
     converged: bool
     lam: float
     tau: float
-    bias: Floats
+    bias: Floats  # (C,)
     n_neighbors: int
     graph: GraphReport
-    dropped: float
-    sent: tuple[int, ...]
-    recoveries: int = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    usage: Mapping[str, Usage] = field(default_factory=dict)
+    dropped: float  # largest mean mass, over the updates, that a row lost to entries not kept
+    sent: tuple[int, ...]  # bytes that shards had for one another, after the first assignments and after each round
+    recoveries: int = 0  # how often workers were lost in the updates
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by stage; finished ones took none
+    usage: Mapping[str, Usage] = field(default_factory=dict)  # what each function took on the workers
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "stopped"
@@ -71,38 +46,34 @@ class RayFit:
         )
 
     def codes(self) -> Ints:
-        """A class for every row, (n,): given ones keep theirs."""
-        found: Ints = self._as_given([shard_codes(self.job, number)[0] for number in self._numbers])
+        """A class for every row, (n,): labeled rows keep theirs."""
+        found: Ints = self._as_given([shard_codes(self.job, number)[0] for number in self.job.numbers])
         return found
 
     def distributions(self) -> Any:
-        """How much each class claims each row, (n, C), certainty for labeled rows; sparse where it was kept so."""
-        return self._as_given([_distributions(self.job, number) for number in self._numbers])
+        """Assignments of all rows, (n, C), one-hot for labeled rows; sparse if only the largest entries were kept."""
+        return self._as_given([_distributions(self.job, number) for number in self.job.numbers])
 
     def neighbors(self) -> Ints:
         """Directed neighbor lists (n, k)."""
-        lists: Ints = self._as_given([neighbor_lists(self.job, number) for number in self._numbers])
+        lists: Ints = self._as_given([neighbor_lists(self.job, number) for number in self.job.numbers])
         if self.job.ordered:
             originals = self._originals()
             lists = np.where(lists < 0, -1, originals[lists]).astype(lists.dtype)
         return lists
 
-    @property
-    def _numbers(self) -> range:
-        return range(len(self.job.shards))
-
     def _originals(self) -> Ints:
-        return np.concatenate([self.job.originals(number) for number in self._numbers])
+        return np.concatenate([self.job.originals(number) for number in self.job.numbers])
 
     def _as_given(self, parts: list[Any]) -> Any:
-        """What shards have for their rows, in the order in which the rows were given."""
+        """What shards have for their rows, in the user's order of rows."""
         together = sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
         return together[np.argsort(self._originals(), kind="stable")] if self.job.ordered else together
 
 
 def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
-    """Class of each row of a shard, and how much it claims the row."""
-    kept = job.folder.arrays(assignments_name(number))
+    """Class of each row of a shard, and its assignment to it."""
+    kept = job.load("assignments", number)
     values = kept["values"]
     if "classes" in kept:
         return kept["classes"][:, 0].astype(np.int64), values[:, 0]
@@ -110,15 +81,15 @@ def shard_codes(job: Job, number: int) -> tuple[Ints, Floats]:
 
 
 def write_shard(job: Job, number: int, folder: KeyedFolder, classes: Labels | None) -> str:
-    """Labels of a shard into a Parquet file with the columns row, label, share and origin: its name."""
+    """Write a Parquet file of a shard's rows with the columns row, label, share and origin; return its name."""
     pyarrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
-    codes, sure = shard_codes(job, number)
+    codes, share = shard_codes(job, number)
     origins = np.full(len(codes), "predicted")
     origins[job.given(number)[0]] = "given"
     columns = {
         "row": job.originals(number),
         "label": codes if classes is None else np.asarray(classes)[codes],
-        "share": sure,
+        "share": share,
         "origin": origins,
     }
     table = pyarrow.table({name: pyarrow.array(values) for name, values in columns.items()})
@@ -128,14 +99,14 @@ def write_shard(job: Job, number: int, folder: KeyedFolder, classes: Labels | No
 
 
 def drop_other_labels(folder: KeyedFolder, written: Collection[str]) -> None:
-    """Take away what an earlier run with more shards left, so that the folder holds every row once."""
+    """Remove what an earlier run with more shards left, so that the folder holds every row once."""
     for name in folder.names():
         if re.fullmatch(r"labels-\d{5,}\.parquet", name) and name not in written:
             folder.remove(name)
 
 
 def _distributions(job: Job, number: int) -> Any:
-    kept = job.folder.arrays(assignments_name(number))
+    kept = job.load("assignments", number)
     values = kept["values"]
     if "classes" not in kept:
         return values

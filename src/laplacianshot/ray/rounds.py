@@ -2,7 +2,7 @@
 
 The driver runs :func:`~laplacianshot.inference.joint.descend` with :class:`RayRounds`. A step is carried out by all
 shards at once. What it needs of other shards' assignments comes through the object store, where each shard has put what
-each other one wants. When an actor is lost all are started anew from the last saved round, and the steps since then are
+each other one needs. When an actor is lost all are started anew from the last saved round, and the steps since then are
 repeated: they depend on nothing but their orders, so the assignments come out as they were.
 """
 
@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from laplacianshot.engine.round_kernels import Edges
+from laplacianshot.engine.rounds import open_rounds
+from laplacianshot.engine.top_kernels import Top
 from laplacianshot.inference.joint import Sums
-from laplacianshot.ray.cluster import Cluster, ClusterError, Lost
+from laplacianshot.ray.cluster import Cluster, ClusterError, Lost, measured
+from laplacianshot.ray.graph import load_graph
 from laplacianshot.ray.job import Job
-from laplacianshot.ray.shard_rounds import Host, Order, Report, Start, state_name
+from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats
 
 # Rounds after which the assignments are saved.
@@ -27,25 +32,140 @@ SAVE_ROUNDS = 10
 RECOVERIES = 8
 _START_SECONDS = 120.0
 _JOURNAL = "rounds.npz"
-_FIELDS = ("pairwise", "smooth", "shares", "features", "dropped", "sent")
+
+
+@dataclass(frozen=True, repr=False)
+class Start:
+    """What the first assignments depend on."""
+
+    prototypes: Floats  # (C, D)
+    tau: float
+    e: float  # weight of an edge to a labeled row
+    entries: int | None  # entries of an assignment that are kept; None: all
+
+
+@dataclass(frozen=True, repr=False)
+class Order:
+    """One step for every shard; the last fields are those of :class:`~laplacianshot.inference.joint.Rounds`."""
+
+    number: int
+    accept: bool  # whether the assignments of the step before it are made the current ones first
+    save: bool  # whether these are saved then
+    share: Floats
+    prototypes: Floats
+    lam: float
+    g: float
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What a step made, of one shard or of all: parts of F, sums by class, mass left out, bytes sent."""
+
+    pairwise: float
+    smooth: float
+    shares: Floats
+    features: Floats
+    dropped: float
+    sent: int
+
+    @classmethod
+    def of_all(cls, reports: list[Report]) -> Report:
+        """Their sum, in the order of the shards."""
+        return cls(*(sum(getattr(report, field.name) for report in reports) for field in fields(cls)))
+
+
+class ShardRounds:
+    """The assignments of one shard."""
+
+    def __init__(self, job: Job, number: int, start: Start) -> None:
+        self._job, self._number = job, number
+        graph = load_graph(job, number)
+        rows, edges = job.rows(number), graph.edges
+        fixed = job.classes(edges.nodes).astype(np.int32)
+        self._n_queries = len(job.queries(number))
+        self._halo = graph.halo
+        # Rows of this shard that each other shard has in its halo.
+        self._needed = [
+            job.load("halo", other)[str(number)] if other != number else np.zeros(0, np.int64) for other in job.numbers
+        ]
+        self._open = ExitStack()
+        workers = self._open.enter_context(Workers(len(rows) * job.n_classes * 10))
+        kept = Edges(edges.indptr, edges.indices, edges.weights, fixed)
+        self._rounds = open_rounds(workers, rows, kept, job.n_classes, start.tau, start.e, start.entries)
+        self._rounds.start(start.prototypes)
+
+    def opened(self, saved: int | None) -> list[Any]:
+        """Begin, or go on from a saved round: a report, and what each other shard needs."""
+        if saved is not None:
+            self._rounds.set_state(self._job.load(_state(saved), self._number))
+        return self._answer(Sums(0.0, 0.0), accepted=True)
+
+    def step(self, order: Order, incoming: tuple[Any, ...]) -> list[Any]:
+        """One step, with what the other shards sent: a report, and what each of them needs of the result."""
+        if order.accept:
+            self._rounds.accept()
+        if order.save:
+            self._job.save(_state(order.number), self._number, self._rounds.state())
+        for part, rows in zip(self._halo, incoming, strict=True):
+            if part.stop > part.start:
+                self._rounds.receive(part.start, *rows)
+        self._rounds.share = order.share
+        return self._answer(self._rounds.step(order.prototypes, order.lam, order.g), accepted=False)
+
+    def finish(self) -> None:
+        """Write the current assignments into ``assignments-*.npz``."""
+        held = self._rounds.assignments()
+        arrays = {"classes": held.classes, "values": held.values} if isinstance(held, Top) else {"values": held}
+        self._job.save("assignments", self._number, arrays)
+        self._open.close()
+
+    def _answer(self, sums: Sums, *, accepted: bool) -> list[Any]:
+        shares, features = self._rounds.class_sums()
+        parcels = [self._rounds.outgoing(rows, accepted=accepted) if len(rows) else () for rows in self._needed]
+        sent = sum(array.nbytes for parcel in parcels for array in parcel)
+        dropped = self._rounds.dropped[-1] * self._n_queries
+        return [Report(sums.pairwise, sums.smooth, shares, features, dropped, sent), *parcels]
+
+
+def _state(order: int) -> str:
+    """The kind of file that holds a shard's assignments before a step."""
+    return f"state-{order:03}"
+
+
+class Host:
+    """An actor that holds the assignments of some shards."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._shards: dict[int, ShardRounds] = {}
+
+    def ready(self) -> bool:
+        """Return True once the actor has started."""
+        return True
+
+    def open(self, number: int, start: Start, saved: int | None) -> list[Any]:
+        """Take a shard; see :meth:`ShardRounds.opened`."""
+        self._shards[number] = ShardRounds(self._job, number, start)
+        return self._measured(self._shards[number].opened, saved)
+
+    def step(self, number: int, order: Order, *incoming: Any) -> list[Any]:
+        """See :meth:`ShardRounds.step`."""
+        return self._measured(self._shards[number].step, order, incoming)
+
+    def finish(self, number: int) -> tuple[Any, ...]:
+        """See :meth:`ShardRounds.finish`."""
+        return measured(self._shards.pop(number).finish)
+
+    def _measured(self, function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        """An answer whose first part, the report, comes with what the call took."""
+        answer, *taken = measured(function, *arguments)
+        return [(answer[0], *taken), *answer[1:]]
 
 
 class RayRounds:
     """:class:`~laplacianshot.inference.joint.Rounds` whose assignments are with actors.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    job : Job
-    start : Start
-
-    Attributes
-    ----------
-    share : array of shape (C,)
-    class_features : array of shape (C, D)
-    recoveries : int
-        How often actors were lost.
-    journal : Journal
+    ``recoveries`` counts how often actors were lost; ``journal`` has what every step reported.
     """
 
     def __init__(self, cluster: Cluster, job: Job, start: Start) -> None:
@@ -90,7 +210,7 @@ class RayRounds:
         """Let every shard write its current assignments, and end the actors."""
 
         def write() -> None:
-            self._cluster.results("finish", [self._host(number).finish.remote(number) for number in self._numbers])
+            self._cluster.results("finish", [self._host(number).finish.remote(number) for number in self._job.numbers])
 
         self._try(write)
         self.close()
@@ -102,10 +222,6 @@ class RayRounds:
         for host in self._hosts:
             self._cluster.ray.kill(host)
         self._hosts = []
-
-    @property
-    def _numbers(self) -> range:
-        return range(len(self._job.shards))
 
     def _set(self, report: Report) -> None:
         self.share: Floats = report.shares / self._n
@@ -129,8 +245,10 @@ class RayRounds:
         self._place()
         saved = self.journal.saved
         refs = [
-            self._host(number).open.options(num_returns=1 + len(self._numbers)).remote(number, self._shared[1], saved)
-            for number in self._numbers
+            self._host(number)
+            .open.options(num_returns=1 + len(self._job.shards))
+            .remote(number, self._shared[1], saved)
+            for number in self._job.numbers
         ]
         self._first, self._parcels = self._gathered("open", refs)
         self._fresh = True
@@ -143,9 +261,9 @@ class RayRounds:
         shared = self._cluster.share(replace(order, accept=order.accept and not self._fresh))
         refs = [
             self._host(number)
-            .step.options(num_returns=1 + len(self._numbers))
+            .step.options(num_returns=1 + len(self._job.shards))
             .remote(number, shared, *(parcels[number] for parcels in self._parcels))
-            for number in self._numbers
+            for number in self._job.numbers
         ]
         report, self._next = self._gathered("step", refs)
         self._fresh = False
@@ -157,11 +275,11 @@ class RayRounds:
         return Report.of_all(reports), [answer[1:] for answer in refs]
 
     def _place(self) -> None:
-        """A host for each CPU that is there; shards are dealt out among those that come up."""
+        """Start a host per CPU; shards are dealt out among those that come up."""
         ray = self._cluster.ray
-        wanted = max(1, min(len(self._numbers), self._cluster.cpus()))
+        count = max(1, min(len(self._job.shards), self._cluster.cpus()))
         remote = ray.remote(Host).options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")
-        started = [remote.remote(self._shared[0]) for _ in range(wanted)]
+        started = [remote.remote(self._shared[0]) for _ in range(count)]
         coming = {host.ready.remote(): host for host in started}
         deadline = time.monotonic() + _START_SECONDS
         up: list[Any] = []
@@ -193,24 +311,15 @@ class RayRounds:
 
     def _forget(self, saved: int | None) -> None:
         if saved is not None:
-            for number in self._numbers:
-                self._job.folder.remove(state_name(number, saved))
+            self._job.drop(_state(saved))
 
 
 @dataclass(eq=False)
 class Journal:
-    """What every step of a run reported, so that a new driver can go on where another one ended.
+    """What every step of a run reported, so that a new driver can go on where another one ended."""
 
-    Attributes
-    ----------
-    reports : list of Report
-        Of the first assignments, then of each step.
-    saved : int, optional
-        The step before which the shards saved their assignments.
-    """
-
-    reports: list[Report]
-    saved: int | None = None
+    reports: list[Report]  # of the first assignments, then of each step
+    saved: int | None = None  # the step before which the shards saved their assignments
 
     @classmethod
     def load(cls, job: Job) -> Journal:
@@ -218,17 +327,11 @@ class Journal:
         if not job.folder.has(_JOURNAL):
             return cls([])
         kept = job.folder.arrays(_JOURNAL)
-        columns = [kept[name] for name in _FIELDS]
-        reports = [Report(*(_plain(column[step]) for column in columns)) for step in range(len(columns[0]))]
-        return cls(reports, int(kept["saved"]))
+        columns = [kept[field.name] for field in fields(Report)]
+        return cls([Report(*values) for values in zip(*columns, strict=True)], int(kept["saved"]))
 
     def put(self, job: Job, number: int) -> None:
         """Keep the reports of all that came before step ``number``, where the shards have saved their assignments."""
         kept = self.reports[: number + 1]
-        arrays = {name: np.array([getattr(report, name) for report in kept]) for name in _FIELDS}
+        arrays = {field.name: np.array([getattr(report, field.name) for report in kept]) for field in fields(Report)}
         job.folder.put_arrays(_JOURNAL, {**arrays, "saved": np.array(number)})
-
-
-def _plain(value: Any) -> Any:
-    """A number for an array without dimensions."""
-    return value.item() if value.ndim == 0 else value

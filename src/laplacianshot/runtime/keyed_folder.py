@@ -22,6 +22,7 @@ from laplacianshot.runtime.files import put_file, remove_partial
 FACTS = "facts.json"
 # Seconds after which a half-written file of another process counts as abandoned.
 ABANDONED_SECONDS = 3600.0
+_HASHED_ROWS = 16384
 
 
 def content_key(*made_from: Any) -> str:
@@ -38,9 +39,13 @@ def content_key(*made_from: Any) -> str:
     for part in made_from:
         if isinstance(part, np.ndarray):
             digest.update(f"{part.dtype.str}{part.shape}".encode())
-            content = np.ascontiguousarray(part).tobytes()
-        else:
-            content = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode()
+            digest.update(part.nbytes.to_bytes(8, "big"))
+            rows = np.atleast_1d(part)
+            # In blocks: large arrays may be memory-mapped.
+            for start in range(0, len(rows), _HASHED_ROWS):
+                digest.update(rows[start : start + _HASHED_ROWS].tobytes())
+            continue
+        content = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode()
         digest.update(len(content).to_bytes(8, "big"))
         digest.update(content)
     return digest.hexdigest()

@@ -3,9 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from laplacianshot import LaplacianShot
-from laplacianshot.baselines import Baseline, BatchedBaseline, NearestPrototype, TransductiveClassifier
+from laplacianshot.baselines import (
+    Baseline,
+    BatchedBaseline,
+    Inductive,
+    NearestPrototype,
+    TransductiveClassifier,
+)
 from laplacianshot.episodes.methods import METHODS, make_method
 
 NAMES = tuple(METHODS)
@@ -126,3 +134,23 @@ def test_a_method_that_scores_nothing_is_refused_when_it_is_fitted_too(clusters)
     X, _, y = clusters(3, 20, 2)
     with pytest.raises(ValueError, match=r"^Undecided: scores gave NaN for 54 of 54 queries; .* \(1, 54, 3\)"):
         Undecided().fit(X, y)
+
+
+def test_an_inductive_classifier_predicts_from_the_labeled_rows_alone(clusters):
+    X, _, y = clusters(3, 20, 3, spread=1.5)
+    labeled = y >= 0
+    expected = KNeighborsClassifier(1).fit(X[labeled], y[labeled]).predict(X[~labeled])
+    fitted = Inductive(KNeighborsClassifier(1)).fit(X, y)
+    np.testing.assert_array_equal(fitted.transduction_[~labeled], expected)
+
+
+def test_common_scaling_makes_the_answer_free_of_scale_and_shift(clusters):
+    X, _, y = clusters(3, 20, 2, spread=1.5)
+    classifier = Inductive(LogisticRegression(), scaling="common")
+    plain = classifier.fit(X, y).transduction_.copy()
+    np.testing.assert_array_equal(classifier.fit(1000 * X + 7, y).transduction_, plain)
+
+
+def test_common_scaling_of_equal_rows_is_no_error():
+    fitted = Inductive(LogisticRegression(), scaling="common").fit(np.ones((4, 2)), [0, 1, -1, -1])
+    assert set(fitted.transduction_[2:]) <= {0, 1}

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from laplacianshot.baselines._transport_kernels import transport
+from laplacianshot.baselines._kernels import transport
 from laplacianshot.baselines.contract import TaskBatch, gram_of, place_rows
-from laplacianshot.baselines.prototype import NearestPrototype
-from laplacianshot.baselines.pt_map import PTMAP, _centered_products
+from laplacianshot.baselines.prototype import PTMAP, NearestPrototype, _centered_products
 
 
 def make_task(labels, counts, *, dim=12, spread=0.6, seed=0):

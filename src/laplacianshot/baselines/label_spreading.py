@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -11,19 +12,18 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch, row_distances
+from laplacianshot.baselines.contract import BatchedBaseline, Space, TaskBatch, row_distances
 from laplacianshot.runtime.types import Floats, Ints
 
-Kernel: TypeAlias = Literal["rbf", "knn"]
-
 # Zhou et al. (2004); scikit-learn's own default is 0.2.
-PUBLISHED_ALPHA = 0.99
+_ALPHA = 0.99
 # scikit-learn stops when all changes sum to 1e-3, before labels far from a labeled row have settled.
 _TOLERANCE = 1e-9
 # A labeled row this far from all others is heard by none of them; its own entries stay finite.
 _LARGEST_LOG = 60.0
 
 
+@dataclass(repr=False, eq=False)
 class PublishedLabelSpreading(BatchedBaseline):
     """Local and global consistency (Zhou et al., 2004), by :class:`sklearn.semi_supervised.LabelSpreading`.
 
@@ -39,42 +39,16 @@ class PublishedLabelSpreading(BatchedBaseline):
     Both work on the rows as they are: on digits that is better for them than centered L2-normalized rows.
 
     A fit is scikit-learn's; :meth:`scores` runs the same rounds on a batch, and finds the same labels up to rounding.
-
-    Parameters
-    ----------
-    kernel : {"rbf", "knn"}
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    alpha : float
-        Share of the neighbors' say, in (0, 1).
-    gamma : float, optional
-        None: by the rule.
-    n_neighbors : int
-        For ``knn``.
-    max_iter : int
-        Maximum number of rounds.
     """
 
+    kernel: Literal["rbf", "knn"] = "rbf"
+    _: KW_ONLY
+    space: Space = "none"
+    alpha: float = _ALPHA  # share of the neighbors' say, in (0, 1)
+    gamma: float | None = None  # None: by the rule
+    n_neighbors: int = 7  # of kernel knn
+    max_iter: int = 30
     slow: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        kernel: Kernel = "rbf",
-        *,
-        space: Space = "none",
-        center: Center | Floats = "pooled",
-        alpha: float = PUBLISHED_ALPHA,
-        gamma: float | None = None,
-        n_neighbors: int = 7,
-        max_iter: int = 30,
-    ) -> None:
-        self.kernel = kernel
-        self.space = space
-        self.center = center
-        self.alpha = alpha
-        self.gamma = gamma
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``y_qc`` after ``max_iter`` rounds, (B, N, C), each row times a factor of its own.
@@ -200,6 +174,7 @@ def _knn_transitions(distances: Floats, n_neighbors: int) -> tuple[Floats, Float
 _DEVIATIONS = 3
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class LabelPropagation(BatchedBaseline):
     """Label propagation of Zhou et al. (2004) on the graph of TPN (Liu et al., 2019), without its learning.
 
@@ -212,29 +187,10 @@ class LabelPropagation(BatchedBaseline):
     A row counts among its own k, as in the authors' code. TPN learns a scale for each row; ours is a rule that looks
     at no label: ``s_i`` is a third of the distance from row i to the last of its k, so that the Gaussian has faded,
     three standard deviations away, where the graph ends.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    alpha : float
-        Share of the neighbors' say, in (0, 1).
-    n_neighbors : int
-        k; cut to the rows of the task.
     """
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        alpha: float = PUBLISHED_ALPHA,
-        n_neighbors: int = 20,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.alpha = alpha
-        self.n_neighbors = n_neighbors
+    alpha: float = _ALPHA  # share of the neighbors' say, in (0, 1)
+    n_neighbors: int = 20  # cut to the rows of the task
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``f_qc``, (B, N, C)."""

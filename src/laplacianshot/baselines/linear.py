@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch, inverse_norms, softmax
+from laplacianshot.baselines.contract import BatchedBaseline, TaskBatch, inverse_norms, softmax
 from laplacianshot.runtime.types import Floats
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class RidgeRegression(BatchedBaseline):
     """Regression of the labels as indicators on the support, the head of R2-D2 (Bertinetto et al., 2019).
 
@@ -17,19 +20,9 @@ class RidgeRegression(BatchedBaseline):
 
     solved in the dual, ``V = X_s^T (X_s X_s^T + penalty I)^-1 Y``. R2-D2 learns the penalty with the features; here
     it is a constant.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    penalty : float
-        Above 0.
     """
 
-    def __init__(self, *, space: Space = "cl2", center: Center | Floats = "pooled", penalty: float = 1.0) -> None:
-        self.space = space
-        self.center = center
-        self.penalty = penalty
+    penalty: float = 1.0
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``x_q . v_c``, (B, N, C)."""
@@ -40,6 +33,7 @@ class RidgeRegression(BatchedBaseline):
         return found
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class LogisticRegression(BatchedBaseline):
     """Multinomial logistic regression on the support, that of scikit-learn with ``C = 1 / penalty``.
 
@@ -57,33 +51,11 @@ class LogisticRegression(BatchedBaseline):
 
     Steps are accelerated (Nesterov), starting over where momentum points uphill, until
     ``|y - p - penalty A| <= tol`` in every entry, which is zero at the minimum.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    penalty : float
-        Above 0; 1 is scikit-learn's default.
-    tol : float
-        In units of probability.
-    max_iter : int
-        Maximum number of steps.
     """
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        penalty: float = 1.0,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.penalty = penalty
-        self.tol = tol
-        self.max_iter = max_iter
+    penalty: float = 1.0  # above 0; 1 is scikit-learn's default
+    tol: float = 1e-5  # in units of probability
+    max_iter: int = 1000
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``(V^T x_q + b)_c``, (B, N, C)."""
@@ -141,6 +113,7 @@ def _ridge_with_intercept(kernel: Floats, penalty: float) -> Floats:
     return solver
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class EntropyTuning(BatchedBaseline):
     """Transductive fine-tuning (Dhillon et al., 2020) of the head alone.
 
@@ -155,27 +128,10 @@ class EntropyTuning(BatchedBaseline):
 
     The loss and the start are published; the paper tunes the whole network (Adam, 25 epochs), which features alone do
     not allow. The temperature, the plain steps and the missing intercept are ours.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    temperature : float
-    n_steps : int
     """
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        temperature: float = 10.0,
-        n_steps: int = 25,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.temperature = temperature
-        self.n_steps = n_steps
+    temperature: float = 10.0
+    n_steps: int = 25
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``temperature v_c . x_q`` with the tuned head, (B, N, C)."""
@@ -227,6 +183,7 @@ def step_size(batch: TaskBatch, temperature: float) -> Floats:
     return steps[:, None, None]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class MatchingAttention(BatchedBaseline):
     """The classifier of matching networks (Vinyals et al., 2016), without their learned embeddings.
 
@@ -235,19 +192,9 @@ class MatchingAttention(BatchedBaseline):
         p(c|q) = sum_{s in S_c} softmax_s(temperature cos(x_q, x_s))
 
     Classes with more support rows get more of it: nothing corrects for unequal shots, as published.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    temperature : float
-        1 as published. Large values give the nearest support row all the say.
     """
 
-    def __init__(self, *, space: Space = "cl2", center: Center | Floats = "pooled", temperature: float = 1.0) -> None:
-        self.space = space
-        self.center = center
-        self.temperature = temperature
+    temperature: float = 1.0  # as published; large values give the nearest support row all the say
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``p(c|q)``, (B, N, C)."""

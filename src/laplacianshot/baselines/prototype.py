@@ -1,16 +1,18 @@
-"""Nearest prototypes: plain (SimpleShot), rectified (BD-CSPN), and with pseudo-labels (CAN-T)."""
+"""Prototypes: plain (SimpleShot), rectified (BD-CSPN), with pseudo-labels (CAN-T), by optimal transport (PT-MAP)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch, cosines, softmax
+from laplacianshot.baselines._kernels import transport
+from laplacianshot.baselines.contract import BatchedBaseline, Space, TaskBatch, cosines, inverse_norms, softmax
 from laplacianshot.inference.prototypes import REFERENCE_TEMPERATURE, class_means, squared_distances
 from laplacianshot.runtime.types import Floats, Ints
 
 
+@dataclass(repr=False, eq=False)
 class NearestPrototype(BatchedBaseline):
     """Each row takes the class whose mean labeled row is nearest (SimpleShot; Wang et al., 2019).
 
@@ -19,19 +21,9 @@ class NearestPrototype(BatchedBaseline):
         m_c = (1/|S_c|) sum_{s in S_c} z_s,    label_q = argmin_c |z_q - m_c|^2
 
     Fitting one task takes memory linear in its rows.
-
-    Parameters
-    ----------
-    space : {"cl2", "l2", "none", "power"}
-        Center and L2-normalize the rows, only L2-normalize them, leave them, or take their power transform.
-    center : {"pooled", "support"} or array of shape (D,)
-        What ``cl2`` takes away: the mean of all rows, as :class:`~laplacianshot.LaplacianShot` does by default, the
-        mean of the labeled rows, or a base mean.
     """
 
-    def __init__(self, space: Space = "cl2", *, center: Center | Floats = "pooled") -> None:
-        self.space = space
-        self.center = center
+    space: Space = "cl2"
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``-|z_q - m_c|^2``, (B, N, C)."""
@@ -45,6 +37,7 @@ class NearestPrototype(BatchedBaseline):
         return nearest
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class RectifiedPrototype(BatchedBaseline):
     """Nearest prototype after the rectification of BD-CSPN (Liu et al., 2020), as the code of LaplacianShot has it.
 
@@ -57,24 +50,9 @@ class RectifiedPrototype(BatchedBaseline):
     over the ``n_c`` rows grouped to c; a class without any keeps ``m_c``. The paper of BD-CSPN takes only the queries
     it is surest of and decides by cosines; here all of them count and the distance is Euclidean, so that this is
     ``LaplacianShot.reference(lam=0)``.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    temperature : float
     """
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        temperature: float = REFERENCE_TEMPERATURE,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.temperature = temperature
+    temperature: float = REFERENCE_TEMPERATURE
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``-|z_q - m~_c|^2``, (B, N, C)."""
@@ -108,10 +86,7 @@ def shift_queries(batch: TaskBatch) -> TaskBatch:
     return replace(batch, gram=gram)
 
 
-# 35 of the 75 queries of a task, as in the authors' code.
-PUBLISHED_SHARE = 35 / 75
-
-
+@dataclass(repr=False, eq=False, kw_only=True)
 class PseudoLabels(BatchedBaseline):
     """Transductive inference of CAN (Hou et al., 2019) on fixed features: CAN-T without its cross attention.
 
@@ -122,28 +97,10 @@ class PseudoLabels(BatchedBaseline):
         m_c = (sum_{s in S_c} x_s + sum_{q chosen, c_q = c} x_q) / (|S_c| + |{q chosen, c_q = c}|)
 
     from the plain class means; then ``label_q = argmax_c cos(x_q, m_c)``.
-
-    Parameters
-    ----------
-    space, center
-        See :class:`~laplacianshot.baselines.contract.BatchedBaseline`.
-    rounds : int
-    share : float
-        Of the queries, added in each round.
     """
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        rounds: int = 2,
-        share: float = PUBLISHED_SHARE,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.rounds = rounds
-        self.share = share
+    rounds: int = 2
+    share: float = 35 / 75  # of the queries, added in each round: 35 of 75 in the authors' code
 
     def scores(self, batch: TaskBatch) -> Floats:
         """``cos(x_q, m_c)``, (B, N, C)."""
@@ -158,3 +115,72 @@ class PseudoLabels(BatchedBaseline):
             members[np.arange(len(batch))[:, None], labels, n_support + surest] = 1
             found = cosines(batch, members / members.sum(axis=2, keepdims=True))[:, n_support:]
         return found
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class PTMAP(BatchedBaseline):
+    """PT-MAP (Hu, Gripon and Pateux, ICANN 2021).
+
+    Rows are power-transformed (``space="power"``); then the mean of the support is taken from the support, the mean of
+    the queries from the queries, and each row is divided by its norm. From class means of the support, ``n_iter``
+    times and once more for the labels::
+
+        P = argmax_P  -sum_qc P_qc |x_q - m_c|^2 - (1/lam) sum_qc P_qc log P_qc
+            over P >= 0 whose rows sum to 1 and whose columns sum to N/C
+        m_c <- m_c + rate ( (sum_{s in c} x_s + sum_q P_qc x_q) / (n_c + sum_q P_qc) - m_c ),       label_q = argmax P_q
+
+    Both the mean of the queries and the columns of P assume that all classes are equally frequent. A lone query is
+    therefore shared out equally, and goes to the first class.
+
+    The plan is ``P_qc = u_q exp(2 lam x_q . m_c) v_c`` with the u and v that give it these sums: norms are swallowed by
+    them. It is unique. Sinkhorn's rounds would get there; we take Newton's where they are better (see ``transport``),
+    in float64, until columns are right to 1e-6.
+    """
+
+    space: Space = "power"
+    lam: float = 10.0  # how little entropy counts
+    rate: float = 0.2  # share of the way that a center goes; this and 20 rounds are those of the authors' program
+    n_iter: int = 20
+
+    def scores(self, batch: TaskBatch) -> Floats:
+        """Plans, (B, N, C)."""
+        n_support = batch.n_support
+        if batch.n_query == 0:
+            return np.empty((len(batch), 0, batch.n_classes))
+        to_queries = np.ascontiguousarray(_centered_products(batch)[:, :, n_support:])
+        centers = batch.class_mean_weights.copy()
+        means = np.empty_like(centers)
+        logits = np.empty((len(batch), batch.n_classes, batch.n_query), dtype=np.float64)
+        plans, potentials = np.empty_like(logits), np.zeros(logits.shape[:2])
+        for _ in range(self.n_iter):
+            self._transport(centers, to_queries, logits, potentials, plans)
+            means[:, :, :n_support] = np.swapaxes(batch.one_hot, 1, 2)
+            means[:, :, n_support:] = plans
+            means *= self.rate / means.sum(axis=2, keepdims=True)
+            centers *= 1 - self.rate
+            centers += means
+        self._transport(centers, to_queries, logits, potentials, plans)
+        return np.swapaxes(plans, 1, 2)
+
+    def _transport(
+        self, centers: Floats, to_queries: Floats, logits: Floats, potentials: Floats, plans: Floats
+    ) -> None:
+        np.matmul(centers, to_queries, out=logits)
+        logits *= 2 * self.lam
+        transport(logits, potentials, plans)
+
+
+def _centered_products(batch: TaskBatch) -> Floats:
+    """Inner products (B, n, n) once support and queries are centered on their own means and brought to norm 1.
+
+    A row equal to the mean of its kind becomes zero.
+    """
+    products = batch.gram.copy()
+    for kind in (slice(batch.n_support), slice(batch.n_support, None)):
+        products[:, kind] -= products[:, kind].mean(axis=1, keepdims=True)
+    for kind in (slice(batch.n_support), slice(batch.n_support, None)):
+        products[:, :, kind] -= products[:, :, kind].mean(axis=2, keepdims=True)
+    scale = inverse_norms(np.einsum("bii->bi", products), batch)
+    products *= scale[:, :, None]
+    products *= scale[:, None, :]
+    return products

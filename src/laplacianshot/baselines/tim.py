@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from laplacianshot.baselines._tim_kernels import alternate, descend
-from laplacianshot.baselines.contract import BatchedBaseline, Center, Space, TaskBatch
+from laplacianshot.baselines._kernels import alternate, descend
+from laplacianshot.baselines.contract import BatchedBaseline, TaskBatch
 from laplacianshot.runtime.types import Floats
 
 _F = np.float32
 
 
-class TIM(BatchedBaseline):
+@dataclass(repr=False, eq=False, kw_only=True)
+class _InformationMaximizer(BatchedBaseline):
+    """What both methods share: heads that give each row of a task its posterior, in float32."""
+
+    temperature: float = 15.0  # tau
+    slow: ClassVar[bool] = True
+
+    @abstractmethod
+    def _solve(self, batch: TaskBatch, gram: Floats, start: Floats) -> Floats:
+        """Posteriors (B, C, n) from inner products (B, n, n) and first heads (B, C, n)."""
+
+    def posteriors(self, batch: TaskBatch) -> Floats:
+        """``p_ik`` of every row, (B, n, C), the support first."""
+        gram, start = (np.ascontiguousarray(array, dtype=_F) for array in (batch.gram, batch.class_mean_weights))
+        return np.swapaxes(self._solve(batch, gram, start), 1, 2)
+
+    def scores(self, batch: TaskBatch) -> Floats:
+        """Posteriors of the queries, (B, N, C)."""
+        return self.posteriors(batch)[:, batch.n_support :]
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class TIM(_InformationMaximizer):
     """TIM by its alternating direction method (Boudiaf et al., NeurIPS 2020).
 
     Heads ``w_k`` give every row a posterior, with ``p_k = (1/N) sum_q p_qk`` over the N queries and the support
@@ -44,54 +68,19 @@ class TIM(BatchedBaseline):
       The second part is not concave, so L(W, q) need not fall; a fixed point of both steps makes its gradient zero.
 
     It starts from class means. The rounds have not converged when they end: their number is part of the method.
-
-    Parameters
-    ----------
-    space : {"cl2", "l2", "none", "power"}
-        The paper has L2-normalized features; ``cl2`` is the space of the other methods.
-    center : {"pooled", "support"} or array of shape (D,)
-        What ``cl2`` takes away.
-    lam : float
-        Weight of the support.
-    alpha : float
-        Weight of the conditional entropy.
-    temperature : float
-        tau.
-    n_iter : int
-        Rounds.
+    The paper has L2-normalized features; ``space="cl2"`` is that of the other methods.
     """
 
-    slow: ClassVar[bool] = True
+    lam: float = 0.1  # weight of the support
+    alpha: float = 0.1  # weight of the conditional entropy
+    n_iter: int = 150
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        lam: float = 0.1,
-        alpha: float = 0.1,
-        temperature: float = 15.0,
-        n_iter: int = 150,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.lam = lam
-        self.alpha = alpha
-        self.temperature = temperature
-        self.n_iter = n_iter
-
-    def posteriors(self, batch: TaskBatch) -> Floats:
-        """``p_ik`` of every row, (B, n, C), the support first."""
-        gram, start = _single(batch.gram), _single(batch.class_mean_weights)
-        found = alternate(gram, batch.labels, start, self.n_iter, _F(self.lam), _F(self.alpha), _F(self.temperature))
-        return np.swapaxes(found, 1, 2)
-
-    def scores(self, batch: TaskBatch) -> Floats:
-        """Posteriors of the queries, (B, N, C)."""
-        return self.posteriors(batch)[:, batch.n_support :]
+    def _solve(self, batch: TaskBatch, gram: Floats, start: Floats) -> Floats:
+        return alternate(gram, batch.labels, start, self.n_iter, _F(self.lam), _F(self.alpha), _F(self.temperature))
 
 
-class AlphaTIM(BatchedBaseline):
+@dataclass(repr=False, eq=False, kw_only=True)
+class AlphaTIM(_InformationMaximizer):
     """alpha-TIM (Veilleux et al., NeurIPS 2021): TIM with entropies that punish imbalance less.
 
     Posteriors are those of :class:`TIM`. With Tsallis' entropy ``H(p) = (1 - sum_k p_k^alpha) / (alpha - 1)``::
@@ -108,54 +97,17 @@ class AlphaTIM(BatchedBaseline):
     as L-BFGS, finds values as low in other valleys, with worse labels at 1-shot: small steps from the class means are
     part of the method.
 
-    Parameters
-    ----------
-    space : {"cl2", "l2", "none", "power"}
-        The paper has L2-normalized features; ``cl2`` is the space of the other methods.
-    center : {"pooled", "support"} or array of shape (D,)
-        What ``cl2`` takes away.
-    alpha : float
-        Above 1. The paper tunes it for each setting. Of 1.2, 1.5, 2, 3, 5 and 7 only 2 and 3 gained over nearest
-        prototype with 1 and 5 shots, balanced and Dirichlet(2) queries alike (CUB, EfficientNet-Lite0, validation
-        classes), 2 more on average; larger values gain more at 5-shot with imbalanced queries and less elsewhere.
-    temperature : float
-        tau.
-    n_iter : int
-        Steps tried.
+    The paper tunes alpha for each setting. Of 1.2, 1.5, 2, 3, 5 and 7 only 2 and 3 gained over nearest prototype with 1
+    and 5 shots, balanced and Dirichlet(2) queries alike (CUB, EfficientNet-Lite0, validation classes), 2 more on
+    average; larger values gain more at 5-shot with imbalanced queries and less elsewhere.
     """
 
-    slow: ClassVar[bool] = True
+    alpha: float = 2.0  # above 1
+    n_iter: int = 60  # steps tried
 
-    def __init__(
-        self,
-        *,
-        space: Space = "cl2",
-        center: Center | Floats = "pooled",
-        alpha: float = 2.0,
-        temperature: float = 15.0,
-        n_iter: int = 60,
-    ) -> None:
-        self.space = space
-        self.center = center
-        self.alpha = alpha
-        self.temperature = temperature
-        self.n_iter = n_iter
-
-    def posteriors(self, batch: TaskBatch) -> Floats:
-        """``p_ik`` of every row, (B, n, C), the support first."""
+    def _solve(self, batch: TaskBatch, gram: Floats, start: Floats) -> Floats:
         if not self.alpha > 1:
             raise ValueError(f"alpha must be above 1, got {self.alpha}.")
-        gram, start = _single(batch.gram), _single(batch.class_mean_weights)
         longest = np.maximum(batch.squared_norms.max(axis=1), np.finfo(_F).tiny)
         first = (2 * batch.n_classes / self.temperature**2 / longest).astype(_F)
-        found = descend(gram, batch.labels, start, self.n_iter, _F(self.alpha), _F(self.temperature), first)
-        return np.swapaxes(found, 1, 2)
-
-    def scores(self, batch: TaskBatch) -> Floats:
-        """Posteriors of the queries, (B, N, C)."""
-        return self.posteriors(batch)[:, batch.n_support :]
-
-
-def _single(array: Floats) -> Floats:
-    """The array as the kernels take it."""
-    return np.ascontiguousarray(array, dtype=_F)
+        return descend(gram, batch.labels, start, self.n_iter, _F(self.alpha), _F(self.temperature), first)

@@ -10,11 +10,10 @@ from typing import Any
 from sklearn import linear_model
 from sklearn.neighbors import KNeighborsClassifier
 
-from laplacianshot.baselines.inductive import Inductive
+from laplacianshot.baselines.contract import Inductive
 from laplacianshot.baselines.label_spreading import LabelPropagation, PublishedLabelSpreading
 from laplacianshot.baselines.linear import EntropyTuning, LogisticRegression, MatchingAttention, RidgeRegression
-from laplacianshot.baselines.prototype import NearestPrototype, PseudoLabels, RectifiedPrototype
-from laplacianshot.baselines.pt_map import PTMAP
+from laplacianshot.baselines.prototype import PTMAP, NearestPrototype, PseudoLabels, RectifiedPrototype
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS

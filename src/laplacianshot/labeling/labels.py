@@ -15,11 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
 from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.sources.base import Source
-from laplacianshot.labeling.sources.tables import (
+from laplacianshot.labeling.sources import Source
+from laplacianshot.labeling.tables import (
     ENDINGS,
     Table,
     composed,
+    first_three,
     given_labels,
     id_of,
     label_of,
@@ -113,7 +114,7 @@ def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str]
     clash = [f"{name!r} is {own!r} and {other!r}" for name, own, other in pairs if own and other and own != other]
     if clash:
         raise LabelingError(
-            f"{source.path}: the source and the file of labels disagree, {_first_three(clash)}; change one of them."
+            f"{source.path}: the source and the file of labels disagree, {first_three(clash)}; change one of them."
         )
     merged = tuple(own or other for _, own, other in pairs)
     _check_words(source, merged)
@@ -180,7 +181,7 @@ def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
     if unknown:
         raise LabelingError(
             f"{path}: {len(unknown)} of {len(entries)} labels name items that are not in {source.path}: "
-            f"{_first_three(unknown)}; its ids are {source.id_name}, such as {source.ids[0]!r}."
+            f"{first_three(unknown)}; its ids are {source.id_name}, such as {source.ids[0]!r}."
         )
     found: dict[int, _Entry] = {}
     clash = []
@@ -192,7 +193,7 @@ def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
                     f"{source.ids[position]!r} is {first.label!r} ({first.place}) and {entry.label!r} ({entry.place})"
                 )
     if clash:
-        raise LabelingError(f"{path}: items have two labels, {_first_three(clash)}; keep one of each.")
+        raise LabelingError(f"{path}: items have two labels, {first_three(clash)}; keep one of each.")
     return tuple(found[i].label if i in found else None for i in range(len(source)))
 
 
@@ -212,11 +213,6 @@ def _check_words(source: Source, labels: Given) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _first_three(faults: list[str]) -> str:
-    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
-    return "; ".join(faults[:3]) + more
 
 
 class _Ids:

@@ -17,7 +17,7 @@ from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.labels import ID_FIELD
 from laplacianshot.labeling.result import GIVEN, LabelResult
-from laplacianshot.labeling.sources.base import Source
+from laplacianshot.labeling.sources import Source
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import put_file
 

@@ -24,8 +24,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
-from laplacianshot.labeling.sources.base import Source
-from laplacianshot.labeling.sources.pictures import UNLABELED_FOLDERS
+from laplacianshot.labeling.sources import UNLABELED_FOLDERS, Source
 from laplacianshot.runtime.files import remove_partial, sync_folder, take_lock
 from laplacianshot.runtime.progress import Progress
 

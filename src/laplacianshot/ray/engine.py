@@ -19,7 +19,7 @@ from laplacianshot.episodes.runners import TaskRows
 from laplacianshot.episodes.tasks import TaskGroup
 from laplacianshot.estimator import LaplacianShot, constants_of
 from laplacianshot.inference.solution import Solution
-from laplacianshot.labeling.sources.base import Source
+from laplacianshot.labeling.sources import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
 from laplacianshot.ray.encoding import ray_encode

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.run import one_line
-from laplacianshot.labeling.sources.tables import given_labels, id_of, read_table
-from laplacianshot.labeling.sources.vectors import is_store, vector_files
+from laplacianshot.labeling.sources import is_store, vector_files
+from laplacianshot.labeling.tables import given_labels, id_of, read_table
 from laplacianshot.ray.fit import ray_fit
 from laplacianshot.ray.job import RUN_FOLDER
 from laplacianshot.ray.result import RayFit

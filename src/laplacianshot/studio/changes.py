@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from laplacianshot.labeling.sources.tables import label_of
+from laplacianshot.labeling.tables import label_of
 from laplacianshot.runtime.errors import InputError
 
 How: TypeAlias = Literal["person", "accepted", "imported", "source"]

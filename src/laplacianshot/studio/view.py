@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.labeling.sources.tables import composed
+from laplacianshot.labeling.tables import composed
 from laplacianshot.runtime.types import Floats, Ints
 
 Origin: TypeAlias = Literal["waiting", "unlabeled", "predicted", "given", "failed"]

@@ -1,0 +1,564 @@
+"""What can be labeled: pictures in folders, texts in tables, vectors in arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from laplacianshot.datasets.decoding import CorruptPicture, decode
+from laplacianshot.datasets.feature_set import _UNREADABLE, checked_features
+from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.result import Skipped
+from laplacianshot.labeling.tables import (
+    ENDINGS,
+    ROW_NUMBERS,
+    Table,
+    TableColumns,
+    checked_ids,
+    columns_of,
+    encodable,
+    id_of,
+    label_of,
+    read_table,
+)
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Floats
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Kind: TypeAlias = Literal["pictures", "texts", "vectors"]
+
+_EXPECTED = (
+    "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"
+)
+_ARRAYS = "an array 'features' of shape (n, D), and optionally 'labels' and 'ids' of shape (n,) and 'class_names'"
+
+# A URL, whose slashes a path may have lost, or a pattern.
+_ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]+:/|[*]", re.IGNORECASE)
+
+# Usual names of columns.
+_TEXT_NAMES = ("text", "texts", "sentence", "sentences")
+_VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
+
+_PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
+
+# A folder of this name holds pictures without a label.
+UNLABELED_FOLDERS = {"unlabeled", "unlabelled", "_unlabeled", "_unlabelled"}
+# Folders of a camera or an archive: a year, or a year with month and day.
+_DATE = re.compile(r"(19|20)\d\d([-_. ]?\d\d){0,2}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source(ABC):
+    """n items to be labeled. Made by :func:`open_source`.
+
+    Attributes
+    ----------
+    path : Path
+    ids : tuple of n str
+        All different: path below the folder with ``/``, row number from 0, or the value of the id column.
+    given : tuple of n (str or None)
+        Labels that the source itself holds.
+    skipped : tuple of Skipped
+        Items that cannot be read, as far as this is known already. They are not among the n.
+    id_name : str
+        What the ids are, in words.
+    id_column : str or None
+        The column that the ids come from.
+    rows : tuple of n int, or None
+        Row number of each item in a table; None for pictures.
+    """
+
+    path: Path
+    ids: tuple[str, ...]
+    given: tuple[str | None, ...]
+    skipped: tuple[Skipped, ...] = ()
+    id_name: str = ROW_NUMBERS
+    id_column: str | None = None
+    rows: tuple[int, ...] | None = None
+
+    kind: ClassVar[Kind]
+
+    def __post_init__(self) -> None:
+        if not self.ids:
+            why = f"; the first of {len(self.skipped)}: {self.skipped[0].reason}" if self.skipped else ""
+            raise LabelingError(f"{self.path}: there is nothing to label{why}.")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {len(self)} {self.kind})"
+
+    @abstractmethod
+    def content_hash(self, i: int) -> bytes:
+        """Return 16 bytes that depend on the content of item i alone; CorruptPicture if it cannot be read."""
+
+    @abstractmethod
+    def load(self, i: int) -> Image | str | Any:
+        """Return item i: a picture, RGB or L; a text; or a row (D,). CorruptPicture if it cannot be read."""
+
+    def file(self, i: int) -> Path | None:
+        """Return the file of item i, if it has its own."""
+        return None
+
+    def preview(self, i: int) -> str | Path:
+        """Return what a page shows of item i: the file of a picture, a text, or the id of a row."""
+        return self.file(i) or self.ids[i]
+
+    @property
+    def vectors(self) -> Floats | None:
+        """Rows (n, D) of a source of vectors, else None."""
+        return None
+
+
+def hash_of(content: bytes, kind: str) -> bytes:
+    """Return the blake2b hash of a content of that kind, 16 bytes."""
+    return hashlib.blake2b(content, digest_size=16, person=kind.encode()).digest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PictureSource(Source):
+    """Pictures below a folder, in the order of their paths; each is read on request."""
+
+    kind: ClassVar[Kind] = "pictures"
+
+    def file(self, i: int) -> Path:
+        """Return the file of picture i."""
+        return self.path / self.ids[i]
+
+    def content_hash(self, i: int) -> bytes:
+        """Return the hash of the file's bytes."""
+        try:
+            return hash_of(self.file(i).read_bytes(), self.kind)
+        except OSError as error:
+            raise CorruptPicture(self.ids[i], error.strerror or type(error).__name__) from error
+
+    def load(self, i: int) -> Image:
+        """Return picture i, decoded now."""
+        return decode(self.file(i), self.ids[i])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextSource(Source):
+    """Texts of a table, in its order. Rows whose text is blank are skipped."""
+
+    texts: tuple[str, ...] = ()
+
+    kind: ClassVar[Kind] = "texts"
+
+    def content_hash(self, i: int) -> bytes:
+        """Return the hash of the text."""
+        # JSON can hold half of a pair of characters, which is content like any other.
+        return hash_of(self.texts[i].encode("utf-8", "surrogatepass"), self.kind)
+
+    def load(self, i: int) -> str:
+        """Return text i."""
+        return self.texts[i]
+
+    def preview(self, i: int) -> str:
+        """Return text i."""
+        return self.texts[i]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VectorSource(Source):
+    """Rows (n, D) of an array, in its order and dtype; a ``.npy`` stays on the disk until rows are requested."""
+
+    array: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    kind: ClassVar[Kind] = "vectors"
+
+    @property
+    def vectors(self) -> Floats:
+        """Rows (n, D)."""
+        return self.array
+
+    def content_hash(self, i: int) -> bytes:
+        """Return the hash of the row's bytes and its dtype."""
+        row = np.ascontiguousarray(self.array[i])
+        return hash_of(str(row.dtype).encode() + row.tobytes(), self.kind)
+
+    def load(self, i: int) -> Any:
+        """Return row i (D,)."""
+        return self.array[i]
+
+
+def open_source(
+    path: str | PathLike[str],
+    *,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    folders_are_labels: bool | None = None,
+    labels_file: bool = False,
+) -> Source:
+    """Open what is to be labeled. Pictures are found, not read; tables are read.
+
+    Parameters
+    ----------
+    path : path
+        A folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
+        ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes).
+    text_column : str, optional
+        The column of the texts. Default: one called ``text`` or ``sentence``, or the only one besides ids and labels
+        (in Parquet: the only one of strings).
+    id_column : str, optional
+        The column of the ids. Default: a column ``id`` if its values are complete and all different; else rows are
+        numbered from 0.
+    label_column : str, optional
+        The column of labels, blank for unlabeled rows. Default: a column ``label``, if there is one.
+    folders_are_labels : bool, optional
+        Whether the top folders of pictures are classes. Default: if there is a folder ``unlabeled`` beside them, or
+        there are pictures directly in the folder and no file of labels; see :func:`open_pictures`.
+    labels_file : bool
+        Whether labels come from a file as well.
+
+    Raises
+    ------
+    LabelingError
+        There is nothing to label, or it cannot be read; the message says what to do.
+    """
+    where = Path(path)
+    _check_exists(where)
+    ending = where.suffix.lower()
+    if where.is_dir() or ending in (".npy", ".npz"):
+        what = "arrays" if not where.is_dir() else "feature stores" if is_store(where) else "pictures"
+        unused = {"text column": text_column, "id column": id_column, "label column": label_column}
+        for name, value in unused.items():
+            if value is not None:
+                raise LabelingError(f"{name} {value!r}: {what} have no columns; leave it out.")
+        if what == "pictures":
+            return open_pictures(where, folders_are_labels=folders_are_labels, labels_file=labels_file)
+        if what == "feature stores":
+            return _open_store(where, labels_file=labels_file)
+        return _open_npy(where) if ending == ".npy" else _open_npz(where)
+    if ending not in ENDINGS:
+        raise LabelingError(f"{where}: files ending in {ending!r} are not read; {_EXPECTED}.")
+    table = read_table(where)
+    if table.n_rows == 0:
+        raise LabelingError(f"{where} has no rows; there is nothing to label.")
+    columns = columns_of(table, id_column, label_column)
+    if text_column is not None:
+        return _texts(table, columns, table.column(text_column, "text column"))
+    if ending == ".parquet":
+        return _from_parquet(table, columns)
+    return _texts(table, columns, _text_column(table, [name for name in table.columns if name not in columns.used]))
+
+
+def _check_exists(path: Path) -> None:
+    try:
+        exists = path.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a zero
+        raise LabelingError(f"{str(path)!r}: {error}; {_EXPECTED}.") from error
+    if exists:
+        return
+    if _ELSEWHERE.search(str(path)):
+        raise LabelingError(f"{path}: URLs and patterns with * are read as shards of vectors, with --engine ray.")
+    raise LabelingError(f"{path}: file or folder not found; {_EXPECTED}.")
+
+
+def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_file: bool = False) -> PictureSource:
+    """Find the pictures below a folder.
+
+    Hidden files and folders, and files that do not end as pictures do, are left out. A linked folder is read once,
+    and only if it is not below the folder anyway.
+
+    Pictures directly in the folder, or below one called ``unlabeled`` or ``unlabelled`` (also with ``_`` before it, in
+    any case), have no label. Every other top folder is a class, and all pictures below it have that label, if
+
+    - ``folders_are_labels`` is true, or
+    - it is None, and there is a folder called ``unlabeled`` with pictures, or
+    - it is None, there are pictures directly in the folder and two or more folders beside them, not all of them named
+      by dates (``2024``, ``2024-11-16``), and there is no file of labels.
+
+    Otherwise folders are only parts of paths.
+    """
+    names, skipped = [], []
+    for name in sorted(_walk(path)):
+        if encodable(name):
+            names.append(name)
+        else:
+            shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            skipped.append(Skipped(shown, "its name is not UTF-8; rename it"))
+    if not names and not skipped:
+        raise LabelingError(f"{path}: {_why_no_pictures(path)}")
+    tops = [name.partition("/")[0] if "/" in name else None for name in names]
+    if folders_are_labels is None:
+        folders = {top for top in tops if top is not None}
+        marked = any(top.lower() in UNLABELED_FOLDERS for top in folders)
+        classes = len(folders) >= 2 and not all(_DATE.fullmatch(top) for top in folders)
+        folders_are_labels = marked or (None in tops and classes and not labels_file)
+    given = [
+        None if not folders_are_labels or top is None or top.lower() in UNLABELED_FOLDERS else label_of(top)
+        for top in tops
+    ]
+    return PictureSource(path, tuple(names), tuple(given), tuple(skipped), id_name="paths below the folder")
+
+
+def _why_no_pictures(path: Path) -> str:
+    if vectors := len(vector_files(path)):
+        files, one = ("file", "it") if vectors == 1 else ("files", "one of them")
+        return (
+            f"there are no pictures and {vectors:,} {files} of vectors; name {one}, or label all with "
+            "laplacianshot label --engine ray."
+        )
+    endings = ", ".join(sorted(ending[1:] for ending in _PICTURES))
+    return f"there are no pictures in this folder; pictures end in {endings}."
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Yield the paths of the pictures below ``root``, with ``/``; links last, so that real folders keep their names."""
+    seen: set[str] = set()
+    folders, linked = [""], list[str]()
+    while folders or linked:
+        folder = folders.pop() if folders else linked.pop(0)
+        full = os.path.join(root, folder)  # noqa: PTH118 - a Path for each file is slow
+        real = os.path.realpath(full)
+        if real in seen:
+            continue
+        seen.add(real)
+        for entry in _entries(full, root):
+            name = f"{folder}/{entry.name}" if folder else entry.name
+            if _is_dir(entry):
+                (linked if entry.is_symlink() else folders).append(name)
+            # A link to nothing is a picture that cannot be read; a pipe or a device is not a picture.
+            elif os.path.splitext(entry.name)[1].lower() in _PICTURES and (entry.is_symlink() or entry.is_file()):  # noqa: PTH122
+                yield name
+        linked.sort()
+
+
+def _entries(folder: str, root: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
+    except OSError as error:
+        raise LabelingError(
+            f"{root}: the folder {folder} cannot be read ({error.strerror}); allow it or move it away."
+        ) from error
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
+    """Return the rows of a table that have a text."""
+    texts = ["" if id_of(value) == "" else str(value) for value in table.values(text_column)]
+    rows = [row for row, text in enumerate(texts) if text.strip()]
+    blank = [row for row, text in enumerate(texts) if not text.strip()]
+    return TextSource(
+        table.path,
+        ids=tuple(columns.ids[row] for row in rows),
+        given=tuple(columns.given[row] for row in rows),
+        skipped=tuple(Skipped(columns.ids[row], f"its {text_column!r} is blank") for row in blank),
+        id_name=columns.id_name,
+        id_column=columns.id_column,
+        rows=tuple(rows),
+        texts=tuple(texts[row] for row in rows),
+    )
+
+
+def _text_column(table: Table, candidates: list[str]) -> str:
+    named = [column for name in _TEXT_NAMES if (column := table.find(name)) in candidates and column is not None]
+    if named:
+        return named[0]
+    if len(candidates) == 1:
+        return candidates[0]
+    there = f"choose one of {listed(candidates)}" if candidates else "there is none beside ids and labels"
+    raise LabelingError(f"{table.path}: which column holds the texts is not clear; {there} with --text-column.")
+
+
+def _from_parquet(table: Table, columns: TableColumns) -> Source:
+    """Open vectors if a column holds lists of numbers, texts if one holds strings, else all columns of numbers."""
+    types = require("pyarrow.types", "parquet")
+
+    def is_number(kind: Any) -> bool:
+        return bool(types.is_floating(kind) or types.is_integer(kind))
+
+    def is_string(kind: Any) -> bool:
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+    def is_vector(kind: Any) -> bool:
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        return bool(is_list and is_number(kind.value_type))
+
+    free = {name: column for name, column in table.columns.items() if name not in columns.used}
+    lists = [name for name, column in free.items() if is_vector(column.type)]
+    strings = [name for name, column in free.items() if is_string(column.type)]
+    numbers = [name for name, column in free.items() if is_number(column.type)]
+    if lists:
+        array = _stacked(table, _vector_column(table, lists))
+    elif strings:
+        return _texts(table, columns, _text_column(table, strings))
+    elif numbers:
+        for name in numbers:
+            _check_complete(table, name)
+        array = np.column_stack([free[name].to_numpy() for name in numbers])
+    else:
+        raise LabelingError(f"{table.path}: none of the columns {listed(free)} holds texts or numbers.")
+    return _vectors(table.path, array, columns.given, columns.ids, columns.id_name, columns.id_column)
+
+
+def _check_complete(table: Table, name: str) -> None:
+    if table.columns[name].null_count:
+        raise LabelingError(f"{table.path}: column {name!r} has gaps; fill them or leave those rows out.")
+
+
+def _vector_column(table: Table, lists: list[str]) -> str:
+    named = [name for name in lists if name.strip().lower() in _VECTOR_NAMES]
+    if len(lists) == 1 or len(named) == 1:
+        return (named or lists)[0]
+    raise LabelingError(
+        f"{table.path}: several columns hold lists of numbers, {listed(lists)}; call the one to use 'features'."
+    )
+
+
+def _stacked(table: Table, name: str) -> Any:
+    """Return the lists of a column as rows (n, D)."""
+    compute = require("pyarrow.compute", "parquet")
+    _check_complete(table, name)
+    column = table.columns[name].combine_chunks()
+    sizes = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(sizes != sizes[0])
+    if odd.size:
+        raise LabelingError(
+            f"{table.path}: column {name!r} holds {sizes[0]} numbers in row 0 and {sizes[odd[0]]} in row {odd[0]}; "
+            "every vector must have the same length."
+        )
+    flat = compute.list_flatten(column)
+    if flat.null_count:
+        raise LabelingError(f"{table.path}: column {name!r} has gaps in its lists; fill them.")
+    return flat.to_numpy(zero_copy_only=False).reshape(len(column), int(sizes[0]))
+
+
+def _open_npy(path: Path) -> VectorSource:
+    """Open the rows of a ``.npy`` file, memory-mapped."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (*_UNREADABLE, OSError) as error:
+        raise LabelingError(
+            f"{path} is not an array of numbers, or is damaged ({error}); write it with np.save."
+        ) from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise LabelingError(f"{path} holds several arrays; call it .npz.")
+    return _vectors(path, array)
+
+
+def _open_npz(path: Path) -> VectorSource:
+    """Open the array ``features`` of an ``.npz`` file with the ``labels``, ``ids`` and ``class_names`` beside it."""
+    arrays = _read_npz(path)
+    n_rows = len(arrays["features"]) if arrays["features"].ndim else 0
+    given = _labels(path, arrays["labels"], arrays.get("class_names"), n_rows) if "labels" in arrays else None
+    if "ids" not in arrays:
+        return _vectors(path, arrays["features"], given)
+    if arrays["ids"].shape != (n_rows,):
+        raise LabelingError(f"{path}: 'ids' has shape {arrays['ids'].shape}, and there are {n_rows} rows.")
+    return _vectors(path, arrays["features"], given, _named_ids(path, arrays["ids"], "ids"))
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise LabelingError(f"{path} holds a single array; call it .npy, or write {_ARRAYS} with np.savez.")
+        with archive:
+            if "features" not in archive.files:
+                there = ", ".join(archive.files) or "nothing"
+                raise LabelingError(f"{path} has no array 'features', it holds {there}; write {_ARRAYS} with np.savez.")
+            return {name: archive[name] for name in ("features", "labels", "ids", "class_names") if name in archive}
+    except LabelingError:
+        raise
+    except (*_UNREADABLE, OSError) as error:
+        raise LabelingError(
+            f"{path} is damaged, not an .npz file, or holds Python objects ({error}); write {_ARRAYS} with np.savez."
+        ) from error
+
+
+def _open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
+    """Open the rows of a feature store, memory-mapped, with its names as ids if they are all different.
+
+    Its labels are given ones, -1 for unlabeled rows; they are ignored if labels come from a file.
+    """
+    # Imported here, as other vectors need no store.
+    from laplacianshot.datasets.feature_store import FeatureStore, StoreError
+
+    try:
+        store = FeatureStore.open(folder)
+        features, labels, names, class_names = store.features, store.labels, store.names, store.class_names
+    except StoreError as error:
+        raise LabelingError(str(error)) from error
+    given = None if labels is None or labels_file else _labels(folder, labels, class_names, len(store))
+    has_ids = names is not None and len(np.unique(names)) == len(names)
+    return _vectors(folder, features, given, _named_ids(folder, names, "names") if has_ids else None)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a feature store."""
+    return (folder / "manifest.json").is_file() and (folder / "vectors.bin").is_file()
+
+
+def vector_files(folder: Path) -> list[Path]:
+    """Return the ``.npy`` and ``.parquet`` files directly in a folder: shards, if they are labeled together."""
+    return [file for file in folder.iterdir() if file.suffix.lower() in (".npy", ".parquet") and file.is_file()]
+
+
+def _named_ids(path: Path, names: Any, array: str) -> tuple[str, ...]:
+    return checked_ids(path, [id_of(value) for value in names.tolist()], array)
+
+
+def _vectors(
+    path: Path,
+    array: Any,
+    given: tuple[str | None, ...] | None = None,
+    ids: tuple[str, ...] | None = None,
+    id_name: str = "values of the array 'ids' or 'names'",
+    id_column: str | None = "ids",
+) -> VectorSource:
+    try:
+        features = checked_features(array)
+    except ValueError as error:
+        raise LabelingError(f"{path}: {error}") from error
+    n = len(features)
+    return VectorSource(
+        path,
+        ids=tuple(str(row) for row in range(n)) if ids is None else ids,
+        given=(None,) * n if given is None else given,
+        id_name=ROW_NUMBERS if ids is None else id_name,
+        id_column=None if ids is None else id_column,
+        rows=tuple(range(n)),
+        array=features,
+    )
+
+
+def _labels(path: Path, labels: Any, class_names: Any, n_rows: int) -> tuple[str | None, ...]:
+    """Return labels by name; whole numbers are positions in ``class_names`` if there are any; -1 and "" are none."""
+    if labels.shape != (n_rows,):
+        raise LabelingError(f"{path}: 'labels' has shape {labels.shape}, and there are {n_rows} rows.")
+    if labels.dtype.kind not in "iubUf":
+        raise LabelingError(f"{path}: 'labels' has dtype {labels.dtype}; write strings or whole numbers.")
+    if labels.dtype.kind == "f" and not (np.isnan(labels) | (labels == np.floor(labels))).all():
+        raise LabelingError(f"{path}: 'labels' holds fractions; write strings or whole numbers.")
+    if class_names is None or labels.dtype.kind not in "iu":
+        return tuple(label_of(value) for value in labels.tolist())
+    wrong = np.flatnonzero((labels < -1) | (labels >= len(class_names)))
+    if wrong.size:
+        raise LabelingError(
+            f"{path}: labels[{wrong[0]}] is {labels[wrong[0]]}, and there are {len(class_names)} class_names."
+        )
+    return tuple(None if value == -1 else label_of(str(class_names[value])) for value in labels.tolist())

@@ -1,0 +1,378 @@
+"""Tables in CSV, TSV, JSON Lines and Parquet files, and the ids and labels in them."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import math
+import re
+import sys
+import unicodedata
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
+from laplacianshot.runtime.extras import require
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+# Longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+# What western European languages do not write: three letters beyond ASCII in a row, or a symbol between two letters.
+_FOREIGN = re.compile("[À-ÿŠšŽžŒœŸƒ]{3}|[^\\W\\d_][¡-©«¬®-³µ¶¸¹»-¿×÷‚„…†‡ˆ‰‹•˜™›][^\\W\\d_]")
+_ACCENTED = re.compile("[^\x00-\x7f]+")
+
+# Share of the places beyond ASCII that may look foreign by chance.
+_MAX_FOREIGN = 0.05
+
+# Columns of our own outputs besides ids and labels, and the values of an origin.
+_OUR_COLUMNS = ("confidence", "origin", "suggestion")
+_ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
+
+ROW_NUMBERS = "row numbers from 0"
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, UTF-16, UTF-32 or Windows-1252, with its line ends as they are.
+
+    A byte order mark decides; without one the file is UTF-8 if it can be, UTF-16 if every other byte of its beginning
+    is zero, and Windows-1252, with a warning, if it then reads like a western European language.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
+    encoding = _encoding(data)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise LabelingError(
+            f"{path} is not text in {encoding}: byte {error.start} cannot be read; save it as UTF-8."
+        ) from error
+    if encoding == "cp1252":
+        if not _is_western(text):
+            raise LabelingError(f"{path} has an unknown encoding; save it as UTF-8.")
+        warnings.warn(f"{path} was read as Windows-1252; save it as UTF-8 if letters are wrong.", stacklevel=2)
+    return text
+
+
+def _encoding(data: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
+    even, odd = data[:1000:2], data[1:1000:2]
+    if odd.count(0) > 0.6 * len(odd) and even.count(0) == 0:
+        return "utf-16-le"
+    if even.count(0) > 0.6 * len(even) and odd.count(0) == 0:
+        return "utf-16-be"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _is_western(text: str) -> bool:
+    """Whether the characters beyond ASCII are used as in western European languages, and none is a control."""
+    if any(ord(c) < 32 and c not in "\t\n\r\f\v" for c in set(text)):
+        return False
+    return len(_FOREIGN.findall(text)) <= _MAX_FOREIGN * len(_ACCENTED.findall(text))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows under named columns."""
+
+    path: Path
+    columns: dict[str, Any]  # all of the same length: lists, or pyarrow columns of a Parquet file
+    n_rows: int
+    lines: Sequence[int] | None = None  # the line of the file at which each row ends
+
+    def place(self, row: int) -> str:
+        """Return where a row is in the file, in words."""
+        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows."""
+        columns = [self.values(name) for name in self.columns]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(self.columns, row, strict=True))
+
+    def find(self, name: str) -> str | None:
+        """Return the column of that name, exactly or but for case and blanks around it; None if there is not one."""
+        if name in self.columns:
+            return name
+        alike = [column for column in self.columns if column.strip().lower() == name.strip().lower()]
+        return alike[0] if len(alike) == 1 else None
+
+    def column(self, name: str, argument: str) -> str:
+        """Return the column of that name, or raise an error that names its argument and the existing columns."""
+        found = self.find(name)
+        if found is None:
+            raise LabelingError(
+                f"{self.path}: {argument} {name!r} is not a column; the columns are {listed(self.columns)}."
+            )
+        return found
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return the values of a column as Python objects."""
+        column = self.columns[name]
+        return column if isinstance(column, list) else column.to_pylist()
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV, TSV, JSON Lines or Parquet file.
+
+    Raises
+    ------
+    LabelingError
+        The file is damaged or empty, or a row does not fit; the message names the line.
+    """
+    match path.suffix.lower():
+        case ".csv" | ".tsv":
+            return _read_csv(path)
+        case ".jsonl":
+            return _read_jsonl(path)
+        case ".parquet":
+            return _read_parquet(path)
+    raise LabelingError(f"{path}: a table ends in {', '.join(ENDINGS)}.")
+
+
+def _read_csv(path: Path) -> Table:
+    text = read_text(path)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    with _long_fields():
+        # strict: a quote that is never closed must not swallow the rest of the file.
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        try:
+            for row in filter(None, reader):
+                if rows and len(row) > len(rows[0]):
+                    raise LabelingError(
+                        f"{path}, line {reader.line_num}: {len(row)} fields under {len(rows[0])} column names; put "
+                        "texts with the delimiter in them between quotes."
+                    )
+                # Short rows are filled up with blanks.
+                rows.append(row + [""] * (len(rows[0]) - len(row)) if rows else [name.strip() for name in row])
+                lines.append(reader.line_num)
+        except csv.Error as error:
+            raise LabelingError(
+                f"{path}, line {reader.line_num}: {error}; put texts with quotes, commas or newlines between quotes "
+                "and double the quotes within."
+            ) from error
+    if not rows:
+        raise LabelingError(f"{path} is empty; its first line must name the columns.")
+    _check_names(path, rows[0])
+    columns = {name: values for name, *values in zip(*rows, strict=True)}
+    return Table(path, columns, len(rows) - 1, lines[1:])
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LabelingError(f"{path}: several columns are called {twice[0]!r}; rename all but one.")
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the fields of the first line: a comma, or a semicolon or tab if it has no comma."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return max(",;\t", key=lambda mark: (line.count(mark), mark == ","))
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Allow fields of any length, as a whole article may be one."""
+    limit = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _read_jsonl(path: Path) -> Table:
+    rows: dict[int, dict[str, Any]] = {}
+    # splitlines would also split at characters that JSON allows within strings.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows[number] = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise LabelingError(f"{path}, line {number}: not JSON ({error}).") from error
+        if not isinstance(rows[number], dict):
+            raise LabelingError(f'{path}, line {number}: not a JSON object; write {{"text": ...}} on each line.')
+    if not rows:
+        raise LabelingError(f"{path} is empty; each line must be a JSON object.")
+    return table_of_records(path, list(rows.values()), list(rows))
+
+
+def table_of_records(path: Path, rows: list[dict[str, Any]], lines: list[int] | None = None) -> Table:
+    """Return records as columns, with None where a record has no value."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table(path, {name: [row.get(name) for row in rows] for name in names}, len(rows), lines)
+
+
+def _read_parquet(path: Path) -> Table:
+    arrow = require("pyarrow", "parquet")
+    parquet = require("pyarrow.parquet", "parquet")
+    try:
+        # Not read_table, which makes columns of folders that are called name=value.
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            table = file.read()
+    except (arrow.ArrowException, OSError) as error:
+        raise LabelingError(f"{path} cannot be read as Parquet ({error}); write it again.") from error
+    _check_names(path, table.column_names)
+    return Table(path, dict(zip(table.column_names, table.columns, strict=True)), table.num_rows)
+
+
+def label_of(value: Any) -> str | None:
+    """Return a label, or None where there is none: None, NaN, the number -1 and blanks.
+
+    Blanks around a label are dropped and its characters composed (NFC), so that what looks the same is the same.
+
+    >>> [label_of(value) for value in (" cat ", "", None, float("nan"), -1, 3, 3.0, True)]
+    ['cat', None, None, None, None, '3', '3', 'True']
+    """
+    is_number = isinstance(value, int | float | np.number)
+    return None if is_number and value == -1 else composed(id_of(value)).strip() or None
+
+
+def id_of(value: Any) -> str:
+    """Return an id as a string, ``""`` for None and NaN; of a whole number in floating point only the number."""
+    if value is None:
+        return ""
+    if isinstance(value, float | np.floating):
+        if math.isnan(value):
+            return ""
+        if float(value).is_integer():
+            return str(int(value))
+    return str(value)
+
+
+def composed(text: str) -> str:
+    """Return the same characters with each accent and its letter as one (NFC)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def encodable(name: str) -> bool:
+    """Whether a string can be written as UTF-8, which file names in another encoding cannot."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Ids and labels of the n rows of a table."""
+
+    ids: tuple[str, ...]
+    given: tuple[str | None, ...]
+    id_column: str | None
+    used: set[str]  # columns that are not the items
+
+    @property
+    def id_name(self) -> str:
+        """What the ids are, in words."""
+        return ROW_NUMBERS if self.id_column is None else f"values of the column {self.id_column!r}"
+
+
+def columns_of(table: Table, id_column: str | None, label_column: str | None) -> TableColumns:
+    """Return the ids and labels of a table.
+
+    The ids are those of ``id_column``, by default of a column ``id`` if they are complete and all different; else row
+    numbers from 0. The labels are those of ``label_column``, by default of a column ``label`` without our predictions.
+    """
+    ids, id_column = _ids(table, id_column)
+    labels = table.find("label") if label_column is None else table.column(label_column, "label column")
+    given = [None] * table.n_rows if labels is None else given_labels(table, labels)
+    used = {name for name in (id_column, labels, *_our_columns(table)) if name is not None}
+    return TableColumns(ids, tuple(given), id_column, used)
+
+
+def given_labels(table: Table, column: str) -> list[str | None]:
+    """Return the labels of a column, None where there is none.
+
+    Labels in a column ``label`` do not count if a column ``origin`` says that we predicted them; a warning counts
+    them. A column of another name is the user's own.
+    """
+    labels = [label_of(value) for value in table.values(column)]
+    origin = table.find("origin") if column == table.find("label") else None
+    if origin is None:
+        return labels
+    # Rejected rows have no label of ours: a user has added one that is there.
+    given = [None if made == PREDICTED else label for made, label in zip(table.values(origin), labels, strict=True)]
+    n_labels = len(labels) - labels.count(None)
+    n_ours = given.count(None) - labels.count(None)
+    if n_ours:
+        warnings.warn(
+            f"{table.path}: {n_ours:,} of its {n_labels:,} labels are predictions of ours and do not count; "
+            f"write {GIVEN!r} under {origin} for those that you have checked.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return given
+
+
+def _our_columns(table: Table) -> list[str]:
+    """Return the columns of our outputs besides ids and labels, if the table is such an output."""
+    found = [column for name in _OUR_COLUMNS if (column := table.find(name)) is not None]
+    if len(found) < len(_OUR_COLUMNS) or any(value not in _ORIGINS for value in table.values(found[1])):
+        return []
+    dispute = table.find("dispute")
+    return found if dispute is None else [*found, dispute]
+
+
+def _ids(table: Table, id_column: str | None) -> tuple[tuple[str, ...], str | None]:
+    column = table.find("id") if id_column is None else table.column(id_column, "id column")
+    if column is not None:
+        ids = [id_of(value) for value in table.values(column)]
+        if id_column is not None or (len(set(ids)) == len(ids) and all(name.strip() for name in ids)):
+            return checked_ids(table.path, ids, column), column
+    return tuple(str(row) for row in range(table.n_rows)), None
+
+
+def checked_ids(path: Path, ids: list[str], column: str) -> tuple[str, ...]:
+    """Return the ids, or raise an error that names the rows if some are blank, equal or cannot be written."""
+    blank = [row for row, name in enumerate(ids) if not name.strip()]
+    if blank:
+        raise LabelingError(f"{path}: column {column!r} is blank in rows {listed(blank)}; give every row an id.")
+    odd = [row for row, name in enumerate(ids) if not encodable(name)]
+    if odd:
+        raise LabelingError(f"{path}: column {column!r} holds half characters in rows {listed(odd)}; repair them.")
+    first: dict[str, int] = {}
+    twice = [
+        f"rows {first[name]} and {row} are both {name!r}"
+        for row, name in enumerate(ids)
+        if first.setdefault(name, row) != row
+    ]
+    if twice:
+        raise LabelingError(
+            f"{path}: column {column!r} holds ids more than once ({first_three(twice)}); repair them or choose another "
+            "column."
+        )
+    return tuple(ids)
+
+
+def first_three(faults: list[str]) -> str:
+    """Return the first three of many faults, and how many more there are."""
+    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
+    return "; ".join(faults[:3]) + more

@@ -16,7 +16,7 @@ from laplacianshot.cli.output import Output, check_output, check_report_folder, 
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
-    from laplacianshot.embedding.networks.network import Network
+    from laplacianshot.embedding.networks.architectures import Network
     from laplacianshot.training import Checkpoint
 
 EXTRACT_EXAMPLES = """\

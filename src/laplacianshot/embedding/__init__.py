@@ -30,11 +30,11 @@ __all__ = [
 
 _HOMES = {
     "ENCODERS": "laplacianshot.embedding.encoders.registry",
-    "NETWORKS": "laplacianshot.embedding.networks.registry",
+    "NETWORKS": "laplacianshot.embedding.networks",
     "Encoded": "laplacianshot.embedding.encoding",
     "Extraction": "laplacianshot.embedding.extraction",
     "FeatureStore": "laplacianshot.datasets.feature_store",
-    "build_network": "laplacianshot.embedding.networks.registry",
+    "build_network": "laplacianshot.embedding.networks",
     "encode_items": "laplacianshot.embedding.encoding",
     "extract": "laplacianshot.embedding.extraction",
     "open_encoder": "laplacianshot.embedding.encoders.registry",

@@ -23,7 +23,7 @@ from laplacianshot.training.errors import CheckpointError, ConfigError
 from laplacianshot.training.state import TrainState
 
 if TYPE_CHECKING:
-    from laplacianshot.embedding.networks.network import Network
+    from laplacianshot.embedding.networks.architectures import Network
 
 FORMAT = "laplacianshot checkpoint"
 VERSION = 1

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
-from laplacianshot.embedding.networks.registry import NETWORKS
+from laplacianshot.embedding.networks import NETWORKS
 from laplacianshot.training.errors import ConfigError
 
 SCHEDULES = ("milestones", "every", "cosine", "constant")

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.networks import summarize
 from laplacianshot.embedding import NETWORKS, build_network
-from laplacianshot.embedding.networks.summary import summarize
 
 STEM_7X7, STEM_3X3 = 3 * 64 * 7 * 7, 3 * 64 * 3 * 3
 

@@ -104,7 +104,7 @@ def bare_session(encoder: Any, threads: int) -> Callable[[Any], Any]:
     """A session without anything around it, on so many threads a call."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(encoder.session.path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(encoder.file), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda batch: session.run(None, {name: batch})[0]
 

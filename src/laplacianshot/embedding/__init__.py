@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ENCODERS": "laplacianshot.embedding.encoders.registry",
+    "ENCODERS": "laplacianshot.embedding.encoders",
     "NETWORKS": "laplacianshot.embedding.networks",
     "Encoded": "laplacianshot.embedding.encoding",
     "Extraction": "laplacianshot.embedding.extraction",
@@ -37,7 +37,7 @@ _HOMES = {
     "build_network": "laplacianshot.embedding.networks",
     "encode_items": "laplacianshot.embedding.encoding",
     "extract": "laplacianshot.embedding.extraction",
-    "open_encoder": "laplacianshot.embedding.encoders.registry",
+    "open_encoder": "laplacianshot.embedding.encoders",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from laplacianshot.datasets.decoding import MACHINE_FAULTS, CorruptPicture, decode
-from laplacianshot.embedding.encoders.registry import EncoderError
+from laplacianshot.embedding.encoders import EncoderError
 from laplacianshot.embedding.vector_cache import FileHashes, FileState, VectorCache, file_state, short_hash
 from laplacianshot.runtime.progress import Progress
 

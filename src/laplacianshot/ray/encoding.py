@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.embedding.encoders import open_encoder
-from laplacianshot.embedding.encoders.registry import Kind
+from laplacianshot.embedding.encoders import Kind, open_encoder
 from laplacianshot.embedding.encoding import Encoded, Items, encode_items
 from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.extras import require

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch.nn import functional as F  # noqa: N812
 
-from laplacianshot.embedding.encoders import open_encoder
+from laplacianshot.embedding.encoders import open_encoder, pretrained
 from laplacianshot.embedding.encoders.preparing import PictureInput
 from laplacianshot.embedding.encoders.pretrained import LITE0_WEIGHTS, lite0_bytes, read_torch_file
 
@@ -118,10 +118,16 @@ def test_a_gray_picture_has_three_equal_channels(encoder, pictures):
     np.testing.assert_array_equal(found, encoder.prepare(gray.convert("RGB")))
 
 
-def test_another_view_has_another_key(encoder):
-    from dataclasses import replace
-
-    assert replace(encoder, view=PictureInput(resize=224)).key != encoder.key
-    assert replace(encoder, digest="other weights").key != encoder.key
-    assert replace(encoder).key == encoder.key
+def test_another_view_and_another_graph_have_another_key(encoder, monkeypatch):
+    assert open_encoder("efficientnet-lite0", "pictures").key == encoder.key
     assert len(encoder.key) == 64
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrained, "_VIEW", PictureInput(resize=224))
+        assert open_encoder("efficientnet-lite0", "pictures").key != encoder.key
+    monkeypatch.setattr(pretrained, "_GRAPH_VERSION", 0)
+    assert open_encoder("efficientnet-lite0", "pictures").key != encoder.key
+
+
+def test_the_key_is_the_one_of_version_0_2(encoder):
+    """Another key would let users encode all their pictures again."""
+    assert encoder.key.startswith("a7b929d949b7f1f1")

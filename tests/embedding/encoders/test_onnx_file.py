@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -83,8 +82,10 @@ def test_a_description_beside_the_file_is_followed(tmp_path, pictures):
     told = {"size": {"shortest_edge": 40}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 2}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
     encoder = open_encoder(name, "pictures")
-    assert encoder.reader.view == PictureInput(40, 32, "bilinear")
-    assert encoder.reader.normalizing == Normalizing((0.5,) * 3, (0.25,) * 3)
+    pixels = [PictureInput(40, 32, "bilinear")(picture) for picture in pictures]
+    np.testing.assert_array_equal([encoder.prepare(picture) for picture in pictures], pixels)
+    wanted = Normalizing((0.5,) * 3, (0.25,) * 3)(pixels).mean(axis=(2, 3))
+    np.testing.assert_allclose(encoder.encode(pixels), wanted, atol=1e-5)
     assert encoder.key != plain.key
     (tmp_path / "preprocessor_config.json").write_text("[")
     with pytest.raises(EncoderError, match=r"preprocessor_config\.json cannot be understood"):
@@ -93,7 +94,7 @@ def test_a_description_beside_the_file_is_followed(tmp_path, pictures):
 
 def test_texts_are_read_with_the_tokenizer_beside_the_file(tmp_path, cache):
     wanted = open_encoder(None, "texts", threads=1)
-    shutil.copy(wanted.session.path, tmp_path / "model.onnx")
+    shutil.copy(wanted.file, tmp_path / "model.onnx")
     with pytest.raises(EncoderError, match=r"no tokenizer\.json beside it"):
         open_encoder(f"onnx:{tmp_path / 'model.onnx'}", "texts")
     shutil.copy(MINILM_WEIGHTS.file().parent / "tokenizer.json", tmp_path)
@@ -145,4 +146,3 @@ def test_another_file_has_another_key(tmp_path):
     first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
     other = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 16, 16], mean_colors()), "pictures")
     assert first.key != other.key
-    assert replace(first, reader=other.reader).key not in (first.key, other.key)

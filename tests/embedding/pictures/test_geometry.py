@@ -5,14 +5,8 @@ import pytest
 from PIL import Image
 from scipy import ndimage, stats
 
-from laplacianshot.embedding.pictures.geometry import (
-    CROP_DRAWS,
-    Crop,
-    moved,
-    random_crop,
-    resized_center,
-    resized_crop,
-)
+from laplacianshot.embedding.encoders.preparing import resized_center
+from laplacianshot.embedding.pictures.views import CROP_DRAWS, Crop, moved, random_crop, resized_crop
 from tests.embedding.pictures import definitions
 
 RATIO = (3 / 4, 4 / 3)
@@ -88,7 +82,7 @@ def test_a_crop_is_resized_by_the_antialiased_triangle_filter(crop, size):
 def test_the_middle_of_a_picture_resized_at_its_shorter_side(size, shorter, crop):
     width, height = size
     pixels = noise(height, width)
-    found = np.asarray(resized_center(Image.fromarray(pixels), shorter, crop)).astype(float)
+    found = np.asarray(resized_center(Image.fromarray(pixels), shorter, crop, "bilinear")).astype(float)
     new_height, new_width = int(shorter * height / min(size)), int(shorter * width / min(size))
     whole = definitions.resize(pixels, new_height, new_width)
     top, left = round((new_height - crop) / 2), round((new_width - crop) / 2)

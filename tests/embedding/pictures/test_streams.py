@@ -54,6 +54,13 @@ def test_an_order_is_a_permutation_of_seed_and_epoch():
     assert epoch_order(0, 0, 0).shape == (0,)
 
 
+def test_the_order_has_a_stream_of_its_own():
+    """A run that another version began goes on in the same order; no picture shares the stream."""
+    for seed, epoch in ((0, 0), (3, 7)):
+        wanted = np.argsort(stream(seed, epoch, 2**64 - 1).random(50), kind="stable")
+        np.testing.assert_array_equal(epoch_order(seed, epoch, 50), wanted)
+
+
 def test_every_place_is_as_likely_for_the_first_picture():
     places = [int(np.flatnonzero(epoch_order(0, epoch, 5) == 0)[0]) for epoch in range(1000)]
     assert stats.chisquare(np.bincount(places, minlength=5)).pvalue > 1e-3

@@ -8,8 +8,7 @@ import torch
 from scipy import stats
 
 from laplacianshot.embedding.pictures import IMAGENET_MEAN, IMAGENET_STD, EvalView, TrainView
-from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, random_crop
-from laplacianshot.embedding.pictures.views import stream
+from laplacianshot.embedding.pictures.views import CROP_DRAWS, random_crop, stream
 from tests.embedding.pictures import definitions
 
 # Nothing happens to a picture but normalization to [0, 1].

@@ -1,8 +1,124 @@
-"""Pretrained encoders: pictures and texts to vectors, by name.
+"""Encoders by name: pictures and texts to vectors.
 
 Neither this package nor the list of encoders loads any package of an extra.
 """
 
-from laplacianshot.embedding.encoders.registry import DEFAULTS, ENCODERS, Encoder, EncoderError, Kind, open_encoder
+from __future__ import annotations
 
-__all__ = ["DEFAULTS", "ENCODERS", "Encoder", "EncoderError", "Kind", "open_encoder"]
+import difflib
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.threads import available_threads
+
+if TYPE_CHECKING:
+    from laplacianshot.runtime.types import Floats
+
+Kind: TypeAlias = Literal["pictures", "texts"]
+
+# Raised by one whenever the same network and input would give other vectors than before.
+_CODE_VERSION = 1
+
+
+class EncoderError(InputError):
+    """An encoder that does not exist, does not fit the items, or cannot be loaded; one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Pictures or texts to vectors: ``encode([prepare(item), ...])`` is float32 (B, dim).
+
+    An item is a ``PIL.Image`` or a str. Its vector depends on the item alone, not on what it is encoded with. Both
+    functions may be called from several threads at once.
+    """
+
+    name: str  # as open_encoder takes it
+    kind: Kind
+    dim: int
+    key: str  # of encoder_key: equal keys, equal vectors
+    prepare: Callable[[Any], Any] = field(repr=False)  # an item as the array the network reads
+    encode: Callable[[list[Any]], Floats] = field(repr=False)
+    batch_size: int = 16  # items that are best encoded together
+    parallel: int = 1  # calls of encode that are best under way at once, each on threads of its own
+    enough: int | None = None  # shorter side in pixels beyond which files of pictures need not be decoded
+    file: Path | None = None  # the ONNX file of the network, if it is one
+
+
+def encoder_key(*parts: str) -> str:
+    """SHA-256, in hexadecimal, over what decides the vectors: weights, preparation and version of the code."""
+    return hashlib.sha256("\0".join((str(_CODE_VERSION), *parts)).encode()).hexdigest()
+
+
+def check_kind(name: str, kind: Kind, able: Kind) -> None:
+    """Refuse an encoder for items of another kind."""
+    if kind != able:
+        raise EncoderError(f"encoder {name!r} is for {able}, and the items are {kind}; choose another one.")
+
+
+ENCODERS: Mapping[str, str] = MappingProxyType(
+    {
+        "efficientnet-lite0": "EfficientNet-Lite0, trained on ImageNet, for pictures (1280-d); the default for them",
+        "minilm-l6": "all-MiniLM-L6-v2 for texts in English (384-d); the default for them",
+        "onnx:FILE": "an ONNX file of your own, for pictures",
+        "checkpoint:PATH": "a network that laplacianshot train has trained: its folder or a .safetensors file",
+        "timm:NAME": "a pretrained network of the package timm, for pictures",
+        "hf:NAME": "a model of the package transformers by its name on the hub or its folder, for pictures or texts",
+    }
+)
+
+DEFAULTS: Mapping[Kind, str] = MappingProxyType({"pictures": "efficientnet-lite0", "texts": "minilm-l6"})
+
+# The module and the function that open each; what they need is loaded with them.
+_HOMES = {
+    "efficientnet-lite0": ("pretrained", "open_lite0"),
+    "minilm-l6": ("pretrained", "open_minilm"),
+    "onnx": ("onnx_networks", "open_onnx_file"),
+    "checkpoint": ("torch_networks", "open_checkpoint"),
+    "timm": ("torch_networks", "open_timm"),
+    "hf": ("torch_networks", "open_transformers"),
+}
+
+
+def open_encoder(name: str | None, kind: Kind, *, threads: int | None = None) -> Encoder:
+    """Open an encoder.
+
+    Parameters
+    ----------
+    name : str, optional
+        One of :data:`ENCODERS`; what comes after a colon is a file, a folder or the name of a model. None: the default
+        for the kind.
+    kind : "pictures" or "texts"
+    threads : int, optional
+        Threads to compute on; all cores by default.
+
+    Raises
+    ------
+    EncoderError
+        There is no such encoder, it is for items of another kind, or it cannot be loaded.
+    ModuleNotFoundError
+        A package it needs is not installed; the message holds the command that installs it.
+    """
+    if kind not in DEFAULTS:
+        raise ValueError(f"kind must be 'pictures' or 'texts', got {kind!r}.")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}.")
+    full = DEFAULTS[kind] if name is None else name
+    family, colon, what = full.partition(":")
+    if family not in _HOMES or bool(colon) != any(known.startswith(f"{family}:") for known in ENCODERS):
+        near = difflib.get_close_matches(full, list(ENCODERS), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ENCODERS)}."
+        raise EncoderError(f"there is no encoder {full!r}; {hint}")
+    if colon and not what:
+        known = next(known for known in ENCODERS if known.startswith(f"{family}:"))
+        raise EncoderError(f"encoder {full!r} lacks what comes after the colon; write {known}.")
+    module, function = _HOMES[family]
+    load: Callable[[str, Kind, int], Encoder] = getattr(
+        import_module(f"laplacianshot.embedding.encoders.{module}"), function
+    )
+    return load(what, kind, threads or available_threads())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.embedding.encoders import Encoder, EncoderError, Kind, encoder_key
 from laplacianshot.embedding.encoders.preparing import (
     Normalizing,
     PictureInput,
@@ -21,7 +21,6 @@ from laplacianshot.embedding.encoders.preparing import (
     runs_of_equal_length,
     token_numbers,
 )
-from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind
 from laplacianshot.embedding.vector_cache import file_hash
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import user_cache
@@ -30,136 +29,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from laplacianshot.runtime.types import Floats
-
-# Raised by one whenever the same network and input would give other vectors than before.
-CODE_VERSION = 1
-
-
-@dataclass
-class Session:
-    """An ONNX file, opened at its first use, and run by several threads at once, each on a core of its own.
-
-    That is faster than one run on all cores, whose threads wait for one another after each layer, and leaves no core
-    idle while another thread reads pictures.
-
-    Attributes
-    ----------
-    path : Path
-    threads : int
-        Runs that are best under way at once.
-    """
-
-    path: Path
-    threads: int
-    _lock: Lock = field(default_factory=Lock, repr=False)
-
-    @cached_property
-    def _session(self) -> Any:
-        runtime = require("onnxruntime", "label")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        try:
-            return runtime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            raise EncoderError(f"{self.path} cannot be run by onnxruntime: {' '.join(str(error).split())}") from error
-
-    @property
-    def session(self) -> Any:
-        """The ``onnxruntime.InferenceSession``."""
-        with self._lock:
-            return self._session
-
-    def vectors(self, batch: NDArray[Any]) -> Floats:
-        """The first output, for a batch under the name of the first input."""
-        session = self.session
-        (output, *_) = session.run(None, {session.get_inputs()[0].name: batch})
-        return np.asarray(output)
-
-
-@dataclass(frozen=True)
-class PictureSession:
-    """A network for pictures in ONNX Runtime: bytes (B, H, W, 3) to vectors (B, D).
-
-    Pictures are run one by one: what lies between two layers then stays in the processor's cache, which saves more
-    than a larger run would. EfficientNet-Lite0 takes 15% less time so than in runs of 32, and a fifth of the memory.
-    """
-
-    name: str
-    view: PictureInput
-    dim: int
-    digest: str
-    session: Session
-    kind: Kind = "pictures"
-    batch_size: int = 8
-
-    @property
-    def key(self) -> str:
-        """SHA-256 over network, view and version of the code."""
-        return encoder_key(self.digest, repr(self.view))
-
-    @property
-    def parallel(self) -> int:
-        """One run per thread."""
-        return self.session.threads
-
-    @property
-    def enough(self) -> int:
-        """As the view has it."""
-        return self.view.enough
-
-    def prepare(self, item: Image) -> NDArray[np.uint8]:
-        """A picture as bytes (H, W, 3)."""
-        return self.view(item)
-
-    def encode(self, prepared: Sequence[NDArray[np.uint8]]) -> Floats:
-        """Vectors (B, D)."""
-        return np.concatenate([self.session.vectors(pixels[np.newaxis]) for pixels in prepared])
-
-
-def encoder_key(*parts: str) -> str:
-    """One SHA-256 over what decides the vectors, in hexadecimal."""
-    return hashlib.sha256("\0".join((str(CODE_VERSION), *parts)).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class TextSession:
-    """A network for texts in ONNX Runtime: tokens (B, L) to vectors (B, D).
-
-    Only texts of the same number of tokens are run together, so none is padded, none waits for a longer one, and the
-    vector of a text does not depend on the others.
-    """
-
-    name: str
-    dim: int
-    digest: str
-    session: Session
-    tokenizer: Any = field(repr=False)
-    kind: Kind = "texts"
-    batch_size: int = 256
-    enough: None = None
-
-    @property
-    def key(self) -> str:
-        """SHA-256 over network, tokenizer and version of the code."""
-        return encoder_key(self.digest, self.tokenizer.to_str())
-
-    @property
-    def parallel(self) -> int:
-        """One run per thread."""
-        return self.session.threads
-
-    def prepare(self, item: str) -> NDArray[np.int64]:
-        """A text as token numbers (L,)."""
-        return token_numbers(self.tokenizer, item)
-
-    def encode(self, prepared: Sequence[NDArray[np.int64]]) -> Floats:
-        """Vectors (B, D)."""
-        vectors: Floats = np.empty((len(prepared), self.dim), dtype=np.float32)
-        for places in runs_of_equal_length(prepared):
-            vectors[places] = self.session.vectors(np.stack([prepared[place] for place in places]))
-        return vectors
-
 
 # Side of the pictures, where the file takes any.
 _SIDE = 224
@@ -172,48 +41,61 @@ _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _BYTES = "tensor(uint8)"
 
 
-def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
-    """The network in a file, for pictures or, with a ``tokenizer.json`` beside it, for texts."""
-    path = Path(what).expanduser()
-    if not path.is_file():
-        raise EncoderError(f"encoder 'onnx:{what}': there is no file {str(path)!r}.")
-    session, name = Session(path.resolve(), threads), f"onnx:{what}"
-    reader = _picture_reader if kind == "pictures" else _text_reader
-    read = reader(name, path, session.session.get_inputs())
-    encoder = OnnxFile(name, kind, 0, _digest(path), session, read)
-    # What it gives for an item of no matter says how long its vectors are.
-    try:
-        return replace(encoder, dim=encoder.encode([read.example()]).shape[1])
-    except EncoderError:
-        raise
-    except Exception as error:
-        raise EncoderError(f"encoder {name!r} fails on an example: {' '.join(str(error).split())}") from error
+class Session:
+    """An ONNX file, opened at its first use, and run by several threads at once, each on a core of its own.
+
+    That is faster than one run on all cores, whose threads wait for one another after each layer, and leaves no core
+    idle while another thread reads pictures.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._session: Any = None
+
+    def open(self) -> Any:
+        """The ``onnxruntime.InferenceSession``."""
+        with self._lock:
+            if self._session is None:
+                runtime = require("onnxruntime", "label")
+                options = runtime.SessionOptions()
+                options.intra_op_num_threads = options.inter_op_num_threads = 1
+                options.log_severity_level = 4
+                try:
+                    self._session = runtime.InferenceSession(
+                        str(self.path), options, providers=["CPUExecutionProvider"]
+                    )
+                except Exception as error:
+                    said = " ".join(str(error).split())
+                    raise EncoderError(f"{self.path} cannot be run by onnxruntime: {said}") from error
+            return self._session
+
+    def vectors(self, feed: dict[str, Any]) -> Floats:
+        """The first output of shape (B, D); else means over positions of the first output."""
+        outputs = [np.asarray(output) for output in self.open().run(None, feed)]
+        first = next((output for output in outputs if output.ndim == 2), outputs[0])
+        if first.ndim not in (2, 3, 4):
+            raise EncoderError(f"{self.path} gives shape {first.shape}; vectors must have shape (B, D).")
+        axes = {2: (), 3: (1,), 4: (2, 3)}[first.ndim]
+        return np.asarray(first.mean(axis=axes) if axes else first)
 
 
 @dataclass(frozen=True)
 class PictureReader:
-    """Pictures as a network wants them.
+    """Pictures as a network takes them. The repr is part of the key of an ONNX file's vectors."""
 
-    Attributes
-    ----------
-    name : str
-        Of the input.
-    view : PictureInput
-    normalizing : Normalizing or None
-        None: the network takes bytes.
-    channels_last : bool
-    dtype : str
-    batch : int
-        The size of every batch, 0 if any will do.
-    """
-
-    name: str
+    name: str  # of the input
     view: PictureInput
-    normalizing: Normalizing | None
+    normalizing: Normalizing | None  # None: the network takes bytes
     channels_last: bool
     dtype: str
-    batch: int
+    batch: int  # the size of every batch; 0: any
     batch_size: int = 8
+
+    @property
+    def enough(self) -> int:
+        """As of the view."""
+        return self.view.enough
 
     def __call__(self, item: Image) -> NDArray[np.uint8]:
         """A picture as bytes (H, W, 3)."""
@@ -238,16 +120,17 @@ class PictureReader:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Texts as a network wants them: token numbers, and what other inputs it has."""
+    """Texts as a network takes them: token numbers, and what other inputs it has. The repr is part of keys too."""
 
     names: tuple[str, ...]
     dtype: str
     tokenizer: Any = field(repr=False)
-    tokenizer_text: str = field(repr=False)
     batch_size: int = 256
+    enough: None = None
 
     def __repr__(self) -> str:
-        return f"TextReader({self.names}, {self.dtype}, {hashlib.sha256(self.tokenizer_text.encode()).hexdigest()})"
+        digest = hashlib.sha256(self.tokenizer.to_str().encode()).hexdigest()
+        return f"TextReader({self.names}, {self.dtype}, {digest})"
 
     def __call__(self, item: str) -> NDArray[np.int64]:
         """A text as token numbers (L,)."""
@@ -258,7 +141,7 @@ class TextReader:
         return self("an example")
 
     def runs(self, prepared: Sequence[NDArray[np.int64]]) -> list[tuple[NDArray[np.int64], dict[str, Any]]]:
-        """What to run: texts of equal length, none of them padded."""
+        """What to run: texts of equal length. None is padded, and none depends on the others or waits for them."""
         found = []
         for places in runs_of_equal_length(prepared):
             tokens = np.stack([prepared[place] for place in places]).astype(self.dtype)
@@ -268,60 +151,37 @@ class TextReader:
         return found
 
 
-@dataclass(frozen=True)
-class OnnxFile:
-    """An ONNX file as an encoder. Its first output of shape (B, D) is taken; else means over positions of the first."""
+def onnx_encoder(
+    name: str, kind: Kind, dim: int | None, key: str, session: Session, reader: PictureReader | TextReader, threads: int
+) -> Encoder:
+    """A session as an encoder; ``dim`` None is found by running an example."""
 
-    name: str
-    kind: Kind
-    dim: int
-    digest: str
-    session: Session
-    reader: PictureReader | TextReader
-
-    @property
-    def key(self) -> str:
-        """SHA-256 over file, preparation and version of the code."""
-        return encoder_key(self.digest, repr(self.reader))
-
-    @property
-    def batch_size(self) -> int:
-        """As the reader likes it."""
-        return self.reader.batch_size
-
-    @property
-    def parallel(self) -> int:
-        """One run per thread."""
-        return self.session.threads
-
-    @property
-    def enough(self) -> int | None:
-        """As the view of pictures has it."""
-        return self.reader.view.enough if isinstance(self.reader, PictureReader) else None
-
-    def prepare(self, item: Any) -> NDArray[Any]:
-        """A picture as bytes (H, W, 3), or a text as token numbers (L,)."""
-        return self.reader(item)
-
-    def encode(self, prepared: Sequence[NDArray[Any]]) -> Floats:
-        """Vectors (B, D)."""
-        parts = [(places, self._vectors(feed)) for places, feed in self.reader.runs(prepared)]
+    def encode(prepared: Sequence[NDArray[Any]]) -> Floats:
+        parts = [(places, session.vectors(feed)) for places, feed in reader.runs(prepared)]
         vectors: Floats = np.empty((len(prepared), parts[0][1].shape[1]), dtype=np.float32)
         for places, found in parts:
             vectors[places] = found[: len(places)]
         return vectors
 
-    def _vectors(self, feed: dict[str, Any]) -> Floats:
-        outputs = [np.asarray(output) for output in self.session.session.run(None, feed)]
-        flat = next((output for output in outputs if output.ndim == 2), None)
-        if flat is not None:
-            return flat
-        first = outputs[0]
-        if first.ndim == 3:
-            return np.asarray(first.mean(axis=1))
-        if first.ndim == 4:
-            return np.asarray(first.mean(axis=(2, 3)))
-        raise EncoderError(f"encoder {self.name!r} gives shape {first.shape}; vectors must have shape (B, D).")
+    if dim is None:
+        try:
+            dim = encode([reader.example()]).shape[1]
+        except EncoderError:
+            raise
+        except Exception as error:
+            raise EncoderError(f"encoder {name!r} fails on an example: {' '.join(str(error).split())}") from error
+    return Encoder(name, kind, dim, key, reader, encode, reader.batch_size, threads, reader.enough, session.path)
+
+
+def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
+    """The network in a file, for pictures or, with a ``tokenizer.json`` beside it, for texts."""
+    path = Path(what).expanduser()
+    if not path.is_file():
+        raise EncoderError(f"encoder 'onnx:{what}': there is no file {str(path)!r}.")
+    session, name = Session(path.resolve()), f"onnx:{what}"
+    open_reader = _picture_reader if kind == "pictures" else _text_reader
+    reader = open_reader(name, path, session.open().get_inputs())
+    return onnx_encoder(name, kind, None, encoder_key(_digest(path), repr(reader)), session, reader, threads)
 
 
 def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureReader:
@@ -352,9 +212,7 @@ def _described(path: Path, crop: int) -> tuple[Normalizing, PictureInput]:
         size = settings.get("size", {})
         resize = size.get("shortest_edge", size.get("height")) if isinstance(size, dict) else size
         mean, std = settings.get("image_mean"), settings.get("image_std")
-        normalizing = (
-            Normalizing(*(tuple(float(x) for x in part) for part in (mean, std))) if mean and std else Normalizing()
-        )
+        normalizing = Normalizing(*(tuple(map(float, part)) for part in (mean, std))) if mean and std else Normalizing()
         filters = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box"}
         return normalizing, PictureInput(max(crop, int(resize or crop)), crop, filters[settings.get("resample", 3)])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -369,14 +227,11 @@ def _text_reader(name: str, path: Path, inputs: Sequence[Any]) -> TextReader:
     tokens = path.with_name("tokenizer.json")
     if not tokens.is_file():
         raise EncoderError(f"encoder {name!r}: there is no tokenizer.json beside it, which texts need; put it there.")
-    tokenizer = open_tokenizer(tokens, _MAX_TOKENS)
-    return TextReader(names, np.dtype(_INTEGERS[inputs[0].type]).str, tokenizer, tokenizer.to_str())
+    return TextReader(names, np.dtype(_INTEGERS[inputs[0].type]).str, open_tokenizer(tokens, _MAX_TOKENS))
 
 
 def _digest(path: Path) -> str:
     """Hash of the file and of those that hold its weights beside it."""
     folder = user_cache()[0] / "networks"
-    others = sorted(
-        other for other in path.parent.iterdir() if other.name.startswith(path.name) and "data" in other.suffix
-    )
-    return " ".join(file_hash(file, folder).hex() for file in (path, *others))
+    others = [other for other in path.parent.iterdir() if other.name.startswith(path.name) and "data" in other.suffix]
+    return " ".join(file_hash(file, folder).hex() for file in (path, *sorted(others)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.embedding.encoders.registry import EncoderError
+from laplacianshot.embedding.encoders import EncoderError
 from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
@@ -19,17 +19,26 @@ if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
 
 
+# Mean and standard deviation of the colors of ImageNet's training pictures.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+def resized_center(picture: Image, resize: int, crop: int, resampling: str) -> Image:
+    """The middle ``crop x crop`` of the picture with its shorter side at ``resize``, with antialiasing."""
+    width, height = picture.size
+    # The longer side is rounded down, and the crop begins at a whole pixel, as is usual.
+    new_width, new_height = (resize * side // min(width, height) for side in (width, height))
+    left, top = round((new_width - crop) / 2), round((new_height - crop) / 2)
+    # Only the crop is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
+    x, y = width / new_width, height / new_height
+    box = (left * x, top * y, min((left + crop) * x, width), min((top + crop) * y, height))
+    return picture.resize((crop, crop), require("PIL.Image", "label").Resampling[resampling.upper()], box=box)
+
+
 @dataclass(frozen=True)
 class PictureInput:
-    """The middle ``crop x crop`` of a picture whose shorter side was brought to ``resize``, as bytes (crop, crop, 3).
-
-    Attributes
-    ----------
-    resize, crop : int
-        In pixels.
-    filter : str
-        Of Pillow's resampling, all with antialiasing: ``"bicubic"``, ``"bilinear"``, ``"lanczos"`` or ``"box"``.
-    """
+    """The middle of a picture as bytes (crop, crop, 3); see :func:`resized_center`. Its repr is part of keys."""
 
     resize: int = 256
     crop: int = 224
@@ -42,39 +51,20 @@ class PictureInput:
 
     def __call__(self, picture: Image) -> NDArray[np.uint8]:
         """Bytes (crop, crop, 3); gray pictures have three equal channels."""
-        resampling = require("PIL.Image", "label").Resampling[self.filter.upper()]
-        width, height = picture.size
-        shorter = min(width, height)
-        # The longer side is rounded down, and the crop begins at a whole pixel, as is usual.
-        new_width, new_height = (self.resize * side // shorter for side in (width, height))
-        left, top = round((new_width - self.crop) / 2), round((new_height - self.crop) / 2)
-        # Only the crop is computed. Pillow's filter reaches beyond the box, so the pixels are those of the whole.
-        x, y = width / new_width, height / new_height
-        box = (left * x, top * y, min((left + self.crop) * x, width), min((top + self.crop) * y, height))
-        cut = picture.resize((self.crop, self.crop), resampling, box=box)
+        cut = resized_center(picture, self.resize, self.crop, self.filter)
         # After the resizing, where there are fewer pixels.
         return np.asarray(cut if cut.mode == "RGB" else cut.convert("RGB"))
 
 
-# Mean and standard deviation of the colors of ImageNet's training pictures.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-
-
 @dataclass(frozen=True)
 class Normalizing:
-    """``(x / 255 - mean) / std`` for each color.
-
-    Attributes
-    ----------
-    mean, std : tuple of 3 float
-    """
+    """``(x / 255 - mean) / std`` for each color: B pictures (H, W, C) of bytes as float32 (B, C, H, W)."""
 
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
 
     def __call__(self, pixels: Sequence[NDArray[np.uint8]]) -> Floats:
-        """B pictures (H, W, C) as float32 (B, C, H, W)."""
+        """Normalize a batch."""
         scale = 1 / (255 * np.array(self.std, dtype=np.float32))
         shift = np.array(self.mean, dtype=np.float32) / np.array(self.std, dtype=np.float32)
         planes = np.stack(pixels).transpose(0, 3, 1, 2)
@@ -102,7 +92,7 @@ def open_tokenizer(path: Path, max_tokens: int) -> Any:
 
 
 def readable(text: str) -> str:
-    """A text without what no tokenizer takes: half characters of a pair; and not longer than any network reads."""
+    """A text without halves of surrogate pairs, which no tokenizer takes, and not longer than any network reads."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
@@ -112,7 +102,7 @@ def token_numbers(tokenizer: Any, text: str) -> NDArray[np.int64]:
 
 
 def runs_of_equal_length(texts: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
-    """Places of texts that are run together: equally many tokens, not too many in all."""
+    """Places of texts that are run together: the same number of tokens, and not too many in all."""
     lengths = np.array([len(tokens) for tokens in texts])
     for length in np.unique(lengths):
         places = np.flatnonzero(lengths == length)

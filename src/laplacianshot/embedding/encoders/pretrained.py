@@ -15,23 +15,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from laplacianshot.embedding.encoders.onnx_networks import PictureSession, Session, TextSession
+from laplacianshot.embedding.encoders import Encoder, EncoderError, Kind, check_kind, encoder_key
+from laplacianshot.embedding.encoders.onnx_networks import PictureReader, Session, TextReader, onnx_encoder
 from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokenizer
-from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
 from laplacianshot.embedding.vector_cache import file_hash, short_hash
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import VARIABLE, put_file, remove_partial, user_cache
-from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, arrays_hash
+from laplacianshot.runtime.files import VARIABLE, remove_partial, user_cache
+from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, KeyedFolder, arrays_hash
 
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
 
 # Raised by one whenever the same weights would give another graph.
-GRAPH_VERSION = 2
+_GRAPH_VERSION = 2
 
 # Old enough for every onnxruntime that we support.
 _OPSET = 17
@@ -39,24 +39,12 @@ _OPSET = 17
 
 @dataclass(frozen=True)
 class Weights:
-    """A file of weights that this version knows.
+    """A file of weights that this version knows."""
 
-    Attributes
-    ----------
-    packages : tuple of str
-        Names to import of the packages that hold it; any of them will do.
-    path : str
-        Pattern of the file below the folder of a package.
-    sha256 : str
-        Of the file.
-    arrays : str
-        :func:`~laplacianshot.runtime.keyed_folder.arrays_hash` of the arrays in it.
-    """
-
-    packages: tuple[str, ...]
-    path: str
-    sha256: str
-    arrays: str
+    packages: tuple[str, ...]  # names to import of the packages that hold it; any of them will do
+    path: str  # pattern of the file below the folder of a package
+    sha256: str  # of the file
+    arrays: str  # arrays_hash of the arrays in it
 
     def file(self) -> Path:
         """Find the file. The packages are not imported: some would load torch."""
@@ -90,49 +78,40 @@ MINILM_WEIGHTS = Weights(
     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "71a827f2b313f0c41c2345390fbf35ca4ae19a37c5af41b31cb8dc1f8868ade0",
 )
-MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+_MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 
 def exported(name: str, weights: Path, sha256: str, export: Callable[[Path], bytes]) -> tuple[Path, str]:
     """Return the ONNX file of a network, written if it does not exist, and a hash of its weights and version.
 
-    Parameters
-    ----------
-    name : str
-        What the file is called.
-    weights : Path
-    sha256 : str
-        What the file of weights must have; another file is refused.
-    export : callable
-        The content of the ONNX file from the file of weights.
+    ``weights`` must have the digest ``sha256``; ``export`` makes the content of the ONNX file from it.
     """
     folder = user_cache()[0] / "networks"
-    check_file(weights, sha256, folder)
-    digest = hashlib.sha256(f"{name} {GRAPH_VERSION} {sha256}".encode()).hexdigest()
+    _check_file(weights, sha256)
+    digest = hashlib.sha256(f"{name} {_GRAPH_VERSION} {sha256}".encode()).hexdigest()
     path = folder / f"{name}-{digest[:16]}.onnx"
     if not path.exists():
         content = export(weights)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             remove_partial(folder, older=ABANDONED_SECONDS)
             # Two processes may both come here; they write the same.
-            put_file(path, lambda file: file.write(content))
+            KeyedFolder(str(folder)).put(path.name, lambda file: file.write(content))
         except OSError as error:
             why = error.strerror or error
             raise EncoderError(f"{path} cannot be written ({why}); set {VARIABLE} to a folder with room.") from error
     return path, digest
 
 
-def check_file(path: Path, sha256: str, folder: Path) -> None:
-    """Refuse a file that does not have a digest; see :func:`file_hash` for the folder."""
-    if file_hash(path, folder) != short_hash(bytes.fromhex(sha256)):
+def _check_file(path: Path, sha256: str) -> None:
+    """Refuse a file that does not have a digest."""
+    if file_hash(path, user_cache()[0] / "networks") != short_hash(bytes.fromhex(sha256)):
         raise EncoderError(
             f"{path} is not the file that this version of laplacianshot knows (SHA-256 {sha256[:16]}...); "
             "install version 0.1.0 of its package again."
         )
 
 
-class Graph:
+class _Graph:
     """A graph with one input and one output, both with batches along the first axis."""
 
     def __init__(self, name: str) -> None:
@@ -162,25 +141,16 @@ class Graph:
     def to_bytes(
         self, source: tuple[str, str, tuple[str | int, ...]], result: tuple[str, tuple[str | int, ...]]
     ) -> bytes:
-        """The whole as the content of an ONNX file.
+        """The content of an ONNX file, from (name, type, shape) of the input and (node, shape) of the float32 output.
 
-        Parameters
-        ----------
-        source : (name, type, shape)
-            Of the input; the type as ONNX spells it, such as ``"UINT8"``; a str in the shape stands for any size.
-        result : (node name, shape)
-            What the graph gives, float32; it is called ``vectors``.
+        The type is spelled as in ONNX, such as ``"UINT8"``; a str in a shape stands for any size.
         """
         helper, types = self._onnx.helper, self._onnx.TensorProto
         name, kind, shape = source
         self._nodes.append(helper.make_node("Identity", [result[0]], ["vectors"]))
-        graph = helper.make_graph(
-            self._nodes,
-            self._name,
-            [helper.make_tensor_value_info(name, getattr(types, kind), shape)],
-            [helper.make_tensor_value_info("vectors", types.FLOAT, result[1])],
-            self._arrays,
-        )
+        inputs = [helper.make_tensor_value_info(name, getattr(types, kind), shape)]
+        outputs = [helper.make_tensor_value_info("vectors", types.FLOAT, result[1])]
+        graph = helper.make_graph(self._nodes, self._name, inputs, outputs, self._arrays)
         opsets = [helper.make_opsetid("", _OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="laplacianshot")
         self._onnx.checker.check_model(model)
@@ -189,15 +159,15 @@ class Graph:
 
 
 LITE0 = "efficientnet-lite0"
-LITE0_DIM = 1280
+_LITE0_DIM = 1280
 
 # Stride of each of the 16 inverted-residual blocks; their other sizes are those of the weights.
-STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1)
+_STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1)
 
 # Of batch normalization, as TensorFlow's networks have it.
-LITE0_EPSILON = 1e-3
+_LITE0_EPSILON = 1e-3
 
-VIEW = PictureInput(resize=256, crop=224)
+_VIEW = PictureInput(resize=256, crop=224)
 
 
 def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
@@ -208,7 +178,11 @@ def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
         return lite0_bytes(LITE0_WEIGHTS.check_arrays(read_torch_file(path, LITE0_WEIGHTS.sha256)))
 
     path, digest = exported(LITE0, LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256, export)
-    return PictureSession(LITE0, VIEW, LITE0_DIM, digest, Session(path, threads))
+    # Pictures are run one by one: what lies between two layers then stays in the processor's cache. That takes 15% less
+    # time than runs of 32, and a fifth of the memory.
+    reader = PictureReader("pictures", _VIEW, None, True, "|u1", 1)
+    key = encoder_key(digest, repr(_VIEW))
+    return onnx_encoder(LITE0, "pictures", _LITE0_DIM, key, Session(path), reader, threads)
 
 
 def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -217,7 +191,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = (picture - 127) / 128``; a stem, 16 inverted residuals, a head of 1280 channels, and the mean over positions.
     Batch normalization is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
     """
-    graph = Graph(LITE0)
+    graph = _Graph(LITE0)
     # (x - zero point) * scale is what dequantizing does.
     planes = graph.node("Transpose", "pictures", perm=[0, 3, 1, 2])
     scale, zero = graph.constant(np.float64(1 / 128)), graph.constant(np.uint8(127))
@@ -225,7 +199,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
 
     def convolution(x: str, name: str, norm: str, *, stride: int = 1, bounded: bool = True) -> str:
         weight = weights[f"{name}.weight"].astype(np.float64)
-        gain = weights[f"{norm}.weight"] / np.sqrt(weights[f"{norm}.running_var"].astype(np.float64) + LITE0_EPSILON)
+        gain = weights[f"{norm}.weight"] / np.sqrt(weights[f"{norm}.running_var"].astype(np.float64) + _LITE0_EPSILON)
         bias = weights[f"{norm}.bias"] - weights[f"{norm}.running_mean"] * gain
         out = graph.node(
             "Conv", x, graph.constant(weight * gain[:, None, None, None]), graph.constant(bias),
@@ -238,7 +212,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
 
     low, high = graph.constant(np.float64(0)), graph.constant(np.float64(6))
     x = convolution(x, "_conv_stem", "_bn0", stride=2)
-    for number, stride in enumerate(STRIDES):
+    for number, stride in enumerate(_STRIDES):
         block, start = f"_blocks.{number}.", x
         if f"{block}_expand_conv.weight" in weights:
             x = convolution(x, f"{block}_expand_conv", f"{block}_bn0")
@@ -248,7 +222,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
             x = graph.node("Add", x, start)
     x = convolution(x, "_conv_head", "_bn1")
     pooled = graph.node("Flatten", graph.node("GlobalAveragePool", x))
-    return graph.to_bytes(("pictures", "UINT8", ("batch", "height", "width", 3)), (pooled, ("batch", LITE0_DIM)))
+    return graph.to_bytes(("pictures", "UINT8", ("batch", "height", "width", 3)), (pooled, ("batch", _LITE0_DIM)))
 
 
 def _block_inputs(weights: Mapping[str, Floats], block: str) -> int:
@@ -258,13 +232,13 @@ def _block_inputs(weights: Mapping[str, Floats], block: str) -> int:
 
 
 MINILM = "minilm-l6"
-MINILM_DIM = 384
-MINILM_LAYERS = 6
-MINILM_HEADS = 12
-MINILM_EPSILON = 1e-12
+_MINILM_DIM = 384
+_MINILM_LAYERS = 6
+_MINILM_HEADS = 12
+_MINILM_EPSILON = 1e-12
 
 # What the model was trained for; the rest of a longer text is not read.
-MAX_TOKENS = 256
+_MAX_TOKENS = 256
 
 
 def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
@@ -278,8 +252,10 @@ def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
     weights = MINILM_WEIGHTS.file()
     path, digest = exported(MINILM, weights, MINILM_WEIGHTS.sha256, export)
     words = weights.with_name("tokenizer.json")
-    check_file(words, MINILM_TOKENIZER, user_cache()[0] / "networks")
-    return TextSession(MINILM, MINILM_DIM, digest, Session(path, threads), open_tokenizer(words, MAX_TOKENS))
+    _check_file(words, _MINILM_TOKENIZER)
+    reader = TextReader(("tokens",), "<i8", open_tokenizer(words, _MAX_TOKENS))
+    key = encoder_key(digest, reader.tokenizer.to_str())
+    return onnx_encoder(MINILM, "texts", _MINILM_DIM, key, Session(path), reader, threads)
 
 
 def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -288,14 +264,14 @@ def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = norm(word + place + type)``; six times ``x = norm(x + attend(x))``, ``x = norm(x + W2 gelu(W1 x))``; then
     ``v = mean_tokens x`` and ``v / |v|``.
     """
-    graph = Graph(MINILM)
+    graph = _Graph(MINILM)
 
     def weight(name: str) -> Floats:
         return weights[name].astype(np.float64)
 
     def normalized(x: str, name: str) -> str:
         scale, shift = (graph.constant(weight(f"{name}.LayerNorm.{part}")) for part in ("weight", "bias"))
-        return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=MINILM_EPSILON)
+        return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=_MINILM_EPSILON)
 
     def linear(x: str, name: str) -> str:
         return graph.linear(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
@@ -309,28 +285,30 @@ def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
 
     def heads(x: str, name: str, order: list[int], scale: float = 1.0) -> str:
         out = graph.linear(x, scale * weight(f"{name}.weight"), scale * weight(f"{name}.bias"))
-        apart = graph.node("Reshape", out, graph.constant(np.array([0, 0, MINILM_HEADS, MINILM_DIM // MINILM_HEADS])))
+        apart = graph.node(
+            "Reshape", out, graph.constant(np.array([0, 0, _MINILM_HEADS, _MINILM_DIM // _MINILM_HEADS]))
+        )
         return graph.node("Transpose", apart, perm=order)
 
-    for number in range(MINILM_LAYERS):
+    for number in range(_MINILM_LAYERS):
         layer = f"encoder.layer.{number}"
         attention = f"{layer}.attention"
-        query = heads(x, f"{attention}.self.query", [0, 2, 1, 3], 1 / math.sqrt(MINILM_DIM / MINILM_HEADS))
+        query = heads(x, f"{attention}.self.query", [0, 2, 1, 3], 1 / math.sqrt(_MINILM_DIM / _MINILM_HEADS))
         key = heads(x, f"{attention}.self.key", [0, 2, 3, 1])
         value = heads(x, f"{attention}.self.value", [0, 2, 1, 3])
         shares = graph.node("Softmax", graph.node("MatMul", query, key), axis=-1)
         mixed = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
-        joined = graph.node("Reshape", mixed, graph.constant(np.array([0, 0, MINILM_DIM])))
+        joined = graph.node("Reshape", mixed, graph.constant(np.array([0, 0, _MINILM_DIM])))
         x = normalized(graph.node("Add", linear(joined, f"{attention}.output.dense"), x), f"{attention}.output")
         inner = _gelu(graph, linear(x, f"{layer}.intermediate.dense"))
         x = normalized(graph.node("Add", linear(inner, f"{layer}.output.dense"), x), f"{layer}.output")
     # A pooling, as onnxruntime's plain mean adds in another order for a single text than for several.
     mean = graph.node("Flatten", graph.node("GlobalAveragePool", graph.node("Transpose", x, perm=[0, 2, 1])))
     unit = graph.node("LpNormalization", mean, axis=-1, p=2)
-    return graph.to_bytes(("tokens", "INT64", ("batch", "length")), (unit, ("batch", MINILM_DIM)))
+    return graph.to_bytes(("tokens", "INT64", ("batch", "length")), (unit, ("batch", _MINILM_DIM)))
 
 
-def _gelu(graph: Graph, x: str) -> str:
+def _gelu(graph: _Graph, x: str) -> str:
     """``x (1 + erf(x / sqrt 2)) / 2``."""
     inside = graph.node("Erf", graph.node("Div", x, graph.constant(np.array(math.sqrt(2)))))
     product = graph.node("Mul", x, graph.node("Add", inside, graph.constant(np.array(1.0))))
@@ -342,15 +320,12 @@ _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
-@dataclass(frozen=True)
-class _Storage:
+class _Storage(NamedTuple):
     key: str
     dtype: np.dtype[Any]
-    size: int
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Tensor(NamedTuple):
     storage: _Storage
     offset: int
     shape: tuple[int, ...]
@@ -370,8 +345,8 @@ class _TorchUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} does not belong in a file of weights")
 
     def persistent_load(self, pid: Any) -> _Storage:
-        _, dtype, key, _, size, _ = pid
-        return _Storage(key, dtype, size)
+        _, dtype, key, _, _, _ = pid
+        return _Storage(key, dtype)
 
 
 def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
@@ -380,12 +355,6 @@ def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
     The file holds four pickles (a number, a version, facts on the machine, and the tensors without their content), the
     list of storages, and the content of each as its length and its numbers. A pickle may run code, so the file must
     have the digest, and only dictionaries and tensors are rebuilt.
-
-    Parameters
-    ----------
-    path : Path
-    sha256 : str
-        Of the file; another one is refused before anything is read from it.
     """
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from laplacianshot.embedding.encoders.onnx_networks import encoder_key
+from laplacianshot.embedding.encoders import Encoder, EncoderError, Kind, check_kind, encoder_key
 from laplacianshot.embedding.encoders.preparing import Normalizing, PictureInput, readable, runs_of_equal_length
-from laplacianshot.embedding.encoders.registry import Encoder, EncoderError, Kind, check_kind
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import arrays_hash
 from laplacianshot.runtime.threads import torch_threads
@@ -25,62 +23,40 @@ if TYPE_CHECKING:
 
     from laplacianshot.runtime.types import Floats
 
+# An item as the array the network reads, and a list of such arrays as a tensor (B, D).
+_Prepare: TypeAlias = Callable[[Any], Any]
+_Forward: TypeAlias = Callable[[list[Any]], Any]
 
-@dataclass(frozen=True)
-class TorchEncoder:
+_WHY = "give the name of a model on the hub, which is downloaded once, or a folder of one"
+_POOLING = "1_Pooling/config.json"
+
+
+def _encoder(
+    name: str, kind: Kind, dim: int, digest: str, threads: int, prepare: _Prepare, forward: _Forward, **options: Any
+) -> Encoder:
     """A torch module as an encoder: one call at a time, on all threads.
 
-    Attributes
-    ----------
-    name : str
-    kind : "pictures" or "texts"
-    dim : int
-    digest : str
-        Which weights and which preparation.
-    threads : int
-    preparing : callable
-        An item as an array.
-    forward : callable
-        A list of such arrays as a tensor (B, D), in inference mode.
+    ``forward`` turns a list of prepared arrays into a tensor (B, D), in inference mode.
     """
 
-    name: str
-    kind: Kind
-    dim: int
-    digest: str
-    threads: int
-    preparing: Callable[[Any], Any] = field(repr=False)
-    forward: Callable[[list[Any]], Any] = field(repr=False)
-    batch_size: int = 16
-    enough: int | None = None
-    parallel: int = 1
-
-    @property
-    def key(self) -> str:
-        """SHA-256 over weights, preparation and version of the code."""
-        return encoder_key(self.digest)
-
-    def prepare(self, item: Any) -> Any:
-        """An item as the array the network reads."""
-        return self.preparing(item)
-
-    def encode(self, prepared: Sequence[Any]) -> Floats:
-        """Vectors (B, D)."""
+    def encode(prepared: list[Any]) -> Floats:
         import torch
 
-        with torch_threads(self.threads), torch.inference_mode():
-            vectors = self.forward(list(prepared))
+        with torch_threads(threads), torch.inference_mode():
+            vectors = forward(list(prepared))
         return np.asarray(vectors.float().cpu().numpy())
 
+    return Encoder(name, kind, dim, encoder_key(digest), prepare, encode, **options)
 
-def module_hash(module: Any, *about: str) -> str:
+
+def _module_hash(module: Any, *about: str) -> str:
     """Which module: its weights, its class and what else decides the vectors."""
     kind = type(module)
     return arrays_hash(module.state_dict(), "\0".join((f"{kind.__module__}.{kind.__qualname__}", *about)))
 
 
 @contextmanager
-def loading(name: str, why: str) -> Iterator[None]:
+def _loading(name: str, why: str) -> Iterator[None]:
     """Whatever a package raises while it loads a model, in one line."""
     noisy = [logging.getLogger(package) for package in ("timm", "transformers", "huggingface_hub", "httpx")]
     levels = [logger.level for logger in noisy]
@@ -104,25 +80,18 @@ def open_timm(what: str, kind: Kind, threads: int) -> Encoder:
     name = f"timm:{what}"
     check_kind(name, kind, "pictures")
     timm, torch = require("timm", "timm"), require("torch", "timm")
-    with loading(name, "timm.list_pretrained() lists the names; weights are downloaded once"):
+    with _loading(name, "timm.list_pretrained() lists the names; weights are downloaded once"):
         network = timm.create_model(what, pretrained=True, num_classes=0).eval()
         settings = timm.data.resolve_model_data_config(network)
     crop = int(settings["input_size"][-1])
     view = PictureInput(max(crop, int(crop / settings["crop_pct"])), crop, settings["interpolation"])
     normalizing = Normalizing(tuple(settings["mean"]), tuple(settings["std"]))
 
-    def prepare(picture: Image) -> Any:
-        return view(picture)
-
     def forward(pixels: list[Any]) -> Any:
         return network(torch.from_numpy(normalizing(pixels)))
 
-    digest = module_hash(network, repr(view), repr(normalizing))
-    return TorchEncoder(name, "pictures", network.num_features, digest, threads, prepare, forward, enough=view.enough)
-
-
-_WHY = "give the name of a model on the hub, which is downloaded once, or a folder of one"
-_POOLING = "1_Pooling/config.json"
+    digest = _module_hash(network, repr(view), repr(normalizing))
+    return _encoder(name, "pictures", network.num_features, digest, threads, view, forward, enough=view.enough)
 
 
 def open_transformers(what: str, kind: Kind, threads: int) -> Encoder:
@@ -137,7 +106,7 @@ def open_transformers(what: str, kind: Kind, threads: int) -> Encoder:
 def _transformers_pictures(what: str, threads: int) -> Encoder:
     name = f"hf:{what}"
     transformers, torch = require("transformers", "hf"), require("torch", "hf")
-    with loading(name, _WHY):
+    with _loading(name, _WHY):
         processor = transformers.AutoImageProcessor.from_pretrained(what)
         model = transformers.AutoModel.from_pretrained(what).eval()
 
@@ -156,16 +125,16 @@ def _transformers_pictures(what: str, threads: int) -> Encoder:
         return _unit(torch, pooled.flatten(1))
 
     blank = require("PIL.Image", "label").new("RGB", (64, 64))
-    with loading(name, _WHY), torch.inference_mode():
+    with _loading(name, _WHY), torch.inference_mode():
         dim = forward([prepare(blank)]).shape[1]
-    digest = module_hash(model, processor.to_json_string())
-    return TorchEncoder(name, "pictures", dim, digest, threads, prepare, forward)
+    digest = _module_hash(model, processor.to_json_string())
+    return _encoder(name, "pictures", dim, digest, threads, prepare, forward)
 
 
 def _transformers_texts(what: str, threads: int) -> Encoder:
     name = f"hf:{what}"
     transformers, torch = require("transformers", "hf"), require("torch", "hf")
-    with loading(name, _WHY):
+    with _loading(name, _WHY):
         tokenizer = transformers.AutoTokenizer.from_pretrained(what)
         model = transformers.AutoModel.from_pretrained(what).eval()
         by_first = _pools_first_token(transformers, what)
@@ -190,10 +159,10 @@ def _transformers_texts(what: str, threads: int) -> Encoder:
         back = torch.from_numpy(np.argsort(np.concatenate(order)))
         return _unit(torch, torch.cat(parts)[back])
 
-    with loading(name, _WHY), torch.inference_mode():
+    with _loading(name, _WHY), torch.inference_mode():
         dim = forward([prepare("an example")]).shape[1]
-    digest = module_hash(model, str(longest), str(by_first), json.dumps(sorted(tokenizer.get_vocab().items())))
-    return TorchEncoder(name, "texts", dim, digest, threads, prepare, forward, batch_size=64)
+    digest = _module_hash(model, str(longest), str(by_first), json.dumps(sorted(tokenizer.get_vocab().items())))
+    return _encoder(name, "texts", dim, digest, threads, prepare, forward, batch_size=64)
 
 
 def _pools_first_token(transformers: Any, what: str) -> bool:
@@ -219,25 +188,21 @@ def open_checkpoint(what: str, kind: Kind, threads: int) -> Encoder:
     torch = require("torch", "train")
     # Training stands after embedding; it is called by name for this one encoder, which only its users need.
     training = import_module("laplacianshot.training.checkpoint")
-    views = import_module("laplacianshot.training.plan")
-    geometry = import_module("laplacianshot.embedding.pictures.geometry")
+    plan = import_module("laplacianshot.training.plan")
     path = Path(what).expanduser()
     try:
         checkpoint = training.Checkpoint.read(path / training.BEST if path.is_dir() else path)
     except ValueError as error:
         raise EncoderError(f"encoder {name!r}: {error}") from error
-    network, view = checkpoint.network(), views.eval_view(checkpoint.config)
+    network, view = checkpoint.network(), plan.eval_view(checkpoint.config)
     normalizing = Normalizing(view.mean, view.std)
-    mode = "RGB" if view.channels == 3 else "L"
 
     def prepare(picture: Image) -> Any:
-        plain = picture if picture.mode == mode else picture.convert(mode)
-        cut = geometry.resized_center(plain, view.resize, view.crop)
-        return np.asarray(cut).reshape(view.crop, view.crop, view.channels)
+        return np.asarray(view.cut(picture)).reshape(view.crop, view.crop, view.channels)
 
     def forward(pixels: list[Any]) -> Any:
         return network.embed(torch.from_numpy(normalizing(pixels)))
 
-    digest = module_hash(network, network.name, repr(view))
+    digest = _module_hash(network, network.name, repr(view))
     # As many pixels are decoded as in training.
-    return TorchEncoder(name, "pictures", network.feature_dim, digest, threads, prepare, forward, batch_size=32)
+    return _encoder(name, "pictures", network.feature_dim, digest, threads, prepare, forward, batch_size=32)

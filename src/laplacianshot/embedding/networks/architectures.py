@@ -67,9 +67,8 @@ class Network(nn.Module):
                 f"got {height} x {width}: resize them, or build it with another image_size."
             )
         if min(height, width) < self.stride:
-            raise ValueError(
-                f"images must have at least {self.stride} x {self.stride} pixels for {self.name}; got {height} x {width}."
-            )
+            fewest = f"{self.stride} x {self.stride}"
+            raise ValueError(f"images must have at least {fewest} pixels for {self.name}; got {height} x {width}.")
 
 
 def _initialize(network: nn.Module) -> None:

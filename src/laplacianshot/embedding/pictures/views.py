@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL.Image import Resampling, Transform
 
 from laplacianshot.datasets.pictures import Pictures
+from laplacianshot.embedding.encoders.preparing import IMAGENET_MEAN, IMAGENET_STD, resized_center
 from laplacianshot.embedding.pictures._color_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
-from laplacianshot.embedding.pictures.geometry import CROP_DRAWS, moved, random_crop, resized_center, resized_crop
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# Attempts at a random crop before the central one is taken; each uses two random numbers, the place two more.
+TRIES = 10
+CROP_DRAWS = 2 * TRIES + 2
+
+# The orders in which the three steps of the jitter can be taken.
+_JITTERS = np.array(list(permutations((BRIGHTNESS, CONTRAST, SATURATION))))
+
+# Random numbers of a picture: its crop, flip, three factors and their order, then turn, zoom and shift.
+_FLIP = CROP_DRAWS
+_FACTORS = slice(_FLIP + 1, _FLIP + 4)
+_JITTER_ORDER = _FLIP + 4
+_MOVE = slice(_JITTER_ORDER + 1, _JITTER_ORDER + 5)
+_DRAWS = _JITTER_ORDER + 5
+
 # Highest word of the counter of the stream that orders an epoch; pictures have their own number there.
-_ORDER = 2**64 - 1
+_EPOCH_STREAM = 2**64 - 1
 
 
 def stream(seed: int, epoch: int, index: int) -> np.random.Generator:
@@ -35,7 +52,7 @@ def stream(seed: int, epoch: int, index: int) -> np.random.Generator:
 def epoch_order(seed: int, epoch: int, n: int) -> Ints:
     """A permutation of 0..n - 1 that depends on the seed, the epoch and n only."""
     # Sorted draws: numpy promises the bits of Philox for ever, but not the method of its shuffles.
-    return np.argsort(stream(seed, epoch, _ORDER).random(n), kind="stable")
+    return np.argsort(stream(seed, epoch, _EPOCH_STREAM).random(n), kind="stable")
 
 
 def uniforms(seed: int, epoch: int, indices: Ints, count: int) -> Floats:
@@ -50,28 +67,58 @@ def checked_counter(value: int, name: str) -> int:
     return int(value)
 
 
-# Mean and standard deviation of the colors of ImageNet's training pictures, as networks are used to them.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+class Crop(NamedTuple):
+    """A rectangle of whole pixels."""
 
-# The orders in which the three steps of the jitter can be taken.
-_ORDERS = np.array(
-    [
-        (BRIGHTNESS, CONTRAST, SATURATION),
-        (BRIGHTNESS, SATURATION, CONTRAST),
-        (CONTRAST, BRIGHTNESS, SATURATION),
-        (CONTRAST, SATURATION, BRIGHTNESS),
-        (SATURATION, BRIGHTNESS, CONTRAST),
-        (SATURATION, CONTRAST, BRIGHTNESS),
-    ]
-)
+    left: int
+    top: int
+    width: int
+    height: int
 
-# Random numbers of a picture: its crop, flip, three factors and their order, then turn, zoom and shift.
-_FLIP = CROP_DRAWS
-_FACTORS = slice(_FLIP + 1, _FLIP + 4)
-_ORDER = _FLIP + 4
-_MOVE = slice(_ORDER + 1, _ORDER + 5)
-_DRAWS = _ORDER + 5
+
+def random_crop(
+    width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], draws: Sequence[float] | Floats
+) -> Crop:
+    """A crop of random area and shape, at a random place, from CROP_DRAWS uniform numbers.
+
+    ``area = width height U(scale)``, ``r = exp U(ln ratio)``, crop ``round(sqrt(area r)) x round(sqrt(area / r))``.
+    The first of ten such sizes that fits the picture is placed uniformly. If none fits, the largest crop in the middle
+    whose shape is within ``ratio``.
+    """
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    for attempt in range(TRIES):
+        area = width * height * (scale[0] + (scale[1] - scale[0]) * draws[2 * attempt])
+        shape = math.exp(low + (high - low) * draws[2 * attempt + 1])
+        w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int((width - w + 1) * draws[2 * TRIES]), int((height - h + 1) * draws[2 * TRIES + 1])
+            return Crop(left, top, w, h)
+    w, h = width, height
+    if width < ratio[0] * height:
+        h = max(1, min(height, round(width / ratio[0])))
+    elif width > ratio[1] * height:
+        w = max(1, min(width, round(height * ratio[1])))
+    return Crop((width - w) // 2, (height - h) // 2, w, h)
+
+
+def resized_crop(picture: Image, crop: Crop, size: int) -> Image:
+    """The crop at ``size x size``, bilinear with antialiasing; pixels outside the crop have no part in it."""
+    if crop.width != picture.width or crop.height != picture.height:
+        picture = picture.crop((crop.left, crop.top, crop.left + crop.width, crop.top + crop.height))
+    return picture.resize((size, size), Resampling.BILINEAR)
+
+
+def moved(picture: Image, degrees: float, zoom: float, right: float, down: float) -> Image:
+    """The picture turned about its middle, magnified by ``zoom`` and shifted by fractions of its sides.
+
+    ``out(x) = in(c + R(-degrees) (x - c - shift) / zoom)``, bilinear; black where the picture does not reach.
+    """
+    width, height = picture.size
+    cosine, sine = math.cos(math.radians(degrees)) / zoom, math.sin(math.radians(degrees)) / zoom
+    x, y = width / 2, height / 2
+    to_x, to_y = x + right * width, y + down * height
+    matrix = (cosine, -sine, x - cosine * to_x + sine * to_y, sine, cosine, y - sine * to_x - cosine * to_y)
+    return picture.transform(picture.size, Transform.AFFINE, matrix, Resampling.BILINEAR)
 
 
 class View(Protocol):
@@ -138,7 +185,7 @@ class TrainView:
         for name in ("jitter", "degrees", "zoom", "shift"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}.")
-        _normalize(self)
+        _fill_normalization(self)
 
     def __call__(
         self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
@@ -146,26 +193,23 @@ class TrainView:
         """Pictures as float32 (B, C, size, size), in channels-last order in memory."""
         rows = np.asarray(indices, dtype=np.int64)
         draws = uniforms(checked_counter(seed, "seed"), checked_counter(epoch, "epoch"), rows, _DRAWS)
-        pixels = np.empty((len(rows), self.size, self.size, self.channels), dtype=np.uint8)
-        for b, i in enumerate(rows.tolist()):
-            pixels[b] = self._cut(pictures.decoded(i), draws[b])
-        steps = _ORDERS[(draws[:, _ORDER] * len(_ORDERS)).astype(np.int64)]
+        cut = [self._cut(pictures.decoded(i), draws[b]) for b, i in enumerate(rows.tolist())]
+        steps = _JITTERS[(draws[:, _JITTER_ORDER] * len(_JITTERS)).astype(np.int64)]
         low, high = max(0.0, 1 - self.jitter), 1 + self.jitter
         factors = low + (high - low) * draws[:, _FACTORS]
-        return _tensor(self, pixels, draws[:, _FLIP] < self.flip, steps if self.jitter else steps[:, :0], factors)
+        flips = draws[:, _FLIP] < self.flip
+        return _tensor(self, self.size, cut, flips, steps if self.jitter else steps[:, :0], factors)
 
-    def _cut(self, picture: Image, draws: Floats) -> Any:
+    def _cut(self, picture: Image, draws: Floats) -> Image:
         picture = _with_channels(picture, self.channels)
         if self.degrees or self.zoom or self.shift:
             turn, power, right, down = 2 * draws[_MOVE] - 1
             zoom = (1 + self.zoom) ** power
             picture = moved(picture, turn * self.degrees, zoom, right * self.shift, down * self.shift)
         if self.scale is None:
-            picture = resized_center(picture, self.size, self.size)
-        else:
-            crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
-            picture = resized_crop(picture, crop, self.size)
-        return _pixels(picture)
+            return resized_center(picture, self.size, self.size, "bilinear")
+        crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
+        return resized_crop(picture, crop, self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,20 +235,19 @@ class EvalView:
         _check_size("crop", self.crop)
         if self.crop > self.resize:
             raise ValueError(f"crop={self.crop} must not be larger than resize={self.resize}.")
-        _normalize(self)
+        _fill_normalization(self)
 
     def __call__(
         self, pictures: Pictures, indices: Sequence[int] | Ints, *, seed: int = 0, epoch: int = 0
     ) -> torch.Tensor:
         """Pictures as float32 (B, C, crop, crop), in channels-last order in memory. Seed and epoch play no part."""
-        rows = np.asarray(indices, dtype=np.int64)
-        pixels = np.empty((len(rows), self.crop, self.crop, self.channels), dtype=np.uint8)
-        for b, i in enumerate(rows.tolist()):
-            picture = _with_channels(pictures.decoded(i), self.channels)
-            pixels[b] = _pixels(resized_center(picture, self.resize, self.crop))
-        return _tensor(
-            self, pixels, np.zeros(len(rows), dtype=bool), np.empty((len(rows), 0)), np.empty((len(rows), 0))
-        )
+        cut = [self.cut(pictures.decoded(i)) for i in np.asarray(indices, dtype=np.int64).tolist()]
+        none = np.empty((len(cut), 0))
+        return _tensor(self, self.crop, cut, np.zeros(len(cut), dtype=bool), none, none)
+
+    def cut(self, picture: Image) -> Image:
+        """The middle of a picture, in color or gray."""
+        return resized_center(_with_channels(picture, self.channels), self.resize, self.crop, "bilinear")
 
 
 def _with_channels(picture: Image, channels: int) -> Image:
@@ -212,32 +255,31 @@ def _with_channels(picture: Image, channels: int) -> Image:
     return picture if picture.mode == mode else picture.convert(mode)
 
 
-def _pixels(picture: Image) -> Any:
-    """The picture as bytes (H, W, C)."""
-    return np.asarray(picture).reshape(picture.height, picture.width, -1)
-
-
 def _tensor(
-    view: TrainView | EvalView, pixels: NDArray[np.uint8], flips: NDArray[np.bool_], steps: Labels, factors: Floats
+    view: TrainView | EvalView, side: int, cut: list[Image], flips: NDArray[np.bool_], steps: Labels, factors: Floats
 ) -> torch.Tensor:
-    count, height, width, channels = pixels.shape
-    images = torch.empty((count, channels, height, width), memory_format=torch.channels_last)
-    out = images.permute(0, 2, 3, 1).numpy().reshape(count, height * width, channels)
+    """Pictures of side x side pixels as a normalized tensor."""
+    count, channels = len(cut), view.channels
+    pixels = np.empty((count, side, side, channels), dtype=np.uint8)
+    for b, picture in enumerate(cut):
+        pixels[b] = np.asarray(picture).reshape(side, side, channels)
+    images = torch.empty((count, channels, side, side), memory_format=torch.channels_last)
+    out = images.permute(0, 2, 3, 1).numpy().reshape(count, side * side, channels)
     mean, std = np.array(view.mean, dtype=np.float32), np.array(view.std, dtype=np.float32)
     to_floats(pixels, flips, np.ascontiguousarray(steps, dtype=np.int64), factors.astype(np.float32), mean, std, out)
     return images
 
 
-def _normalize(view: TrainView | EvalView) -> None:
+def _fill_normalization(view: TrainView | EvalView) -> None:
     """Fill in and check channels, mean and std."""
     if view.channels not in (1, 3):
         raise ValueError(f"channels must be 3 (color) or 1 (gray), got {view.channels!r}.")
     defaults = {"mean": IMAGENET_MEAN, "std": IMAGENET_STD} if view.channels == 3 else {"mean": (0.0,), "std": (1.0,)}
     for name, default in defaults.items():
-        given = getattr(view, name)
+        given: Any = getattr(view, name)
         values = default if given is None else tuple(float(value) for value in given)
         if len(values) != view.channels or not np.isfinite(values).all() or (name == "std" and min(values) <= 0):
-            raise ValueError(f"{name} must be {view.channels} numbers, one a channel, got {given!r}.")
+            raise ValueError(f"{name} must be {view.channels} numbers, one per channel, got {given!r}.")
         object.__setattr__(view, name, values)
 
 

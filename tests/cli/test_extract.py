@@ -198,7 +198,7 @@ from concurrent.futures import ThreadPoolExecutor
 import laplacianshot.embedding.extraction as extraction
 extraction.COMMIT_SECONDS = 0
 extraction.extract.__kwdefaults__["commit_seconds"] = 0
-original = extraction._Encoder.encode
+original = extraction._Extraction._encode
 
 def encode(self, prepared):
     if prepared[0][0] == 16:
@@ -219,7 +219,7 @@ def end(self, *arguments, **options):
     shutdown(self, *arguments, **options)
 
 ThreadPoolExecutor.shutdown = end
-extraction._Encoder.encode = encode
+extraction._Extraction._encode = encode
 from laplacianshot.cli import main
 main()
 """

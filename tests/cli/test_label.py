@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from laplacianshot.cli.app import run
-from laplacianshot.datasets.feature_store import FeatureStore
+from tests.datasets.stores import write_store
 from tests.labeling.drawings import CLASSES, draw_folder, first_of_each, write_labels
 
 
@@ -306,7 +306,7 @@ def test_a_feature_store_is_labeled(many):
     rows = np.load(folder / "big.npy", mmap_mode="r")[:600]
     labels = np.where(np.arange(600) < 100, truth[:600], -1)
     names = [f"picture {row}" for row in range(600)]
-    FeatureStore.write(folder / "store", rows, labels, class_names=[f"c{c:02d}" for c in range(20)], names=names)
+    write_store(folder / "store", rows, labels, class_names=[f"c{c:02d}" for c in range(20)], names=names)
     assert run(["label", "store", "-o", "out.csv"]) == 0
     found = rows_of(folder / "out.csv")
     assert [row["id"] for row in found] == names

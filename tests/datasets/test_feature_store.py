@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ from laplacianshot.datasets.feature_store import (
     StoreInUse,
     StoreKey,
     lock_store,
-    view_text,
-    write_files,
 )
+from tests.datasets.stores import write_store
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = StoreKey("w0", "Center(crop=84)", "d0")
 VECTORS = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32)
 LABELS = np.arange(10) % 4
@@ -38,7 +39,7 @@ NAMES = np.array([f"birds/№ {i}.jpg" for i in range(10)])
 
 def run(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT, **options)
 
 
 # --- what is written is read ------------------------------------------------------------------------------------------
@@ -46,9 +47,9 @@ def run(code: str, *arguments: object, **options) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_store_gives_back_what_was_written(tmp_path, dtype):
-    store = FeatureStore.write(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, NAMES, dtype=dtype)
+    store = write_store(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, NAMES, dtype=dtype)
     for found in (store, FeatureStore.open(tmp_path / "s"), FeatureStore.open(str(tmp_path / "s"))):
-        assert (found.n_rows, len(found), found.dim, found.dtype) == (10, 10, 3, dtype)
+        assert (len(found), found.dim, found.dtype) == (10, 3, dtype)
         assert repr(found) == f"FeatureStore(10 rows x 3, {dtype})"
         np.testing.assert_array_equal(found.features, VECTORS.astype(dtype))
         np.testing.assert_array_equal(found.labels, LABELS)
@@ -59,35 +60,35 @@ def test_a_store_gives_back_what_was_written(tmp_path, dtype):
 
 
 def test_vectors_lie_row_by_row_little_endian_in_one_file(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS)
+    write_store(tmp_path / "s", VECTORS)
     assert (tmp_path / "s" / "vectors.bin").read_bytes() == VECTORS.astype("<f4").tobytes()
 
 
 def test_features_are_mapped_and_cannot_be_changed(tmp_path):
-    features = FeatureStore.write(tmp_path / "s", VECTORS).features
+    features = write_store(tmp_path / "s", VECTORS).features
     assert isinstance(features, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         features[0, 0] = 1
 
 
 def test_arrays_beside_the_vectors_are_as_they_were_given(tmp_path):
-    store = FeatureStore.write(tmp_path / "s", VECTORS)
+    store = write_store(tmp_path / "s", VECTORS)
     assert (store.labels, store.split, store.class_names, store.names) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(
     "features",
-    [VECTORS.astype(np.float64), np.asfortranarray(VECTORS), VECTORS[::-1], VECTORS.astype(">f4"), VECTORS.tolist()],
-    ids=["float64", "fortran", "reversed", "big-endian", "list"],
+    [VECTORS.astype(np.float64), np.asfortranarray(VECTORS), VECTORS[::-1], VECTORS.astype(">f4")],
+    ids=["float64", "fortran", "reversed", "big-endian"],
 )
 def test_any_layout_of_the_same_numbers_is_stored_alike(tmp_path, features):
     np.testing.assert_array_equal(
-        FeatureStore.write(tmp_path / "s", features).features, np.asarray(features, dtype=np.float32)
+        write_store(tmp_path / "s", features).features, np.asarray(features, dtype=np.float32)
     )
 
 
 def test_a_feature_set_reads_a_store_without_a_copy(tmp_path):
-    store = FeatureStore.write(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, dtype="float16")
+    store = write_store(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, dtype="float16")
     found = FeatureSet.load(store.path)
     assert isinstance(found.features, np.memmap)
     assert found.features.dtype == np.float16
@@ -99,22 +100,20 @@ def test_a_feature_set_reads_a_store_without_a_copy(tmp_path):
 
 
 def test_a_feature_set_needs_labels(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS)
+    write_store(tmp_path / "s", VECTORS)
     with pytest.raises(ValueError, match="s holds no labels"):
         FeatureSet.load(tmp_path / "s")
 
 
 def test_skipped_items_have_no_row_and_are_listed(tmp_path):
     broken = Skipped(1, "broken\n.jpg", "the file is empty")
-    with lock_store(tmp_path / "s", KEY, "float32", 3) as folder:
-        write_files(folder, Manifest(KEY, "float32", 0, 3, skipped=(broken,)), VECTORS[:2], {"labels": [0, 1]})
-    store = FeatureStore.open(tmp_path / "s")
+    store = write_store(tmp_path / "s", VECTORS[:2], [0, 1], skipped=(broken,))
     assert store.skipped == (broken,)
     assert len(store) == 2
 
 
 def test_an_empty_store_can_be_opened(tmp_path):
-    assert FeatureStore.write(tmp_path / "s", np.empty((0, 3))).features.shape == (0, 3)
+    assert write_store(tmp_path / "s", np.empty((0, 3))).features.shape == (0, 3)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -131,59 +130,30 @@ def test_an_empty_store_can_be_opened(tmp_path):
     ],
 )
 def test_another_key_is_refused_with_the_part_that_changed(tmp_path, changes, said):
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, key=KEY)
     other = replace(KEY, **changes)
     assert other.digest != KEY.digest
-    with pytest.raises(StaleStore, match=f"s was made with {said}") as refused:
+    with pytest.raises(StaleStore, match=f"s was made with {said};"):
         FeatureStore.open(tmp_path / "s", other)
-    assert refused.value.changed == tuple(changes)
     with pytest.raises(StaleStore, match=said):
-        FeatureStore.write(tmp_path / "s", VECTORS, key=other)
+        write_store(tmp_path / "s", VECTORS, key=other)
     assert FeatureStore.open(tmp_path / "s", KEY).key == KEY
 
 
 @pytest.mark.parametrize(("n", "dtype", "changed"), [(10, "float16", "dtype"), (9, "float32", "rows")])
 def test_another_shape_is_refused_too(tmp_path, n, dtype, changed):
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
-    with pytest.raises(StaleStore, match=f"s was made with {changed}") as refused:
-        FeatureStore.write(tmp_path / "s", VECTORS[:n], key=KEY, dtype=dtype)
-    assert refused.value.changed == (changed,)
+    write_store(tmp_path / "s", VECTORS, key=KEY)
+    with pytest.raises(StaleStore, match=f"s was made with {changed}"):
+        write_store(tmp_path / "s", VECTORS[:n], key=KEY, dtype=dtype)
 
 
 def test_a_stale_store_is_replaced_where_this_is_asked_for(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS, SPLIT, key=KEY)
+    write_store(tmp_path / "s", VECTORS, LABELS, SPLIT, key=KEY)
     other = replace(KEY, weights="w1")
-    FeatureStore.write(tmp_path / "s", -VECTORS, LABELS, key=other, overwrite=True)
+    write_store(tmp_path / "s", -VECTORS, LABELS, key=other, overwrite=True)
     store = FeatureStore.open(tmp_path / "s", other)
     np.testing.assert_array_equal(store.features, -VECTORS)
     assert store.split is None
-
-
-def test_a_store_of_the_same_key_is_kept_whatever_is_asked_for(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
-    before = (tmp_path / "s" / "vectors.bin").stat().st_mtime_ns
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY, overwrite=True)
-    assert (tmp_path / "s" / "vectors.bin").stat().st_mtime_ns == before
-
-
-def test_a_store_of_arrays_is_keyed_by_all_of_them(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS)
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS)
-    for features, labels in [(VECTORS + 1, LABELS), (VECTORS, LABELS + 1), (VECTORS, None)]:
-        with pytest.raises(StaleStore, match="other data"):
-            FeatureStore.write(tmp_path / "s", features, labels)
-
-
-def test_a_view_is_known_by_all_its_parameters():
-    @dataclass(frozen=True)
-    class Center:
-        crop: int = 84
-        mean: tuple[float, ...] = (0.5, 0.25)
-
-    assert view_text(Center()) == "Center(crop=84, mean=(0.5, 0.25))"
-    assert view_text(Center(mean=(0.5, 0.3))) != view_text(Center())
-    with pytest.raises(TypeError, match="view must be a data class"):
-        view_text(lambda pictures, rows: None)
 
 
 # --- rows that do not fit ---------------------------------------------------------------------------------------------
@@ -196,26 +166,13 @@ def test_a_view_is_known_by_all_its_parameters():
         ([[1.0, 0.0, 0.0], [1.0, -np.inf, 0.0]], "float32", "row 1 holds NaN or infinity"),
         ([[1e5, 0.0, 0.0]], "float16", "row 0 holds 100000, which is too large for float16"),
         ([[1e39, 0.0, 0.0]], "float32", r"row 0 holds 1e\+39, which is too large for float32"),
-        ([["1", "2", "3"]], "float32", r"features must be numbers of shape \(n, D\)"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_no_store_is_made(tmp_path, vectors, dtype, said):
     with pytest.raises(ValueError, match=said):
-        FeatureStore.write(tmp_path / "s", vectors, dtype=dtype)
+        write_store(tmp_path / "s", vectors, dtype=dtype)
     with pytest.raises(StoreError, match="is not a feature store"):
         FeatureStore.open(tmp_path / "s")
-
-
-def test_another_dtype_and_other_sides_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="dtype must be one of float16, float32, got 'float64'"):
-        FeatureStore.write(tmp_path / "s", VECTORS, dtype="float64")
-    with pytest.raises(ValueError, match=r"labels must have shape \(10,\)"):
-        FeatureStore.write(tmp_path / "s", VECTORS, LABELS[:9])
-    with pytest.raises(ValueError, match="labels must be integers, strings or bools, got object"):
-        FeatureStore.write(tmp_path / "s", VECTORS, np.array([None] * 10))
-    with pytest.raises(ValueError, match=r"features must be numbers of shape \(n, D\)"):
-        FeatureStore.write(tmp_path / "s", [1.0, 2.0])
-    assert not (tmp_path / "s").exists()
 
 
 # --- folders that are no store ----------------------------------------------------------------------------------------
@@ -228,13 +185,13 @@ def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(StoreError, match="file is not a feature store"):
         FeatureStore.open(tmp_path / "file")
     with pytest.raises(StoreError, match="file is a file; a store is a folder of its own"):
-        FeatureStore.write(tmp_path / "file", VECTORS)
+        write_store(tmp_path / "file", VECTORS)
 
 
 def test_a_folder_with_other_files_is_never_written_to(tmp_path):
     (tmp_path / "thesis.tex").write_text("ten years of work")
     with pytest.raises(StoreError, match=r"holds other files, such as 'thesis\.tex'"):
-        FeatureStore.write(tmp_path, VECTORS, overwrite=True)
+        write_store(tmp_path, VECTORS, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -250,29 +207,28 @@ def test_a_folder_with_other_files_is_never_written_to(tmp_path):
     ],
 )
 def test_a_manifest_that_is_none_is_refused_and_may_be_replaced(tmp_path, content, said):
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, key=KEY)
     (tmp_path / "s" / "manifest.json").write_bytes(content)
     with pytest.raises(StoreError, match=said):
         FeatureStore.open(tmp_path / "s")
     with pytest.raises(StoreError, match=said):
-        FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY, overwrite=True)
+        write_store(tmp_path / "s", VECTORS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, key=KEY, overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "labels.npy"])
 def test_truncated_files_are_refused(tmp_path, name):
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, LABELS, key=KEY)
     os.truncate(tmp_path / "s" / name, 100)
-    store = FeatureStore.open(tmp_path / "s")
     with pytest.raises(StoreError, match=f"{name} is damaged"):
-        _ = store.features, store.labels
+        FeatureStore.open(tmp_path / "s")
 
 
 def test_pickled_labels_are_not_read(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS)
+    write_store(tmp_path / "s", VECTORS, LABELS)
     np.save(tmp_path / "s" / "labels.npy", np.array([None] * 10, dtype=object), allow_pickle=True)
     with pytest.raises(StoreError, match=r"labels\.npy is damaged"):
-        _ = FeatureStore.open(tmp_path / "s").labels
+        FeatureStore.open(tmp_path / "s")
 
 
 # --- what version 0.1 wrote -------------------------------------------------------------------------------------------
@@ -317,20 +273,21 @@ def test_an_unfinished_store_is_refused_and_says_how_to_go_on(tmp_path):
     for read in (FeatureStore.open, FeatureSet.load):
         with pytest.raises(IncompleteStore, match=r"4 of 10 items are done; run the same extraction again"):
             read(tmp_path / "s")
-    FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, key=KEY)
     np.testing.assert_array_equal(FeatureStore.open(tmp_path / "s").features, VECTORS)
 
 
 WRITE_FOR_EVER = """
     import sys
     import numpy as np
-    from laplacianshot.datasets.feature_store import FeatureStore, StoreKey
+    from laplacianshot.datasets.feature_store import StoreKey
+    from tests.datasets.stores import write_store
     i = 0
     while True:
         i += 1
         rows = np.full((1000, 3), i, np.float32)
         names = [str(i)] * 1000
-        FeatureStore.write(sys.argv[1], rows, names=names, key=StoreKey("w0", "", str(i)), overwrite=True)
+        write_store(sys.argv[1], rows, names=names, key=StoreKey("w0", "", str(i)), overwrite=True)
         print(i, flush=True)
 """
 
@@ -339,7 +296,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_store_or_none(tmp_path):
     rng = np.random.default_rng(0)
     for _ in range(6):
         command = [sys.executable, "-c", textwrap.dedent(WRITE_FOR_EVER), str(tmp_path / "s")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
             for _ in range(int(rng.integers(1, 40))):
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
@@ -355,15 +312,16 @@ def test_a_kill_at_any_moment_leaves_a_whole_store_or_none(tmp_path):
 def test_a_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
     code = """
         import sys
-        from laplacianshot.datasets.feature_store import FeatureStore, StoreInUse
+        from laplacianshot.datasets.feature_store import StoreInUse
+        from tests.datasets.stores import write_store
         try:
-            FeatureStore.write(sys.argv[1], [[1.0]], overwrite=True)
+            write_store(sys.argv[1], [[1.0]], overwrite=True)
         except StoreInUse as error:
             sys.exit(str(error))
     """
     with lock_store(tmp_path / "s", KEY, "float32", 10):
         with pytest.raises(StoreInUse, match="is writing there"):
-            FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+            write_store(tmp_path / "s", VECTORS, key=KEY)
         assert "is writing there" in run(code, tmp_path / "s").stderr
     assert run(code, tmp_path / "s").returncode == 0
 
@@ -390,7 +348,7 @@ def test_a_worker_forked_by_a_killed_writer_does_not_keep_the_lock(tmp_path):
         child = int(process.stdout.readline())
     try:
         os.kill(child, 0)
-        FeatureStore.write(tmp_path / "s", VECTORS, key=KEY)
+        write_store(tmp_path / "s", VECTORS, key=KEY)
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -400,10 +358,10 @@ def test_a_full_disk_is_an_error_and_no_store_is_made(tmp_path):
     code = """
         import resource, sys
         import numpy as np
-        from laplacianshot.datasets.feature_store import FeatureStore
+        from tests.datasets.stores import write_store
         resource.setrlimit(resource.RLIMIT_FSIZE, (45_000, 45_000))
         try:
-            FeatureStore.write(sys.argv[1], np.ones((100, 300)))
+            write_store(sys.argv[1], np.ones((100, 300)))
         except OSError as error:
             sys.exit(str(error))
     """
@@ -412,14 +370,14 @@ def test_a_full_disk_is_an_error_and_no_store_is_made(tmp_path):
     assert "Traceback" not in said
     with pytest.raises(StoreError, match="is not a feature store"):
         FeatureStore.open(tmp_path / "s")
-    assert FeatureStore.write(tmp_path / "s", np.ones((100, 300))).features.shape == (100, 300)
+    assert write_store(tmp_path / "s", np.ones((100, 300))).features.shape == (100, 300)
 
 
 # --- exports ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_npz_export_is_the_same_feature_set(tmp_path):
-    store = FeatureStore.write(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, NAMES, dtype="float16")
+    store = write_store(tmp_path / "s", VECTORS, LABELS, SPLIT, CLASS_NAMES, NAMES, dtype="float16")
     store.export(tmp_path / "all of it.npz")
     found, wanted = FeatureSet.load(tmp_path / "all of it.npz"), FeatureSet.load(tmp_path / "s")
     np.testing.assert_array_equal(found.features, wanted.features)
@@ -440,7 +398,7 @@ def test_a_parquet_export_has_one_line_per_row(tmp_path, dtype):
     labels = rng.integers(0, 4, 5000)
     names = np.array([f"{i}.jpg" for i in range(5000)])
     split = np.where(labels < 2, "base", "novel")
-    store = FeatureStore.write(tmp_path / "s", vectors, labels, split, CLASS_NAMES, names)
+    store = write_store(tmp_path / "s", vectors, labels, split, CLASS_NAMES, names)
     store.export(tmp_path / "all.parquet")
     table = parquet.read_table(tmp_path / "all.parquet")
     assert table.column_names == ["name", "label", "class_name", "split", "features"]
@@ -455,12 +413,12 @@ def test_a_parquet_export_has_one_line_per_row(tmp_path, dtype):
 
 def test_a_parquet_export_needs_no_labels(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    FeatureStore.write(tmp_path / "s", VECTORS).export(tmp_path / "all.parquet")
+    write_store(tmp_path / "s", VECTORS).export(tmp_path / "all.parquet")
     assert parquet.read_table(tmp_path / "all.parquet").column_names == ["features"]
 
 
 def test_an_export_of_another_kind_is_refused(tmp_path):
-    store = FeatureStore.write(tmp_path / "s", VECTORS)
+    store = write_store(tmp_path / "s", VECTORS)
     with pytest.raises(ValueError, match=r"all\.csv: the name must end in \.npz or \.parquet"):
         store.export(tmp_path / "all.csv")
 
@@ -479,7 +437,7 @@ def test_a_missing_pyarrow_is_one_line_that_names_the_extra(tmp_path):
         except ModuleNotFoundError as error:
             sys.exit(str(error))
     """
-    FeatureStore.write(tmp_path / "s", VECTORS)
+    write_store(tmp_path / "s", VECTORS)
     said = run(code, tmp_path / "s", tmp_path / "all.parquet").stderr
     assert said.startswith("this needs pyarrow, which is not installed; install the extra parquet: ")
     assert 'pip install "laplacianshot[parquet]"' in said
@@ -488,7 +446,7 @@ def test_a_missing_pyarrow_is_one_line_that_names_the_extra(tmp_path):
 
 
 def test_the_manifest_can_be_read_by_people(tmp_path):
-    FeatureStore.write(tmp_path / "s", VECTORS, LABELS, key=KEY)
+    write_store(tmp_path / "s", VECTORS, LABELS, key=KEY)
     found = json.loads((tmp_path / "s" / "manifest.json").read_text())
     assert found == {
         "format": 1,

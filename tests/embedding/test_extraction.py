@@ -172,9 +172,8 @@ def _other_class(network: torch.nn.Module, pictures: Pictures, folder: Path) -> 
 def test_any_change_makes_a_store_stale(tmp_path, folder, pictures, network, change: Callable[..., None], part):
     extract(network, pictures, tmp_path / "s", view=VIEW)
     change(network, pictures, folder)
-    with pytest.raises(StaleStore, match=f"was made with other {part}") as refused:
+    with pytest.raises(StaleStore, match=f"was made with other {part};"):
         extract(network, open_pictures("folder", folder), tmp_path / "s", view=VIEW)
-    assert refused.value.changed == (part,)
     fresh = extract(network, open_pictures("folder", folder), tmp_path / "s", view=VIEW, overwrite=True)
     assert fresh.found == 0
 
@@ -184,6 +183,11 @@ def test_another_view_makes_a_store_stale(tmp_path, pictures, network, other):
     extract(network, pictures, tmp_path / "s", view=VIEW)
     with pytest.raises(StaleStore, match=r"another view \(EvalView\(resize=20"):
         extract(network, pictures, tmp_path / "s", view=replace(VIEW, **other))
+
+
+def test_a_view_must_be_known_by_its_parameters(tmp_path, pictures, network):
+    with pytest.raises(TypeError, match="view must be a data class"):
+        extract(network, pictures, tmp_path / "s", view=lambda pictures, rows: None)
 
 
 def test_another_dtype_makes_a_store_stale(tmp_path, pictures, network):
@@ -209,7 +213,7 @@ def test_a_callable_must_be_told_from_others(tmp_path, pictures):
         (
             lambda images: images.mean((1, 2, 3)),
             "float32",
-            r"vectors of shape \(8, D\) for 8 pictures, got shape \(8,\)",
+            r"vectors of shape \(1, D\) for 1 pictures, got shape \(1,\)",
         ),
         (lambda images: images[:1, 0, 0], "float32", r"vectors of shape \(8, D\) for 8 pictures, got shape \(1, 16\)"),
         (

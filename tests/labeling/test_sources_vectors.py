@@ -5,9 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from laplacianshot.datasets.feature_store import FeatureStore, Manifest, StoreKey, lock_store
+from laplacianshot.datasets.feature_store import Manifest, StoreKey, lock_store
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources import open_source
+from tests.datasets.stores import write_store
 
 X = np.random.default_rng(0).standard_normal((6, 4))
 
@@ -213,7 +214,7 @@ def test_the_shared_feature_files_are_sources(shared):
 
 class TestStore:
     def test_rows_stay_on_the_disk_and_have_their_names_and_labels(self, tmp_path):
-        FeatureStore.write(tmp_path / "s", X, [0, -1, 1, -1, -1, -1], class_names=["a", "b"], names=list("uvwxyz"))
+        write_store(tmp_path / "s", X, [0, -1, 1, -1, -1, -1], class_names=["a", "b"], names=list("uvwxyz"))
         source = open_source(tmp_path / "s")
         assert isinstance(source.vectors, np.memmap)
         np.testing.assert_array_equal(source.vectors, X.astype(np.float32))
@@ -221,12 +222,12 @@ class TestStore:
         assert source.given == ("a", None, "b", None, None, None)
 
     def test_labels_of_a_file_come_in_place_of_its_own(self, tmp_path):
-        FeatureStore.write(tmp_path / "s", X, list("abcabc"))
+        write_store(tmp_path / "s", X, list("abcabc"))
         assert open_source(tmp_path / "s", labels_file=True).given == (None,) * 6
         assert open_source(tmp_path / "s").given == tuple("abcabc")
 
     def test_names_that_are_not_all_different_are_no_ids(self, tmp_path):
-        FeatureStore.write(tmp_path / "s", X, names=list("uuwxyz"))
+        write_store(tmp_path / "s", X, names=list("uuwxyz"))
         assert open_source(tmp_path / "s").ids == tuple("012345")
 
     def test_one_that_is_not_finished_is_refused(self, tmp_path):
@@ -237,6 +238,6 @@ class TestStore:
             open_source(tmp_path / "s")
 
     def test_columns_are_refused(self, tmp_path):
-        FeatureStore.write(tmp_path / "s", X)
+        write_store(tmp_path / "s", X)
         with pytest.raises(LabelingError, match="feature stores have no columns"):
             open_source(tmp_path / "s", text_column="text")

@@ -24,10 +24,22 @@ if TYPE_CHECKING:
     from laplacianshot.embedding.encoders import Encoder
     from laplacianshot.runtime.types import Floats, Ints
 
-# Items looked up together, hashed by one call of a worker, and given together.
+# Items looked up together, hashed by one call of a worker, and yielded together.
 _BLOCK = 8192
 _TASK = 64
 _STRETCH = 512
+
+# Seconds of work that a kill may cost. Saving waits for the disk, so not after each batch.
+SAVE_SECONDS = 2.0
+
+# Maximum number of characters in a batch of texts: about a second of work.
+_CHARACTERS = 20_000
+
+# Batches that wait for a worker, for each worker.
+_QUEUED = 2
+
+# Workers that read while the others compute.
+_READERS = 1
 
 
 class Items(Protocol):
@@ -52,123 +64,6 @@ class Items(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Content:
-    """What an item holds.
-
-    Attributes
-    ----------
-    position : int
-    hash : bytes
-        16 bytes; empty if the item cannot be read.
-    state : FileState or None
-        Of the item's file, taken before it was read.
-    fault : str
-        Why it cannot be read.
-    """
-
-    position: int
-    hash: bytes
-    state: FileState | None = None
-    fault: str = ""
-
-    def is_unchanged(self, items: Items) -> bool:
-        """Whether the item's file, if it is one, is as it was when it was hashed."""
-        path = item_file(items, self.position)
-        try:
-            return path is None or self.state is None or file_state(path).digest == self.state.digest
-        except OSError:
-            return False
-
-
-def contents(items: Items, hashes: FileHashes, pool: Executor) -> Iterator[list[Content]]:
-    """Every item once, some at a time: those of known files first, the others as workers hash them.
-
-    While the caller works on one list, the workers hash the next.
-    """
-    for start in range(0, len(items), _BLOCK):
-        positions = range(start, min(start + _BLOCK, len(items)))
-        states = [_state(items, position) for position in positions]
-        known = _known(states, hashes)
-        if known:
-            yield [Content(positions[place], found, states[place]) for place, found in known.items()]
-        unknown = [place for place in range(len(positions)) if place not in known]
-        ahead: list[Future[list[Content]]] = []
-        for first in range(0, len(unknown) + _STRETCH, _STRETCH):
-            now, part = ahead, unknown[first : first + _STRETCH]
-            tasks = [part[low : low + _TASK] for low in range(0, len(part), _TASK)]
-            ahead = [
-                pool.submit(_hashed, items, [(positions[place], states[place]) for place in task]) for task in tasks
-            ]
-            if now:
-                found = [content for future in now for content in future.result()]
-                _remember(found, hashes)
-                yield found
-
-
-def item_file(items: Items, position: int) -> Path | None:
-    """The file of an item, None for items that are no files."""
-    file = getattr(items, "file", None)
-    return None if file is None else file(position)
-
-
-def fault_of(error: CorruptPicture | OSError) -> str:
-    """Why an item cannot be read, in one line. A fault of the machine is raised: no item is to be skipped for it."""
-    if isinstance(error, CorruptPicture):
-        return error.reason
-    if error.errno in MACHINE_FAULTS:
-        raise error
-    return error.strerror or " ".join(str(error).split()) or type(error).__name__
-
-
-def _state(items: Items, position: int) -> FileState | None:
-    path = item_file(items, position)
-    try:
-        return None if path is None else file_state(path)
-    except OSError:
-        # Reading it will say what is wrong.
-        return None
-
-
-def _known(states: list[FileState | None], hashes: FileHashes) -> dict[int, bytes]:
-    """Content hashes by place, of the files that were read before."""
-    files = {place: state for place, state in enumerate(states) if state is not None}
-    found = hashes.get(list(files.values()))
-    return {place: content for place, content in zip(files, found, strict=True) if content is not None}
-
-
-def _remember(found: list[Content], hashes: FileHashes) -> None:
-    files = [(content.state, content.hash) for content in found if content.state is not None and not content.fault]
-    # Where nothing can be written, vectors are not kept either, and that is said.
-    with contextlib.suppress(OSError):
-        hashes.put([state for state, _ in files], [content for _, content in files])
-
-
-def _hashed(items: Items, places: list[tuple[int, FileState | None]]) -> list[Content]:
-    found = []
-    for position, state in places:
-        try:
-            found.append(Content(position, short_hash(items.content_hash(position)), state))
-        except (CorruptPicture, OSError) as error:
-            found.append(Content(position, b"", state, fault_of(error)))
-    return found
-
-
-__all__ = ["Encoded", "Items", "encode_items"]
-
-# Seconds of work that a kill may cost. Saving waits for the disk, so not after each batch.
-SAVE_SECONDS = 2.0
-
-# Of a batch of texts, at most: about a second of work.
-_CHARACTERS = 20_000
-
-# Batches that wait for a worker, for each worker.
-_QUEUED = 2
-
-# Workers that read while the others compute.
-_READERS = 1
-
-
 @dataclass(frozen=True, repr=False)
 class Encoded:
     """Vectors of the items that could be read.
@@ -181,7 +76,7 @@ class Encoded:
     failed : tuple of (position, reason)
         Items that have no vector, ascending.
     n_cached : int
-        Items whose vector was there before.
+        Items whose vector was in the cache.
     notes : tuple of str
         What the user should know: why vectors were not kept.
     """
@@ -222,10 +117,6 @@ def encode_items(
     workers : int, optional
         Threads that read and prepare items and run the network; by default one more than the encoder computes on, so
         that none of these waits for the disk.
-
-    Returns
-    -------
-    Encoded
     """
     cache = VectorCache(cache_folder, encoder.key, encoder.dim)
     hashes = FileHashes(cache_folder)
@@ -237,10 +128,86 @@ def encode_items(
 
 
 @dataclass(frozen=True)
+class _Content:
+    """What an item holds."""
+
+    position: int
+    hash: bytes  # 16 bytes; empty if the item cannot be read
+    state: FileState | None = None  # of the item's file, taken before it was read
+    fault: str = ""  # why it cannot be read
+
+
+def _contents(items: Items, hashes: FileHashes, pool: Executor) -> Iterator[list[_Content]]:
+    """Every item once, some at a time: those of known files first, the others as workers hash them.
+
+    While the caller works on one list, the workers hash the next.
+    """
+    for start in range(0, len(items), _BLOCK):
+        states = {position: _state(items, position) for position in range(start, min(start + _BLOCK, len(items)))}
+        files = {position: state for position, state in states.items() if state is not None}
+        found = zip(files.items(), hashes.get(list(files.values())), strict=True)
+        known = [_Content(position, content, state) for (position, state), content in found if content is not None]
+        if known:
+            yield known
+            for content in known:
+                del states[content.position]
+        unknown = list(states.items())
+        ahead: list[Future[list[_Content]]] = []
+        for first in range(0, len(unknown) + _STRETCH, _STRETCH):
+            now, part = ahead, unknown[first : first + _STRETCH]
+            ahead = [pool.submit(_hashed, items, part[low : low + _TASK]) for low in range(0, len(part), _TASK)]
+            if now:
+                contents = [content for future in now for content in future.result()]
+                _remember(contents, hashes)
+                yield contents
+
+
+def _file(items: Items, position: int) -> Path | None:
+    """The file of an item, None for items that are not files."""
+    file = getattr(items, "file", None)
+    return None if file is None else file(position)
+
+
+def _state(items: Items, position: int) -> FileState | None:
+    path = _file(items, position)
+    try:
+        return None if path is None else file_state(path)
+    except OSError:
+        # Reading it will say what is wrong.
+        return None
+
+
+def _remember(contents: list[_Content], hashes: FileHashes) -> None:
+    files = [(content.state, content.hash) for content in contents if content.state is not None and not content.fault]
+    # Where nothing can be written, vectors are not kept either, and that is said.
+    with contextlib.suppress(OSError):
+        hashes.put([state for state, _ in files], [content for _, content in files])
+
+
+def _hashed(items: Items, places: list[tuple[int, FileState | None]]) -> list[_Content]:
+    contents = []
+    for position, state in places:
+        try:
+            contents.append(_Content(position, short_hash(items.content_hash(position)), state))
+        except (CorruptPicture, OSError) as error:
+            contents.append(_Content(position, b"", state, _reason(error)))
+    return contents
+
+
+def _reason(error: CorruptPicture | OSError) -> str:
+    """Why an item cannot be read, in one line. A fault of the machine is raised: no item is skipped for it."""
+    if isinstance(error, CorruptPicture):
+        return error.reason
+    if error.errno in MACHINE_FAULTS:
+        raise error
+    return error.strerror or " ".join(str(error).split()) or type(error).__name__
+
+
+@dataclass(frozen=True)
 class _Batch:
     """What a worker has done: items that have a vector, the others with the reason, and which vectors to keep."""
 
-    items: list[Content]
+    items: list[_Content]
     vectors: Floats
     failed: dict[int, str]
     kept: list[bool]
@@ -260,8 +227,10 @@ class EncodingRun:
         Seconds of work that a kill may cost. Default: SAVE_SECONDS.
     on_saved : callable, optional
         Called after each time that vectors were put into the cache.
-    must_save : bool
+    strict : bool
         Raise ``OSError`` where vectors cannot be put into the cache, instead of a note.
+    skip : bool
+        List pictures that cannot be read, instead of raising ``CorruptPicture`` at the first.
     """
 
     def __init__(
@@ -274,14 +243,15 @@ class EncodingRun:
         progress: Progress | None = None,
         workers: int | None = None,
         save_seconds: float | None = None,
-        on_saved: Callable[[], object] | None = None,
-        must_save: bool = False,
+        on_saved: Callable[[], object] = lambda: None,
+        strict: bool = False,
+        skip: bool = True,
     ) -> None:
         self._workers = encoder.parallel + _READERS if workers is None else max(1, workers)
         self._items, self._encoder, self._progress = items, encoder, progress or (lambda done, total: None)
         self._cache, self._hashes = cache, hashes or FileHashes(None)
         self._save_seconds = SAVE_SECONDS if save_seconds is None else save_seconds
-        self._on_saved, self._must_save = on_saved, must_save
+        self._on_saved, self._strict, self._skip = on_saved, strict, skip
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
         self._failed: dict[int, str] = {}
         # Equal items: the first of them by its content, and the others with the first.
@@ -307,7 +277,7 @@ class EncodingRun:
 
     def _work(self, pool: ThreadPoolExecutor) -> None:
         self._progress(0, len(self._items))
-        for some in contents(self._items, self._hashes, pool):
+        for some in _contents(self._items, self._hashes, pool):
             for batch in self._batches(self._look_up(some)):
                 self._under_way.append(pool.submit(self._encode, batch))
                 while len(self._under_way) > _QUEUED * self._workers:
@@ -336,8 +306,8 @@ class EncodingRun:
         vectors = self._vectors if has_vector.all() else self._vectors[rows]
         return Encoded(vectors, rows, tuple(sorted(self._failed.items())), self._cached, tuple(self._notes))
 
-    def _look_up(self, some: list[Content]) -> list[Content]:
-        """Take the vectors that are there, set apart what is broken or there twice, and give the rest."""
+    def _look_up(self, some: list[_Content]) -> list[_Content]:
+        """Take the vectors of the cache, set apart broken and equal items, and return the rest."""
         whole = []
         for item in some:
             if item.fault:
@@ -360,13 +330,13 @@ class EncodingRun:
         self._advance(len(some) - len(new))
         return new
 
-    def _batches(self, new: list[Content]) -> Iterator[list[Content]]:
+    def _batches(self, new: list[_Content]) -> Iterator[list[_Content]]:
         """Yield what is encoded together: texts of similar length, few long ones, so that a kill costs little."""
         sizes = {item.position: 0 for item in new}
         if self._encoder.kind == "texts":
             sizes = {position: len(self._items.load(position)) for position in sizes}
             new = sorted(new, key=lambda item: sizes[item.position])
-        batch: list[Content] = []
+        batch: list[_Content] = []
         total = 0
         for item in new:
             total += sizes[item.position]
@@ -377,7 +347,7 @@ class EncodingRun:
         if batch:
             yield batch
 
-    def _is_other_batch(self, batch: list[Content], item: Content) -> bool:
+    def _is_other_batch(self, batch: list[_Content], item: _Content) -> bool:
         """Whether an item does not go into a batch with others.
 
         Pictures are encoded with those beside them: a run that was stopped and continues then has the same batches as
@@ -388,7 +358,7 @@ class EncodingRun:
             return len(batch) == size
         return batch[0].position // size != item.position // size
 
-    def _encode(self, batch: list[Content]) -> _Batch:
+    def _encode(self, batch: list[_Content]) -> _Batch:
         """Read, prepare and encode some items; runs in the pool."""
         prepared, read, failed = [], [], {}
         for item in batch:
@@ -396,7 +366,9 @@ class EncodingRun:
                 prepared.append(self._encoder.prepare(self._load(item.position)))
                 read.append(item)
             except (CorruptPicture, OSError) as error:
-                failed[item.position] = fault_of(error)
+                failed[item.position] = _reason(error)
+                if not self._skip:
+                    raise
         if not read:
             return _Batch([], np.empty((0, self._encoder.dim), np.float32), failed, [])
         with self._computing:
@@ -410,10 +382,18 @@ class EncodingRun:
         for place in np.flatnonzero(~finite):
             failed[read[place].position] = "the encoder gives NaN or infinity for it"
         done = [read[place] for place in np.flatnonzero(finite)]
-        return _Batch(done, vectors[finite], failed, [item.is_unchanged(self._items) for item in done])
+        return _Batch(done, vectors[finite], failed, [self._is_unchanged(item) for item in done])
+
+    def _is_unchanged(self, item: _Content) -> bool:
+        """Whether the item's file, if it is one, is as it was when it was hashed."""
+        path = _file(self._items, item.position)
+        try:
+            return path is None or item.state is None or file_state(path).digest == item.state.digest
+        except OSError:
+            return False
 
     def _load(self, position: int) -> Any:
-        path = item_file(self._items, position)
+        path = _file(self._items, position)
         if path is None or self._encoder.kind != "pictures":
             return self._items.load(position)
         # Upright: cameras write down how they were held and leave the pixels as they are.
@@ -421,7 +401,7 @@ class EncodingRun:
         return decode(path, path.name, **size, upright=True)
 
     def _take(self) -> None:
-        """The oldest batch under way, when it is done."""
+        """Wait for the oldest batch under way."""
         batch = self._under_way[0].result()
         self._under_way.popleft()
         self._add(batch)
@@ -443,13 +423,12 @@ class EncodingRun:
             try:
                 self._cache.put(hashes, np.concatenate([vectors for _, vectors in unsaved]))
             except OSError as error:
-                if self._must_save:
+                if self._strict:
                     raise
                 # Such as a full disk: the work goes on without the cache.
                 note = f"vectors cannot be kept for the next run ({error.strerror or error})"
                 self._notes += [] if note in self._notes else [note]
-            if self._on_saved is not None:
-                self._on_saved()
+            self._on_saved()
         self._saved_at = monotonic()
 
     def _advance(self, count: int) -> None:

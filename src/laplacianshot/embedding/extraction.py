@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from os import PathLike
 from pathlib import Path
 from time import monotonic
@@ -24,9 +24,9 @@ from laplacianshot.datasets.feature_store import (
     StoreKey,
     as_stored,
     lock_store,
-    view_text,
     write_files,
 )
+from laplacianshot.embedding.encoders import Encoder
 from laplacianshot.embedding.encoding import EncodingRun
 from laplacianshot.embedding.vector_cache import VectorCache
 from laplacianshot.runtime.extras import require
@@ -38,41 +38,30 @@ if TYPE_CHECKING:
 
     from laplacianshot.datasets.pictures import Pictures
     from laplacianshot.embedding.pictures import View
-    from laplacianshot.runtime.types import Floats, Labels
+    from laplacianshot.runtime.types import Floats
 
 # Images (B, C, H, W) to vectors (B, D).
-Encoder: TypeAlias = "torch.nn.Module | Callable[[Floats], Floats]"
+Network: TypeAlias = "torch.nn.Module | Callable[[Floats], Floats]"
 
 # Seconds of work that a kill may cost.
 COMMIT_SECONDS = 5.0
 
 # Vectors of a store in the making, below its folder; removed when the store is complete.
-PROGRESS = ".progress"
+_PROGRESS = ".progress"
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """Result of an extraction.
+    """Result of an extraction."""
 
-    Attributes
-    ----------
-    store : FeatureStore
-        Complete.
-    found : int
-        Pictures that were done before, by an extraction that was stopped or finished.
-    encoded : int
-        Pictures processed now; those of ``store.skipped`` among them have no row.
-    seconds : float
-    """
-
-    store: FeatureStore
-    found: int
-    encoded: int
+    store: FeatureStore  # complete
+    found: int  # pictures that were done before, by an extraction that was stopped or finished
+    encoded: int  # pictures processed now; those of ``store.skipped`` among them have no row
     seconds: float
 
 
 def extract(
-    encoder: Encoder,
+    encoder: Network,
     pictures: Pictures,
     path: str | PathLike[str],
     *,
@@ -117,10 +106,6 @@ def extract(
     progress : callable
         Called with the pictures done and all of them, at the beginning and after each batch.
 
-    Returns
-    -------
-    Extraction
-
     Raises
     ------
     StaleStore
@@ -138,26 +123,20 @@ def extract(
         raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    if not is_dataclass(view):
+        raise TypeError(f"view must be a data class whose fields are its parameters; got {view!r}.")
     start, n = monotonic(), len(pictures)
-    key = StoreKey(weights or _weights_of(encoder), view_text(view), pictures.content_key())
+    key = StoreKey(weights or _weights_of(encoder), repr(view), pictures.content_key())
     store, found = _finished(path, key, dtype), n
     if store is None:
-        with lock_store(path, key, dtype, n, overwrite=overwrite) as folder, _encoding(encoder) as encode:
-            rows = _Rows(pictures, view, skip=on_error == "skip")
-            job = _Job(folder, Manifest(key, dtype, 0, n), rows, encode, batch_size)
-            found = job.run(workers, commit_seconds, progress or (lambda done, total: None))
+        with lock_store(path, key, dtype, n, overwrite=overwrite) as folder, _evaluating(encoder) as network:
+            rows, manifest = _Rows(pictures, view), Manifest(key, dtype, 0, n)
+            work = _Extraction(folder, manifest, rows, network, batch_size, skip=on_error == "skip")
+            found = work.run(workers, commit_seconds, progress or (lambda done, total: None))
         store = FeatureStore.open(path, key)
     elif on_error == "raise" and store.skipped:
         raise CorruptPicture(store.skipped[0].name, store.skipped[0].reason)
     return Extraction(store, found, n - found, monotonic() - start)
-
-
-class _Unreadable(Exception):
-    """Ends an extraction at a picture that cannot be read."""
-
-    def __init__(self, fault: CorruptPicture) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -170,7 +149,6 @@ class _Rows:
 
     pictures: Pictures
     view: View
-    skip: bool
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -179,57 +157,14 @@ class _Rows:
         return hashlib.blake2b(str(i).encode(), digest_size=16).digest()
 
     def load(self, i: int) -> tuple[int, Any]:
-        try:
-            return i, self.view(self.pictures, [i])
-        except CorruptPicture as fault:
-            if self.skip:
-                raise
-            raise _Unreadable(fault) from fault
+        return i, self.view(self.pictures, [i])
 
     def file(self, i: int) -> Path | None:
         return None
 
 
-@dataclass
-class _Encoder:
-    """A network as :class:`EncodingRun` takes encoders."""
-
-    key: str
-    batch_size: int
-    dtype: str
-    names: Labels
-    network: Callable[[Any], Floats]
-    dim: int = 0
-    name: str = "of this extraction"
-    kind: Literal["pictures"] = "pictures"
-    parallel: int = 1
-    enough: None = None
-    # The first batch is encoded before the run, to learn D; it is not encoded twice.
-    first: tuple[list[int], Floats] | None = None
-
-    def prepare(self, item: Any) -> Any:
-        return item
-
-    def encode(self, prepared: Sequence[tuple[int, Any]]) -> Floats:
-        rows = [row for row, _ in prepared]
-        if self.first is not None and rows == self.first[0]:
-            return self.first[1]
-        vectors = np.asarray(self.network(require("torch", "train").cat([image for _, image in prepared])))
-        if vectors.ndim != 2 or len(vectors) != len(rows):
-            raise ValueError(
-                f"the encoder must give vectors of shape ({len(rows)}, D) for {len(rows)} pictures, "
-                f"got shape {vectors.shape}."
-            )
-        finite = np.isfinite(vectors).all(axis=1)
-        if not finite.all():
-            name = self.names[rows[int(np.argmin(finite))]]
-            raise ValueError(f"the encoder gives NaN or infinity for picture {str(name)!r}; its weights are of no use.")
-        as_stored(vectors, self.dtype, rows[0])
-        return vectors.astype(np.float32, copy=False)
-
-
-@dataclass
-class _Job:
+@dataclass(frozen=True)
+class _Extraction:
     """One extraction into a folder that is held."""
 
     folder: Path
@@ -237,69 +172,70 @@ class _Job:
     rows: _Rows
     network: Callable[[Any], Floats]
     batch_size: int
+    skip: bool  # leave out pictures that cannot be read
 
     def run(self, workers: int, commit_seconds: float, report: Progress) -> int:
         """Encode what is missing and write the store; returns how many pictures were done before."""
-        pictures, n, manifest = self.rows.pictures, len(self.rows), self.manifest
-        encoder = _Encoder(manifest.key.digest, self.batch_size, manifest.dtype, pictures.names, self.network)
-        before = 0
-        cache = None
+        pictures, manifest = self.rows.pictures, self.manifest
+        key, dim = manifest.key.digest, self._dim()
+        encoder = Encoder("of this extraction", "pictures", dim, key, lambda item: item, self._encode, self.batch_size)
+        cache = VectorCache(self.folder / _PROGRESS, key, dim)
+        before = len(cache)
         try:
-            self._probe(encoder)
-            cache = VectorCache(self.folder / PROGRESS, encoder.key, encoder.dim)
-            before = len(cache)
             manifest.write(self.folder)
-            run = EncodingRun(
+            encoded = EncodingRun(
                 self.rows,
                 encoder,
                 cache,
                 progress=lambda done, total: report(max(done, before), total),
                 workers=1 + max(0, workers),
                 save_seconds=commit_seconds,
-                on_saved=lambda: self._note(len(cache)),
-                must_save=True,
-            )
-            encoded = run.encode()
+                on_saved=lambda: replace(manifest, items=len(cache)).write(self.folder),
+                strict=True,
+                skip=self.skip,
+            ).encode()
             skipped = tuple(Skipped(i, str(pictures.names[i]), reason) for i, reason in encoded.failed)
-            kept = encoded.rows
-            sides = {"labels": pictures.labels[kept], "split": pictures.split[kept], "names": pictures.names[kept]}
+            sides = {name: getattr(pictures, name)[encoded.rows] for name in ("labels", "split", "names")}
             sides["class_names"] = np.asarray(pictures.class_names)
             write_files(self.folder, replace(manifest, skipped=skipped), encoded.vectors, sides)
-        except _Unreadable as error:
-            raise error.fault from None
         except OSError as error:
-            done = 0 if cache is None else len(cache)
             raise OSError(
                 error.errno,
-                f"{error.strerror}; {done} of {n} items are done and kept: mend this and run it again to go on",
+                f"{error.strerror}; {len(cache)} of {len(pictures)} items are done and kept: mend this and run it "
+                "again to go on",
                 str(self.folder),
             ) from error
         finally:
-            if cache is not None:
-                cache.close()
-        shutil.rmtree(self.folder / PROGRESS, ignore_errors=True)
+            cache.close()
+        shutil.rmtree(self.folder / _PROGRESS, ignore_errors=True)
         return before
 
-    def _note(self, done: int) -> None:
-        """Say in the manifest how much is done."""
-        replace(self.manifest, items=done).write(self.folder)
+    def _dim(self) -> int:
+        """Length of a vector, learned from the first picture that can be read."""
+        first = None
+        for i in range(len(self.rows)):
+            try:
+                return int(self._encode([self.rows.load(i)]).shape[1])
+            except CorruptPicture as fault:
+                if not self.skip:
+                    raise
+                first = first or fault
+        raise ValueError(f"none of the {len(self.rows)} pictures can be read; the first: {first}")
 
-    def _probe(self, encoder: _Encoder) -> None:
-        """Encode the first batch that has a readable picture, and so learn D."""
-        faults: list[CorruptPicture] = []
-        for start in range(0, len(self.rows), self.batch_size):
-            prepared = []
-            for i in range(start, min(start + self.batch_size, len(self.rows))):
-                try:
-                    prepared.append(self.rows.load(i))
-                except CorruptPicture as fault:
-                    faults.append(fault)
-            if prepared:
-                vectors = encoder.encode(prepared)
-                encoder.dim, encoder.first = vectors.shape[1], ([row for row, _ in prepared], vectors)
-                return
-        first = f"; the first: {faults[0]}" if faults else ""
-        raise ValueError(f"none of the {len(self.rows)} pictures can be read{first}")
+    def _encode(self, prepared: Sequence[tuple[int, Any]]) -> Floats:
+        numbers = [number for number, _ in prepared]
+        vectors = np.asarray(self.network(require("torch", "train").cat([image for _, image in prepared])))
+        if vectors.ndim != 2 or len(vectors) != len(numbers):
+            raise ValueError(
+                f"the encoder must give vectors of shape ({len(numbers)}, D) for {len(numbers)} pictures, "
+                f"got shape {vectors.shape}."
+            )
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            name = self.rows.pictures.names[numbers[int(np.argmin(finite))]]
+            raise ValueError(f"the encoder gives NaN or infinity for picture {str(name)!r}; its weights are of no use.")
+        as_stored(vectors, self.manifest.dtype, numbers[0])
+        return vectors.astype(np.float32, copy=False)
 
 
 def _finished(path: str | PathLike[str], key: StoreKey, dtype: str) -> FeatureStore | None:
@@ -324,8 +260,8 @@ def _weights_of(encoder: Any) -> str:
 
 
 @contextmanager
-def _encoding(encoder: Any) -> Iterator[Callable[[Any], Floats]]:
-    """The encoder on tensors, for the time being in evaluation mode."""
+def _evaluating(encoder: Any) -> Iterator[Callable[[Any], Floats]]:
+    """The encoder as a function of tensors, in evaluation mode until the end."""
     if not _is_module(encoder):
         yield lambda images: encoder(images.numpy())
         return

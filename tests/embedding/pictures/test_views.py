@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from laplacianshot.embedding.pictures import IMAGENET_MEAN, IMAGENET_STD, EvalView, TrainView
+from laplacianshot.embedding.encoders.preparing import IMAGENET_MEAN, IMAGENET_STD
+from laplacianshot.embedding.pictures import EvalView, TrainView
 from laplacianshot.embedding.pictures.views import CROP_DRAWS, random_crop, stream
 from tests.embedding.pictures import definitions
 

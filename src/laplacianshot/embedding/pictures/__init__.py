@@ -7,12 +7,6 @@ require("torch", "train")
 require("PIL.Image", "train")
 
 from laplacianshot.embedding.pictures.loader import Batch, batches  # noqa: E402
-from laplacianshot.embedding.pictures.views import (  # noqa: E402
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    EvalView,
-    TrainView,
-    View,
-)
+from laplacianshot.embedding.pictures.views import EvalView, TrainView, View  # noqa: E402
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Batch", "EvalView", "TrainView", "View", "batches"]
+__all__ = ["Batch", "EvalView", "TrainView", "View", "batches"]

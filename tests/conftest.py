@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from hypothesis import HealthCheck, settings
+
+# An example may take as long as it takes: the machine may be busy.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
+# The threads of OpenMP, in torch and scikit-learn, sleep where they would wait for one another in a loop: with more
+# threads than cores that takes a hundred times as long. It counts for what is loaded from here on, and in subprocesses.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A suite started in the background of a shell ignores Ctrl-C, and so would every command that its tests interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -85,7 +93,9 @@ def clusters() -> Callable[..., tuple[Any, Any, Any]]:
 
 @pytest.fixture(scope="session")
 def digits():
-    """Pixels, truth, and y with five labels a digit."""
+    """Pixels, truth, and y with five labels per digit."""
+    from sklearn.datasets import load_digits
+
     pixels, truth = load_digits(return_X_y=True)
     y = np.full(len(truth), -1)
     for digit in range(10):

@@ -6,6 +6,7 @@ begin within seconds.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -42,9 +43,10 @@ def killed_at(pattern: str, count: int) -> None:
 
 
 def attempt(arguments: list[str], death: tuple[str, int] | None) -> int:
-    """Run the command in a child; how that ended, as os.waitpid tells it."""
+    """Run the command in a child; how that ended, as os.waitpid tells it. A child that hangs says where."""
     pid = os.fork()
     if pid == 0:
+        faulthandler.dump_traceback_later(240, exit=True)
         if death is not None:
             killed_at(*death)
         os._exit(run(arguments))

@@ -1,4 +1,6 @@
 import gc
+import operator
+import sys
 import threading
 import time
 from concurrent.futures import thread as pools
@@ -57,7 +59,9 @@ def test_an_error_in_any_thread_reaches_the_caller_and_leaves_the_rest_undone(mo
                 started.wait()  # each thread has one of the first two
                 if (threading.current_thread() is threading.main_thread()) == (failing == "caller"):
                     raise error("no")
-                time.sleep(0.2)
+                blocks = sys._getframe(1).f_locals["left"]  # the iterator that gives blocks to all threads
+                while operator.length_hint(blocks):
+                    time.sleep(0.001)
             done.append(number)
 
         with Workers(LARGE) as workers, pytest.raises(error, match="no"):

@@ -8,11 +8,11 @@ begin within seconds.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -29,27 +29,31 @@ from tests.training.drawings import make_plan, read_bundle, tiny, train
 CONFIG = tiny(checkpoint_seconds=0.0, epochs=2, workers=0)
 
 
-def child(bundle: Path, output: Path, *, deadly: int = 0, told: int = -1) -> int:
-    """Begin a run.
+def child(bundle: Path, output: Path, *, deadly: int = 0, alarm: tuple[int, float] | None = None) -> int:
+    """Begin a run in a child process.
 
-    One with ``deadly`` is killed by its own hand at that call that moves bytes to the disk. Each step and batch is a
-    byte on the pipe ``told``.
+    With ``deadly`` it kills itself at that call that moves bytes to the disk. With ``alarm``, a number of steps and of
+    seconds, the system kills it these seconds after that step, whatever it does then. A child that hangs says where.
     """
     pid = os.fork()
     if pid:
         return pid
+    faulthandler.dump_traceback_later(240, exit=True)
     try:
         _count_down(deadly)
-        train(CONFIG, read_bundle(bundle), output, progress=lambda status: _tell(status, told))
+        steps = 0
+
+        def progress(status: TrainStatus) -> None:
+            nonlocal steps
+            steps += 1
+            if alarm is not None and steps == alarm[0]:
+                signal.setitimer(signal.ITIMER_REAL, alarm[1])  # SIGALRM ends a process that does not handle it
+
+        train(CONFIG, read_bundle(bundle), output, progress=progress)
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
         os._exit(1)
     os._exit(0)
-
-
-def _tell(status: TrainStatus, pipe: int) -> None:
-    if pipe >= 0:
-        os.write(pipe, status.phase[:1].encode())
 
 
 def _count_down(deadly: int) -> None:
@@ -81,15 +85,8 @@ def ended(pid: int) -> bool:
 def killed_at_random(bundle: Path, output: Path, chance: random.Random, times: int) -> None:
     """Kill a run again and again, a moment after some step."""
     for _ in range(times):
-        here, there = os.pipe()
-        pid = child(bundle, output, told=there)
-        os.close(there)
-        for _ in range(chance.randrange(1, 4)):
-            os.read(here, 1)
-        time.sleep(chance.uniform(0, 0.02))
-        os.kill(pid, signal.SIGKILL)
-        os.close(here)
-        assert not ended(pid)
+        alarm = (chance.randrange(1, 4), chance.uniform(1e-6, 0.02))
+        assert not ended(child(bundle, output, alarm=alarm))
 
 
 def main(bundle: Path, folder: Path, seed: int, kills: int, stride: int) -> None:

@@ -103,5 +103,5 @@ class TestRefused:
 
     def test_what_is_no_npy(self, tmp_path):
         (tmp_path / "rows.npy").write_bytes(b"nothing of the kind")
-        with pytest.raises(ValueError, match=r"rows.npy is no .npy file"):
+        with pytest.raises(ValueError, match=r"rows.npy is not a .npy file"):
             open_shards(tmp_path / "rows.npy")

@@ -18,7 +18,7 @@ from laplacianshot.runtime.limits import written_bytes
 from laplacianshot.runtime.progress import Progress
 
 # How often a task is restarted when its worker or node is lost.
-RETRIES = 8
+_RETRIES = 8
 # Seconds between two checks of what is done, and without any CPU before the run is given up.
 _TICK = 2.0
 _PATIENCE = 90.0
@@ -81,7 +81,7 @@ class Cluster:
             yield self._value(function.__name__, ref)
 
     def _started(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        remote = self.ray.remote(measured).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
+        remote = self.ray.remote(measured).options(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")
         return [remote.remote(function, *call) for call in calls]
 
     def scatter(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], parts: int) -> Any:
@@ -89,7 +89,7 @@ class Cluster:
 
         Parts that are lost with a node are computed again.
         """
-        remote = self.ray.remote(_parts).options(num_cpus=1, max_retries=RETRIES, num_returns=parts)
+        remote = self.ray.remote(_parts).options(num_cpus=1, max_retries=_RETRIES, num_returns=parts)
         made = [remote.remote(function, *call) for call in calls]
         return [[refs] for refs in made] if parts == 1 else made
 

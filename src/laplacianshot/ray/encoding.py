@@ -17,8 +17,8 @@ from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress
 
 # Maximum number of items per file of vectors, and minimum number of files per CPU.
-MAX_SHARD_ITEMS = 20_000
-SHARDS_PER_CPU = 2
+_MAX_SHARD_ITEMS = 20_000
+_SHARDS_PER_CPU = 2
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,8 @@ def ray_encode(
 ) -> Encoded:
     """Encode items like :func:`~laplacianshot.embedding.encoding.encode_items`, on the workers of a cluster.
 
-    Parameters
-    ----------
-    items : Items
-        Every node must be able to read their files; the list itself is sent to each node.
-    encoder : str, optional
-        Name of the encoder; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
-    kind : "pictures" or "texts"
-    folder : str
-        Path or URL that every node can write to. Shards that were encoded before are taken from there.
-    address : str, optional
-    shards : int, optional
-    progress : callable, optional
-
-    Returns
-    -------
-    Encoded
+    Every node must be able to read the files of the items; the list itself is sent to each node. ``folder`` is a path
+    or URL that every node can write to. Shards that were encoded before are taken from there.
     """
     ray = require("ray", "ray")
     data = require("ray.data", "ray")
@@ -100,7 +86,7 @@ def ray_encode(
     n = len(items)
     with connected(address) as cluster:
         cpus = max(1, cluster.cpus())
-        count = min(n, shards or max(SHARDS_PER_CPU * cpus, -(-n // MAX_SHARD_ITEMS)))
+        count = min(n, shards or max(_SHARDS_PER_CPU * cpus, -(-n // _MAX_SHARD_ITEMS)))
         bounds = [n * part // count for part in range(count + 1)]
         contents = b"\0".join(_content(items, i) for i in range(n))
         place = KeyedFolder.of(KeyedFolder.create(folder).url, "vectors", key, bounds, contents)

@@ -39,20 +39,13 @@ _CALLS_PER_CPU = 4
 class RayEngine:
     """Work on a Ray cluster, by the name ``"ray"`` (:func:`laplacianshot.runtime.extras.open_engine`).
 
-    Attributes
-    ----------
-    address : str, optional
-        Address of the cluster; see :func:`~laplacianshot.ray.connected`.
-    run_folder : str, optional
-        Path or URL that every node can write to (default: a folder in the user's cache, for a cluster that runs on this
-        machine alone).
-    shards : int, optional
-        Number of parts that rows are cut into (default: one per CPU).
+    ``run_folder`` is a path or URL that every node can write to (default: a folder in the user's cache, for a cluster
+    that runs on this machine alone).
     """
 
-    address: str | None = None
+    address: str | None = None  # of the cluster; see laplacianshot.ray.connected
     run_folder: str | None = None
-    shards: int | None = None
+    shards: int | None = None  # number of parts that rows are cut into (default: one per CPU)
 
     def check(self) -> None:
         """Raise InputError if a cluster elsewhere has no folder that its nodes can write to."""

@@ -27,9 +27,9 @@ from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats
 
 # Rounds after which the assignments are saved.
-SAVE_ROUNDS = 10
+_SAVE_ROUNDS = 10
 # How often actors are started anew, and seconds that they have for it.
-RECOVERIES = 8
+_RECOVERIES = 8
 _START_SECONDS = 120.0
 _JOURNAL = "rounds.npz"
 
@@ -173,7 +173,7 @@ class RayRounds:
         self._n = job.n - len(job.support)
         self._shared = cluster.share(job), cluster.share(start)
         self.recoveries = 0
-        self.journal = Journal.load(job)
+        self.journal = _Journal.load(job)
         self._orders: list[Order] = []
         self._hosts: list[Any] = []
         # Whether the hosts' assignments are accepted ones, just opened; what each shard has for each.
@@ -188,7 +188,7 @@ class RayRounds:
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         number = len(self._orders)
-        save = self._accept and number % SAVE_ROUNDS == 0
+        save = self._accept and number % _SAVE_ROUNDS == 0
         order = Order(number, self._accept, save, self.share, prototypes, lam, g)
         if number + 1 < len(self.journal.reports):
             report = self.journal.reports[number + 1]
@@ -237,7 +237,7 @@ class RayRounds:
             except Lost as error:
                 self.close()
                 self.recoveries += 1
-                if self.recoveries > RECOVERIES:
+                if self.recoveries > _RECOVERIES:
                     raise ClusterError(f"workers were lost {self.recoveries} times; {error}") from error
 
     def _catch_up(self) -> None:
@@ -315,14 +315,14 @@ class RayRounds:
 
 
 @dataclass(eq=False)
-class Journal:
+class _Journal:
     """What every step of a run reported, so that a new driver can go on where another one ended."""
 
     reports: list[Report]  # of the first assignments, then of each step
     saved: int | None = None  # the step before which the shards saved their assignments
 
     @classmethod
-    def load(cls, job: Job) -> Journal:
+    def load(cls, job: Job) -> _Journal:
         """That of the run, or an empty one."""
         if not job.folder.has(_JOURNAL):
             return cls([])

@@ -13,58 +13,35 @@ import numpy as np
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.keyed_folder import file_system
 from laplacianshot.runtime.types import Floats
 
 Source: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
-ENDINGS = (".npy", ".parquet")
+_ENDINGS = (".npy", ".parquet")
 # What a column of vectors is called where several columns hold lists.
 _VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
 # Minimum number of rows per shard when the number of shards is chosen here.
-MIN_ROWS = 1000
+_MIN_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows ``start..stop`` of a file; the first of them is row ``first`` of the whole set.
+    """Rows ``start..stop`` of a file; the first of them is row ``first`` of the whole set."""
 
-    Attributes
-    ----------
-    path : str
-        Path or URL of a ``.npy`` (m, D) or a ``.parquet`` with a column of vectors.
-    start, stop : int
-    first : int
-    width : int
-        D.
-    """
-
-    path: str
+    path: str  # path or URL of a .npy (m, D) or a .parquet with a column of vectors
     start: int
     stop: int
     first: int
-    width: int
+    width: int  # D
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def read(self) -> Floats:
         """The rows (m, D), memory-mapped where they are in a local ``.npy``; whole numbers as float64."""
-        rows = self._stored()
+        rows = (_parquet_rows if self.path.endswith(".parquet") else _npy_rows)(self.path, self.start, self.stop)
         return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-
-    def _stored(self) -> Floats:
-        if self.path.endswith(".parquet"):
-            return _parquet_rows(self.path, self.start, self.stop)
-        fs, path = _file_system(self.path)
-        if _is_local(fs):
-            mapped: Floats = np.load(path, mmap_mode="r", allow_pickle=False)[self.start : self.stop]
-            return mapped
-        with fs.open(path, "rb") as file:
-            shape, dtype = _npy_header(self.path, file)
-            offset, step = file.tell(), shape[1] * dtype.itemsize
-            data = fs.cat_file(path, start=offset + self.start * step, end=offset + self.stop * step)
-        rows: Floats = np.frombuffer(data, dtype).reshape(len(self), shape[1])
-        return rows
 
 
 def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> tuple[Shard, ...]:
@@ -93,7 +70,7 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
         if its_width != width:
             raise InputError(f"{other} has vectors of {its_width} numbers and {path} of {width}; they must be equal.")
     n = sum(rows for _, rows, _ in files)
-    n_shards = max(1, min(cpus, n // MIN_ROWS)) if count is None else count
+    n_shards = max(1, min(cpus, n // _MIN_ROWS)) if count is None else count
     if n_shards < 1:
         raise InputError(f"shards is {n_shards}; give a number from 1 on.")
     if n_shards > n:
@@ -108,63 +85,51 @@ def open_shards(source: Source, count: int | None = None, *, cpus: int = 1) -> t
     return tuple(shards)
 
 
-def _file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a path or URL, and the path in it."""
-    fs, path = require("fsspec.core", "ray").url_to_fs(url)
-    return fs, path
-
-
-def _is_local(fs: Any) -> bool:
-    """Whether paths of a file system are paths of this machine."""
-    kinds = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-    return "file" in kinds or "local" in kinds
-
-
 def _named(source: Source) -> str:
     return str(source) if isinstance(source, str | PathLike) else f"{len(source)} files"
 
 
 def _files(source: Source) -> list[str]:
+    """Paths or URLs of the files of a source."""
     if not isinstance(source, str | PathLike):
         return [path for one in source for path in _files(one)]
     url = fspath(source)
-    fs, path = _file_system(url)
+    fs, path, is_local = file_system(url)
     if "*" in url:
         found = sorted(fs.glob(path))
     elif fs.isdir(path):
-        found = sorted(name for name in fs.ls(path, detail=False) if name.endswith(ENDINGS))
+        found = sorted(name for name in fs.ls(path, detail=False) if name.endswith(_ENDINGS))
     else:
         found = [path] if fs.exists(path) else []
     if not found:
-        raise InputError(f"{url}: no {' or '.join(ENDINGS)} files found.")
-    odd = [name for name in found if not name.endswith(ENDINGS)]
+        raise InputError(f"{url}: no {' or '.join(_ENDINGS)} files found.")
+    odd = [name for name in found if not name.endswith(_ENDINGS)]
     if odd:
-        raise InputError(f"{odd[0]}: shards are files ending in {' or '.join(ENDINGS)}.")
-    return [str(name) if _is_local(fs) else str(fs.unstrip_protocol(name)) for name in found]
+        raise InputError(f"{odd[0]}: shards are files ending in {' or '.join(_ENDINGS)}.")
+    return [str(name) if is_local else str(fs.unstrip_protocol(name)) for name in found]
 
 
 def _shape(path: str) -> tuple[int, int]:
     """Rows and columns of a file, from its header."""
-    fs, inner = _file_system(path)
-    if path.endswith(".parquet"):
-        with fs.open(inner, "rb") as file:
-            parquet = _parquet(path, file)
-            rows = parquet.metadata.num_rows
-            column = _vector_column(path, parquet.schema_arrow)
-            first = next(parquet.iter_batches(batch_size=1, columns=[column]), None) if rows else None
-        return (rows, 0) if first is None else (rows, len(first.column(0)[0].as_py() or ()))
+    fs, inner, _ = file_system(path)
     with fs.open(inner, "rb") as file:
-        shape, _ = _npy_header(path, file)
-    return shape
+        if not path.endswith(".parquet"):
+            return _npy_header(path, file)[0]
+        parquet = _parquet(path, file)
+        rows = parquet.metadata.num_rows
+        column = _vector_column(path, parquet.schema_arrow)
+        first = next(parquet.iter_batches(batch_size=1, columns=[column]), None) if rows else None
+        return rows, 0 if first is None else len(first.column(0)[0].as_py() or ())
 
 
 def _npy_header(path: str, file: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
+    """Shape and dtype of an open ``.npy`` file, which is read up to its data."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(file)
     except ValueError as error:
-        raise InputError(f"{path} is no .npy file, or is damaged ({error}); write it with np.save.") from None
+        raise InputError(f"{path} is not a .npy file, or is damaged ({error}); write it with np.save.") from None
     if len(shape) != 2 or dtype.kind not in "fiu":
         raise InputError(f"{path} has shape {shape} and dtype {dtype}; a shard holds numbers (n, D).")
     if by_columns:
@@ -172,16 +137,31 @@ def _npy_header(path: str, file: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
     return (int(shape[0]), int(shape[1])), dtype
 
 
+def _npy_rows(path: str, start: int, stop: int) -> Floats:
+    fs, inner, is_local = file_system(path)
+    if is_local:
+        mapped: Floats = np.load(inner, mmap_mode="r", allow_pickle=False)[start:stop]
+        return mapped
+    with fs.open(inner, "rb") as file:
+        (_, width), dtype = _npy_header(path, file)
+        offset, step = file.tell(), width * dtype.itemsize
+        data = fs.cat_file(inner, start=offset + start * step, end=offset + stop * step)
+    rows: Floats = np.frombuffer(data, dtype).reshape(-1, width)
+    return rows
+
+
 def _parquet(path: str, file: Any) -> Any:
+    """A Parquet file, opened; InputError if it is not one."""
     parquet, pyarrow = require("pyarrow.parquet", "parquet"), require("pyarrow", "parquet")
     try:
         return parquet.ParquetFile(file)
     except (pyarrow.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path} is no Parquet file, or is damaged ({reason}).") from None
+        raise InputError(f"{path} is not a Parquet file, or is damaged ({reason}).") from None
 
 
 def _vector_column(path: str, schema: Any) -> str:
+    """The name of the column that holds the vectors."""
     types = require("pyarrow.types", "parquet")
     lists = [
         field.name
@@ -195,9 +175,8 @@ def _vector_column(path: str, schema: Any) -> str:
 
 
 def _parquet_rows(path: str, start: int, stop: int) -> Floats:
-    fs, inner = _file_system(path)
-    source: Any = inner if _is_local(fs) else io.BytesIO(fs.cat_file(inner))
-    parquet = _parquet(path, source)
+    fs, inner, is_local = file_system(path)
+    parquet = _parquet(path, inner if is_local else io.BytesIO(fs.cat_file(inner)))
     column = _vector_column(path, parquet.schema_arrow)
     # Only the row groups that the range touches.
     sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]

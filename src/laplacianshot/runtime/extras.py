@@ -14,11 +14,8 @@ from typing import Any
 
 from laplacianshot.runtime.errors import InputError, LaplacianShotError
 
-LOCAL = "local"
+_LOCAL = "local"
 _HOMES = {"ray": ("laplacianshot.ray.engine", "RayEngine")}
-
-# What a user may ask for.
-ENGINES = (LOCAL, *_HOMES)
 
 
 class MissingExtra(LaplacianShotError, ModuleNotFoundError):
@@ -26,24 +23,7 @@ class MissingExtra(LaplacianShotError, ModuleNotFoundError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a package of an extra, or say which extra it is.
-
-    Parameters
-    ----------
-    module : str
-        Name to import, such as ``"torch"`` or ``"safetensors.torch"``.
-    extra : str
-        The extra of laplacianshot that installs it.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    MissingExtra
-        The package is not installed. The message is one line with the commands that install it.
-    """
+    """Import a package of an extra, such as ``"safetensors.torch"``; MissingExtra names the extra in one line."""
     package = module.partition(".")[0]
     try:
         return import_module(module)
@@ -58,8 +38,6 @@ def require(module: str, extra: str) -> ModuleType:
 def how_to_install(extra: str) -> str:
     """Return the commands that install an extra, from an index of packages and in a clone.
 
-    Examples
-    --------
     >>> print(how_to_install("cli"))
     install the extra cli: pip install "laplacianshot[cli]", or in a clone: pip install -c constraints.txt ".[cli]"
     """
@@ -70,15 +48,7 @@ def how_to_install(extra: str) -> str:
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package whose names live in the modules that ``homes`` gives.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping of str to str
-        The module of each name.
-    """
+    """``__getattr__`` and ``__dir__`` (PEP 562) of a package that loads each name from its module in ``homes``."""
 
     def get(name: str) -> Any:
         if name not in homes:
@@ -92,26 +62,11 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
 
 def open_engine(engine: Any, **options: Any) -> Any:
-    """An engine from its name and options.
+    """An engine from its name and options, None for this machine; an engine object is returned as it is.
 
-    Parameters
-    ----------
-    engine : str or engine
-        A name of :data:`ENGINES`, or an engine, which is returned as it is.
-    **options
-        Passed to the engine's class by name; those that are None are left to it.
+    Options are passed to the class of the engine; those that are None are left to it. InputError if the engine is
+    unknown, or does not take options that are given.
 
-    Returns
-    -------
-    engine, or None for this machine
-
-    Raises
-    ------
-    InputError
-        The engine is unknown, or options are given that it does not take.
-
-    Examples
-    --------
     >>> open_engine("local", address=None) is None
     True
     >>> open_engine("local", address="10.0.0.1:6379")
@@ -123,8 +78,8 @@ def open_engine(engine: Any, **options: Any) -> Any:
     if isinstance(engine, str) and engine in _HOMES:
         module, name = _HOMES[engine]
         return getattr(import_module(module), name)(**given)
-    if isinstance(engine, str) and engine != LOCAL:
-        raise InputError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}.")
+    if isinstance(engine, str) and engine != _LOCAL:
+        raise InputError(f"engine must be one of {', '.join(map(repr, (_LOCAL, *_HOMES)))}, got {engine!r}.")
     if given:
         raise InputError(f"{next(iter(given))} belongs to engine 'ray' (--engine ray); leave it out.")
-    return None if engine == LOCAL else engine
+    return None if engine == _LOCAL else engine

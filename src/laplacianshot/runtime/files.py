@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from laplacianshot.runtime.errors import InputError
@@ -72,21 +71,11 @@ class FolderInUse(InputError):
 
 
 class FolderLock:
-    """Hold a folder for this process, from ``with`` or :meth:`acquire` to the end or :meth:`release`.
+    """Hold an existing folder for this process, from ``with`` or :meth:`acquire` to the end or :meth:`release`.
 
     The system's lock on the file ``.lock`` counts, not the file: it ends with its process, however that ends, so the
-    file of a killed run is taken over. The file names its process, for the message of the second one.
-
-    Parameters
-    ----------
-    folder : Path
-        An existing folder.
-    error : type of exception
-        Raised where the folder is held already.
-    holder : str, optional
-        Who holds the folder, such as ``the studio``, for the message of the second process.
-    advice : str
-        What the user can do where it is held already.
+    file of a killed run is taken over. The file names its process and the ``holder``, such as ``the studio``: a second
+    process raises ``error`` with a message that names them and gives the ``advice``.
     """
 
     def __init__(
@@ -97,10 +86,7 @@ class FolderLock:
         holder: str = "",
         advice: str = "wait for its end or choose another folder",
     ) -> None:
-        self._folder = folder.resolve()
-        self._error = error
-        self._holder = holder
-        self._advice = advice
+        self._folder, self._error, self._holder, self._advice = folder.resolve(), error, holder, advice
         self._handle = -1
 
     def acquire(self) -> Self:
@@ -135,17 +121,12 @@ class FolderLock:
     def __enter__(self) -> Self:
         return self.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
 def take_lock(handle: int) -> bool:
-    """Take the lock of an open file if it is free.
-
-    Unlike that of flock it is not inherited by worker processes that outlive a kill.
-    """
+    """Take the lock of an open file if it is free; unlike that of flock, worker processes do not inherit it."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -165,7 +146,7 @@ def take_lock(handle: int) -> bool:
 
 
 def usual_cache() -> Path:
-    """Return where the cache should be: ``LAPLACIANSHOT_CACHE``, else the system's folder for caches of this user."""
+    """Return ``LAPLACIANSHOT_CACHE`` if it is set, else the system's folder for caches of this user."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -181,14 +162,7 @@ def usual_cache() -> Path:
 
 
 def user_cache() -> tuple[Path, str]:
-    """Return a folder that can be written, and a note where it is not the usual one.
-
-    Returns
-    -------
-    folder : Path
-    note : str
-        Empty, or one line that says what is wrong with the usual folder and which one is used instead.
-    """
+    """Return a folder that can be written, and a note in one line if it is not the usual one, else ``""``."""
     usual = usual_cache()
     fault = _fault(usual)
     if not fault:
@@ -200,12 +174,13 @@ def user_cache() -> tuple[Path, str]:
 
 
 def _temporary() -> Path:
-    """A folder for this user alone below the temporary one."""
+    """A temporary folder for this user alone."""
     name = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"laplacianshot-{name}"
 
 
 def _fault(folder: Path) -> str:
+    """Why a folder cannot be written; empty if it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if hasattr(os, "getuid") and folder == _temporary():

@@ -28,8 +28,6 @@ _HASHED_ROWS = 16384
 def content_key(*made_from: Any) -> str:
     """Hash of everything that a result depends on: bytes, arrays and plain JSON values, a version of the code among it.
 
-    Examples
-    --------
     >>> content_key(1, "neighbors", {"k": 10}) == content_key(1, "neighbors", {"k": 10})
     True
     >>> content_key(1, "neighbors", {"k": 10}) == content_key(2, "neighbors", {"k": 10})
@@ -52,14 +50,10 @@ def content_key(*made_from: Any) -> str:
 
 
 def arrays_hash(arrays: Mapping[str, Any], about: str = "") -> str:
-    """Return the SHA-256 of named arrays or tensors: of names, dtypes, shapes and bytes, in the order of the names.
+    """Return the SHA-256 of named arrays: of names, dtypes, shapes and bytes, in the order of the names.
 
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        Such as the ``state_dict`` of a network; torch tensors or numpy arrays.
-    about : str
-        What else decides the output, such as the name of the network.
+    ``arrays`` are numpy arrays or torch tensors, such as the ``state_dict`` of a network; ``about`` is what else
+    decides the output, such as the name of the network.
     """
     total = hashlib.sha256(about.encode())
     for name in sorted(arrays):
@@ -70,6 +64,7 @@ def arrays_hash(arrays: Mapping[str, Any], about: str = "") -> str:
 
 
 def _bytes_of(tensor: Any) -> Any:
+    """The content of an array or tensor, without a copy where that is possible."""
     if isinstance(tensor, np.ndarray):
         return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
     import torch
@@ -80,28 +75,16 @@ def _bytes_of(tensor: Any) -> Any:
 
 @dataclass(frozen=True)
 class KeyedFolder:
-    """A folder whose files are complete or absent, however a run ends.
+    """A folder whose files are complete or absent, however a run ends."""
 
-    Attributes
-    ----------
-    url : str
-        A local path, or a URL that fsspec knows, such as ``s3://bucket/folder``.
-    """
-
-    url: str
+    url: str  # a local path, or a URL that fsspec knows, such as s3://bucket/folder
 
     @classmethod
     def of(cls, parent: str | Path, kind: str, *made_from: Any) -> KeyedFolder:
-        """Return the folder for a result: named by its kind and by the key of what it is made from.
+        """Return the folder of a result, named by its kind and the :func:`content_key` of what it is made from.
 
-        Parameters
-        ----------
-        parent : str or Path
-        kind : str
-            What the result is, such as ``neighbors``.
-        *made_from
-            Everything that the result depends on; see :func:`content_key`. Start with a version number that is raised
-            by one whenever the same input would give another result.
+        Start ``made_from`` with a version number that is raised by one whenever the same input would give another
+        result.
         """
         return cls(str(parent)).below(f"{kind}-{content_key(*made_from)}")
 
@@ -174,8 +157,7 @@ class KeyedFolder:
 
     def json(self, name: str) -> dict[str, Any]:
         """Read what :meth:`put_json` wrote."""
-        values: dict[str, Any] = json.loads(self.read(name))
-        return values
+        return dict(json.loads(self.read(name)))
 
     def put_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Put arrays by name as ``.npz``."""
@@ -205,12 +187,7 @@ class KeyedFolder:
     def save(self, facts: Mapping[str, Any], arrays: Mapping[str, Any], *, keep: int | None = None) -> None:
         """Keep a result, its arrays first and its facts last. A full disk costs a warning, not the run.
 
-        Parameters
-        ----------
-        facts : mapping of plain values
-        arrays : mapping of str to array
-        keep : int, optional
-            Remove the results of the same kind that were used longest ago, down to this number (local folders only).
+        In a local folder, only the ``keep`` results of this kind that were used last stay (default: all).
         """
         try:
             if self.is_local:
@@ -242,6 +219,12 @@ def _file_system(url: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, or None for a local path; and the path in it."""
     if "://" not in url:
         return None, url
+    fs, path, is_local = file_system(url)
+    return None if is_local else fs, path
+
+
+def file_system(url: str) -> tuple[Any, str, bool]:
+    """The fsspec file system of a path or URL, the path in it, and whether it is a path of this machine."""
     fs, path = require("fsspec.core", "ray").url_to_fs(url)
     kinds = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-    return (None, path) if "file" in kinds or "local" in kinds else (fs, path)
+    return fs, path, "file" in kinds or "local" in kinds

@@ -20,19 +20,11 @@ def no_watch(_: str) -> Progress:
 
 
 class RowCounter:
-    """Count rows that several threads finish in any order.
-
-    Parameters
-    ----------
-    total : int
-    progress : callable, optional
-        Called with (done, total) after each :meth:`add`.
-    """
+    """Count rows that several threads finish in any order; ``progress`` hears of each :meth:`add`."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._progress = total, progress
-        self._done = 0
-        self._lock = Lock()
+        self._done, self._lock = 0, Lock()
 
     def add(self, rows: int) -> None:
         """Count ``rows`` more rows as done."""

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
 from threading import Lock, local
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -57,18 +56,18 @@ def row_blocks(n_rows: int, rows: int) -> list[tuple[int, int]]:
     return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, max(1, rows))]
 
 
-def even_blocks(n_rows: int, rows: int, most: int) -> list[tuple[int, int]]:
-    """``[0, n_rows)`` cut into blocks of equal size, of at least ``rows`` rows and at most ``most`` of them.
+def even_blocks(n_rows: int, rows: int, max_blocks: int) -> list[tuple[int, int]]:
+    """``[0, n_rows)`` cut into at most ``max_blocks`` blocks of equal size, of at least ``rows`` rows.
 
     Four or more come in multiples of four, so that two or four threads end together.
     """
-    count = min(n_rows // rows, most)
+    count = min(n_rows // rows, max_blocks)
     count -= count % 4 if count > 4 else 0
     return row_blocks(n_rows, -(-n_rows // max(1, count)))
 
 
 def disjoint_pairs(n: int) -> list[list[tuple[int, int]]]:
-    """Every pair of ``0..n-1`` once, in rounds in which no number comes twice: a tournament of players in a ring."""
+    """Every pair of ``0..n-1`` once, in lists in which no number comes twice: a tournament of players in a ring."""
     seats = n + n % 2  # whoever meets the empty seat has no game
     rounds = []
     for turn in range(seats - 1):
@@ -125,12 +124,9 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 class Workers:
-    """A short-lived pool of threads with a single-threaded BLAS; for little work there is no pool, only the caller.
+    """A short-lived pool of threads with a single-threaded BLAS.
 
-    Parameters
-    ----------
-    work : int
-        Rough number of elementary operations of one pass.
+    ``work`` is the rough number of elementary operations of one pass; for little work the caller is the only thread.
     """
 
     def __init__(self, work: int) -> None:
@@ -142,9 +138,7 @@ class Workers:
         _blas.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _blas.release()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -174,7 +168,7 @@ class Workers:
             other.result()
 
     def share(self, n_rows: int) -> list[tuple[int, int]]:
-        """``[0, n_rows)`` cut into one block a thread; for work whose result does not depend on the cut."""
+        """``[0, n_rows)`` cut into one block per thread; for work whose result does not depend on the cut."""
         return row_blocks(n_rows, max(1, -(-n_rows // self.threads)))
 
     def product(self, A: Any, B: Any) -> Any:
@@ -192,16 +186,8 @@ class Prefetch(Generic[Part, Result]):
     finalizer on purpose (and is not a generator, whose ``finally`` is one): the garbage collector may call that while
     its thread holds the locks that ending a thread takes.
 
-    Parameters
-    ----------
-    work : callable
-    parts : iterable
-    threads : int
-        0 does the work in the calling thread, when a result is needed.
-    ahead : int
-        Number of parts to start before waiting for the first result.
-    name : str
-        Name of the threads.
+    ``ahead`` is the number of parts to start before waiting for the first result, ``name`` the name of the threads.
+    With 0 ``threads`` the calling thread does the work when a result is needed.
     """
 
     def __init__(
@@ -246,9 +232,7 @@ class Prefetch(Generic[Part, Result]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

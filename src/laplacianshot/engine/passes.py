@@ -53,11 +53,7 @@ def rows_in_cache(X: Floats) -> int:
 
 
 def squared_distances(X: Floats, prototypes: Floats, *, wide: bool = True) -> Floats:
-    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), a block at a time and returned in X's dtype.
-
-    They are computed in float64 if ``wide``, else in X's dtype: twice as fast in float32, and as good for rows that lie
-    about as far from the prototypes as those from one another.
-    """
+    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), a block at a time."""
     M = prototypes.astype(np.float64)
     # Distances do not see a common shift, and small numbers cancel less.
     center = M.mean(axis=0)

@@ -2,7 +2,7 @@
 
 A node is *free* or *fixed*. The rows of features belong to the first n nodes, in any order: those that are free are
 updated, the others have a label. Further nodes have no row here. They are rows of other shards that are neighbors of
-this one's, fixed ones or assignments that are received (:meth:`Rounds.receive`).
+this one's, assignments that are received (:meth:`Rounds.receive`), or labeled rows that no step needs the features of.
 
 Each visit to a block of rows forms its products with the prototypes, takes the Y step and sums the rows by class, while
 they are in cache. All C entries of an assignment are kept (:class:`DenseRounds`) or the r largest
@@ -67,7 +67,7 @@ class Rounds(ABC):
     rows : array or Rows of shape (n, D)
         Transformed rows; an array in memory may be float64.
     edges : Edges
-        The first n rows of W, and the class of every node.
+        Rows of W, and the class of every node. Rows of W beyond the first n are of fixed nodes.
     n_classes : int
     tau : float
         Temperature of the unary terms.
@@ -92,20 +92,24 @@ class Rounds(ABC):
         self._fixed = edges.fixed[:n]
         self._n_free = int(np.count_nonzero(self._fixed < 0))
         self._squares = math.nan
+        self._products: Floats | None = None
         self.dropped: list[float] = []
         self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_MIN_ROWS, n // 4)), MAX_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 3))
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, width), rows.dtype)
 
-    def start(self, prototypes: Floats, squares: float | None = None) -> None:
+    def start(self, prototypes: Floats, squares: float | None = None, products: Floats | None = None) -> None:
         """Make ``Y = softmax(-tau a)`` at the first prototypes (C, D) current: a step without graph and balance.
 
-        ``squares`` is ``sum_q |x_q|^2`` over free rows, where it is known.
+        Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are ``x_q.m_c`` (n, C), up
+        to what depends on q alone.
         """
         self._squares = self._measured() if squares is None else squares
         self.share = np.ones(self._n_classes)
+        self._products = products
         self.step(prototypes, 0.0, 0.0)
+        self._products = None
         self.accept()
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
@@ -114,6 +118,7 @@ class Rounds(ABC):
         The ``last`` step only sums over the current assignments. Edges to fixed nodes count in ``pairwise``.
         """
         self._sums[:] = 0
+        self._add_pairs(self._sums[0], len(self._fixed), len(self._edges.indptr) - 1)
         if last:
             self._workers.run(lambda number, *rows: self._add_pairs(self._sums[number], *rows), self._blocks)
             return Sums(float(self._sums[:, 0].sum()), math.nan)
@@ -143,10 +148,11 @@ class Rounds(ABC):
         return self._shares.sum(axis=0), self._features.sum(axis=0, dtype=np.float64)
 
     def _visit(self, prototypes: Floats, step: Step) -> None:
-        columns = np.ascontiguousarray(prototypes.T)
+        columns, known = np.ascontiguousarray(prototypes.T), self._products
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
-            self._step_rows(rows @ columns, step, self._sums[number], start, stop)
+            products = rows @ columns if known is None else known[start:stop]
+            self._step_rows(products, step, self._sums[number], start, stop)
             self._add_rows(rows, self._features[number], self._shares[number], start, stop)
 
         self._over_rows(update)
@@ -296,7 +302,7 @@ class DenseRounds(Rounds):
         return super().step(prototypes, lam, g, last=last)
 
     def _visit(self, prototypes: Floats, step: Step) -> None:
-        if not self._narrow:
+        if not self._narrow or self._products is not None:
             return super()._visit(prototypes, step)
         tile = max(16, _TILE_BYTES // (prototypes.itemsize * prototypes.shape[1]))
 

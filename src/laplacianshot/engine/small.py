@@ -40,7 +40,7 @@ def joint_optimize(
 ) -> Solution:
     """Minimize F; arguments and result as in :func:`laplacianshot.inference.joint.joint_optimize`."""
     dtype = query.dtype
-    n_support, n = support.shape[0], query.shape[0]
+    n = len(query)
     center = mean_of_rows(query).astype(dtype) if n > 1 else None
     spread = mean_squared_distance(query, center)
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
@@ -62,14 +62,23 @@ def joint_optimize(
             unary, prototypes, value, True, constants.lam, tau=tau, bias=nothing, constants=constants, prior=prior
         )
 
-    fixed = np.concatenate([labels, np.full(n, -1)])
+    # a = |x|^2 - 2 x.m + |m|^2, and |x|^2 does not matter.
+    products = np.subtract(np.einsum("cd,cd->c", prototypes, prototypes), unary, out=unary)
+    products /= 2
     with Workers((affinity.nnz + 10 * n) * n_classes) as workers:
-        edges = edges_of(affinity, fixed, dtype)
-        nodes = np.concatenate([support, query])
-        rounds = DenseRounds(workers, nodes, edges, n_classes, tau, e=constants.e)
-        rounds.start(prototypes)
+        edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
+        rounds = DenseRounds(workers, query, edges, n_classes, tau, e=constants.e)
+        rounds.start(prototypes, products=products)
         solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return replace(solution, assignments=rounds.assignments()[n_support:])
+    return replace(solution, assignments=rounds.assignments())
+
+
+def _queries_first(affinity: sp.csr_array, n_support: int) -> sp.csr_array:
+    """The affinity of the same nodes, (n, n), with the first ``n_support`` of them last."""
+    n, cut = affinity.shape[0], affinity.indptr[n_support]
+    indptr = np.concatenate([affinity.indptr[n_support:], affinity.nnz + affinity.indptr[1 : n_support + 1]]) - cut
+    indices, weights = np.roll(affinity.indices, -cut), np.roll(affinity.data, -cut)
+    return sp.csr_array((weights, (indices - n_support) % n, indptr), shape=(n, n))
 
 
 NUMERICS = Numerics(transform_features, squared_distances, joint_optimize, bound_optimize)

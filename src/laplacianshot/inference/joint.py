@@ -25,7 +25,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import log_softmax
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
@@ -45,7 +44,7 @@ def joint_optimize(
     *,
     tol: float = TOLERANCE,
 ) -> Solution:
-    """Minimize F over assignments and prototypes, in float64.
+    """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
 
     From ``Y = softmax(-tau a)`` at the prototypes of the support alone, M and Y steps in turn.
 
@@ -73,10 +72,10 @@ def joint_optimize(
     dtype = query.dtype
     n_support, n = len(support), len(query)
     # F does not see a common shift of all rows, and small numbers cancel less.
-    shift = query.mean(axis=0, dtype=np.float64) if n else np.zeros(len(origin))
-    S, Q, W = support - shift, query - shift, affinity.astype(np.float64)
+    shift = query.mean(axis=0, dtype=np.float64).astype(dtype) if n else np.zeros(len(origin), dtype)
+    S, Q, W = support - shift, query - shift, affinity.astype(dtype)
     prior = Prior.of_support(S, labels, origin - shift, n_classes, constants)
-    a = squared_distances(Q, prior.means)
+    a = squared_distances(Q, prior.means, wide=False)
     # With one query there is no pair of queries: take all rows.
     spread = mean_squared_distance(Q) or mean_squared_distance(np.concatenate([S, Q]))
     tau = choose_tau(a, spread, constants.pair_spread)
@@ -88,17 +87,11 @@ def joint_optimize(
             a.astype(dtype), prior.means.astype(dtype), value, True, constants.lam,
             tau=tau, bias=nothing, constants=constants, prior=prior,
         )  # fmt: skip
-    Y_s = np.eye(n_classes)[labels]
-    s = constants.e * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, log_softmax(-tau * a, axis=1))
-    solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float64), tol=tol)
-    return replace(
-        solution,
-        assignments=rounds.Y.astype(dtype),
-        prototypes=(solution.prototypes + shift).astype(dtype),
-        bias=solution.bias.astype(dtype),
-        prior=prior.moved(shift),
-    )
+    Y_s = np.eye(n_classes, dtype=dtype)[labels]
+    s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, -dtype.type(tau) * a)
+    solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
+    return replace(solution, assignments=rounds.Y, prototypes=solution.prototypes + shift, prior=prior.moved(shift))
 
 
 @dataclass(frozen=True)
@@ -148,16 +141,30 @@ def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     return prototypes
 
 
-def y_step(log_Y: Floats, a: Floats, b: Floats, p: Floats, tau: float, lam: float, g: float) -> Floats:
-    """Logarithms of the assignments (N, C) that minimize a bound of F that is tight at Y.
+def y_step(log_Y: Floats, a: Floats, b: Floats, p: Floats, tau: float, lam: float, g: float) -> tuple[Floats, Floats]:
+    """Assignments (N, C) that minimize a bound of F that is tight at Y: their logarithms, and themselves.
 
     ``y_q ~ exp{ [ -tau a_q + lam b_q + (g + r) log y_q - g log p ] / (1 + g + r) }`` with ``a_qc = |x_q - m_c|^2``,
     ``b = e W_qs Y_s + W_qq Y`` and the weights g and r of :func:`balance_weight` and :func:`proximal_weight`.
     """
     r = proximal_weight(lam, g)
-    logits = (-tau * a + lam * b + (g + r) * log_Y - g * log_share(p)) / (1 + g + r)
-    logs: Floats = log_softmax(logits, axis=1)
-    return logs
+    # Numbers of Python keep the dtype of the arrays.
+    return softmax((-tau * a + lam * b + (g + r) * log_Y - (g * log_share(p)).astype(a.dtype)) / (1 + g + r))
+
+
+def softmax(logits: Floats) -> tuple[Floats, Floats]:
+    """Logarithms of ``Y = softmax(logits)``, and Y itself, (N, C).
+
+    No entry is below the largest of its row times e^-70 in float32, e^-708 in float64: products of smaller ones would
+    leave the range of normal numbers.
+    """
+    logs = logits - logits.max(axis=1, keepdims=True)
+    np.maximum(logs, -70 if logs.dtype == np.float32 else -708, out=logs)
+    Y = np.exp(logs)
+    totals = Y.sum(axis=1, keepdims=True)
+    Y /= totals
+    logs -= np.log(totals)
+    return logs, Y
 
 
 def balance_weight(p: Floats, constants: DefaultConstants) -> float:
@@ -244,33 +251,36 @@ class PlainRounds:
     s : array of shape (N, C)
         ``e W_qs Y_s``.
     tau : float
-    log_Y : array of shape (N, C)
-        Logarithms of the first assignments.
+    logits : array of shape (N, C)
+        Of the first assignments.
     """
 
-    def __init__(self, query: Floats, W: sp.csr_array, s: Floats, tau: float, log_Y: Floats) -> None:
+    def __init__(self, query: Floats, W: sp.csr_array, s: Floats, tau: float, logits: Floats) -> None:
         self._query, self._W, self._s, self._tau = query, W, s, tau
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._next = log_Y, np.exp(log_Y)
+        self._next = softmax(logits)
         self.accept()
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         WY = self._W @ self.Y
-        pairwise = float((self.Y * WY).sum())
+        pairwise = _inner(self.Y, WY)
         if last:
             return Sums(pairwise, math.nan)
         a = self._squares + np.einsum("cd,cd->c", prototypes, prototypes) - 2 * (self._query @ prototypes.T)
-        log_Y = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
-        self._next = log_Y, np.exp(log_Y)
-        smooth = float((self._next[1] * (log_Y + self._tau * a - lam * self._s)).sum())
-        return Sums(pairwise, smooth)
+        self._next = log_Y, Y = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
+        return Sums(pairwise, _inner(Y, log_Y + self._tau * a - lam * self._s))
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
         self._log_Y, self.Y = self._next
-        self.share: Floats = self.Y.mean(axis=0)
+        self.share: Floats = self.Y.mean(axis=0, dtype=np.float64)
         self.class_features: Floats = self.Y.T @ self._query
+
+
+def _inner(A: Floats, B: Floats) -> float:
+    """``sum_qc A_qc B_qc``, over rows in float64."""
+    return float(np.einsum("nc,nc->n", A, B).sum(dtype=np.float64))
 
 
 def descend(

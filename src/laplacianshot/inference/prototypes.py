@@ -110,11 +110,16 @@ def rectify_prototypes(
     return RectifiedPrototypes(rectified.astype(support.dtype), shift.astype(support.dtype))
 
 
-def squared_distances(X: Floats, prototypes: Floats) -> Floats:
-    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), computed in float64 and returned in X's dtype."""
+def squared_distances(X: Floats, prototypes: Floats, *, wide: bool = True) -> Floats:
+    """Unary terms ``a_qc = |x_q - m_c|^2``, (N, C), returned in X's dtype.
+
+    They are computed in float64 if ``wide``, else in X's dtype: twice as fast in float32, and as good for rows that lie
+    about as far from the prototypes as those from one another.
+    """
     # Distances do not see a common shift, and small numbers cancel less.
+    dtype = np.float64 if wide else X.dtype
     center = prototypes.mean(axis=0, dtype=np.float64)
-    rows, M = X - center, prototypes - center
+    rows, M = X - center.astype(dtype), (prototypes - center).astype(dtype)
     squares = np.einsum("nd,nd->n", rows, rows)[:, None] + np.einsum("cd,cd->c", M, M)
     distances: Floats = np.maximum(squares - 2 * (rows @ M.T), 0).astype(X.dtype, copy=False)
     return distances

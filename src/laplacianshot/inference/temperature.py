@@ -22,8 +22,8 @@ def mean_squared_distance(X: Floats) -> float:
     """
     if len(X) < 2:
         return 0.0
-    gaps = X - X.mean(axis=0, dtype=np.float64)
-    return float(2 / (len(X) - 1) * np.einsum("nd,nd->", gaps, gaps))
+    gaps = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    return float(2 / (len(X) - 1) * np.einsum("nd,nd->n", gaps, gaps).sum(dtype=np.float64))
 
 
 def choose_tau(a: Floats, spread: float, pair_spread: float) -> float:

@@ -190,7 +190,7 @@ def _first_shares(
     support, rows = (transform_features(X, "cl2", center) for X in (support, sample))
     mass = constants.beta * np.bincount(labels, minlength=n_classes)[:, None]
     prototypes = class_means(support, labels, n_classes) * (mass / (mass + constants.kappa))
-    a = squared_distances(rows, prototypes)
+    a = squared_distances(rows, prototypes, wide=False)
     tau = choose_tau(a, mean_squared_distance(rows), constants.pair_spread)
     shares: Floats = softmax(a * -a.dtype.type(tau), axis=1).mean(axis=0, dtype=np.float64)
     return shares

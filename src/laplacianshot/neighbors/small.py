@@ -17,6 +17,8 @@ from laplacianshot.runtime.types import Floats, Ints
 # Products of one block and rows of one: small enough for the cache, large enough for BLAS.
 _BLOCK_PRODUCTS = 2**20
 _MIN_ROWS = 64
+# Rows multiplied with all that follow.
+_MULTIPLIED_ROWS = 256
 # Float64 differences formed at a time.
 _BLOCK_GAPS = 2**18
 # Candidates per neighbor from which on equal points are compared only once.
@@ -88,9 +90,15 @@ class SmallIndex:
         margins = (halves + 2 * self._halves.max()) * np.float32(rounding)
         indices = np.empty((m, k), dtype=np.int32)
         distances = np.empty((m, k if ranked else 0))
+        # x.y is y.x: each pair of points is multiplied once.
+        products = np.empty((n if itself else 0, n), np.float32)
+
+        def multiply(_: int, start: int, stop: int) -> None:
+            np.matmul(rows[start:stop], rows[start:].T, out=products[start:stop, start:])
+            products[stop:, start:stop] = products[start:stop, stop:].T
 
         def search(_: int, start: int, stop: int) -> None:
-            keys = rows[start:stop] @ self._rows.T
+            keys = products[start:stop] if itself else rows[start:stop] @ self._rows.T
             np.subtract(self._halves, keys, out=keys)
             if itself:
                 keys[np.arange(stop - start), np.arange(start, stop)] = np.inf
@@ -113,6 +121,8 @@ class SmallIndex:
                 distances[start + open_rows] = squares[chosen]
 
         with Workers(m * n) as workers:
+            if itself:
+                workers.run(multiply, row_blocks(n, _MULTIPLIED_ROWS))
             workers.run(search, row_blocks(m, max(_MIN_ROWS, min(_BLOCK_PRODUCTS // n, -(-m // 4)))))
         return Neighbors(indices, distances)
 

@@ -12,8 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-import laplacianshot.reproduce.run
-import laplacianshot.reproduce.vectors  # noqa: F401 - loaded once for all children
+import laplacianshot.reproduce.run  # noqa: F401 - loaded once for all children
 from laplacianshot.cli.app import run
 
 # Where each attempt is killed: when this file is about to be put in its place for the given number of times.

@@ -1,42 +1,30 @@
-"""Every method on the test tasks, part by part: each part on disk is done."""
+"""Tuning, and every method on the test tasks, part by part: each part on disk is done."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.evaluation import evaluate
 from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.plans import EvaluationPlan, EvaluationRun, FeatureFile, Tuned, TuningPlan
-from laplacianshot.episodes.results import Convergence, Evaluations, Setting
+from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, MeanInterval, Setting, Tuning
 from laplacianshot.episodes.tasks import draw_tasks
 from laplacianshot.reproduce.experiment import Protocol
-from laplacianshot.reproduce.steps import (
-    load_part,
-    load_tuned,
-    pack_convergence,
-    pack_evaluations,
-    save_part,
-    save_tuned,
-    unpack_convergence,
-    unpack_evaluations,
-)
+from laplacianshot.reproduce.steps import Part
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.types import Floats
-
-# Plain data and arrays of a part.
-Part: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 
 # The transforms of the paper, with the method that is the prototype alone on each.
 TRANSFORMS = {"none": "simpleshot-un", "l2": "simpleshot-l2", "cl2": "simpleshot-cl2"}
 
 
 def cells(protocol: Protocol) -> Iterator[Setting]:
-    """All kinds of task, in the order of the report."""
+    """All kinds of tasks, in the order of the report."""
     if protocol.inat:
         yield Setting("inat", split=protocol.test_split, seed=protocol.seed, tasks=1)
         return
@@ -47,77 +35,49 @@ def cells(protocol: Protocol) -> Iterator[Setting]:
         yield _setting(protocol, "dirichlet", protocol.ways[0], shot)
 
 
+def _first_way(protocol: Protocol) -> list[Setting]:
+    """The balanced tasks of the first way, on which transforms and times are measured."""
+    return [] if protocol.inat else [_setting(protocol, "balanced", protocol.ways[0], n) for n in protocol.shots]
+
+
 def _setting(protocol: Protocol, kind: str, way: int, shot: int) -> Setting:
     return Setting(kind, way, shot, protocol.query, protocol.tasks, protocol.seed, protocol.test_split)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of the evaluation.
+    """One run of the evaluation."""
 
-    Attributes
-    ----------
-    feature_set : FeatureSet
-        What the tasks are drawn from.
-    base_mean : array of shape (D,)
-        Of the classes that the network was trained on.
-    name : str
-        What the report calls the features.
-    protocol : Protocol
-    constants : Constants
-    folder : Path
-        Where the parts go.
-    """
-
-    feature_set: FeatureSet
-    base_mean: Floats | None
-    name: str
+    feature_set: FeatureSet  # what the tasks are drawn from
+    base_mean: Floats | None  # (D,), of the classes that the network was trained on
+    name: str  # of the features in the report
     protocol: Protocol
     constants: Constants
-    folder: Path
+    folder: Path  # of the parts
 
     def run(self, watch: Watch, done: Callable[[], object]) -> None:
         """Measure whatever has no part yet; ``done`` is called after each."""
-        for setting in cells(self.protocol):
-            self._part("tasks", setting, self._cell, watch, done)
-        if self.protocol.inat:
-            return
-        for shot in self.protocol.shots:
-            setting = _setting(self.protocol, "balanced", self.protocol.ways[0], shot)
-            self._part("transforms", setting, self._transforms, watch, done)
-            self._part("time", setting, self._times, watch, done)
+        parts = [("tasks", self._tasks, setting) for setting in cells(self.protocol)]
+        for setting in _first_way(self.protocol):
+            parts += [("transforms", self._transforms, setting), ("time", self._times, setting)]
+        for kind, measure, setting in parts:
+            path = self.folder / f"{kind}-{setting.slug}.npz"
+            if not path.exists():
+                measure(setting, watch).save(path)
+                done()
 
-    def _part(
-        self,
-        kind: str,
-        setting: Setting,
-        measure: Callable[[Setting, Watch], Part],
-        watch: Watch,
-        done: Callable[[], object],
-    ) -> None:
-        path = self.folder / f"{kind}-{setting.slug}.npz"
-        if not path.exists():
-            save_part(path, *measure(setting, watch))
-            done()
-
-    def _cell(self, setting: Setting, watch: Watch) -> Part:
+    def _tasks(self, setting: Setting, watch: Watch) -> Part:
         balanced = setting.protocol == "balanced"
         plan = self._plan(setting, ablation=setting.protocol != "dirichlet", convergence=balanced)
         report = self._whole(plan.run(self.name, watch=watch))
-        plain: dict[str, Any] = {"features": asdict(report.features), "methods": dict(report.methods)}
-        arrays: dict[str, Any] = {}
-        pack_evaluations("evaluations", report.evaluations, plain, arrays)
-        pack_evaluations("ablation", report.ablation, plain, arrays)
-        pack_convergence("convergence", report.convergence, plain, arrays)
-        return plain, arrays
+        part = Part({"features": asdict(report.features), "methods": dict(report.methods)})
+        part.add("evaluations", report.evaluations).add("ablation", report.ablation)
+        return part.add("convergence", report.convergence)
 
     def _times(self, setting: Setting, watch: Watch) -> Part:
         fewer = replace(setting, tasks=min(setting.tasks, self.protocol.timing_tasks))
         report = self._whole(self._plan(fewer, timing=True).run(self.name, watch=watch))
-        plain: dict[str, Any] = {}
-        arrays: dict[str, Any] = {}
-        pack_evaluations("evaluations", report.evaluations, plain, arrays)
-        return plain, arrays
+        return Part().add("evaluations", report.evaluations)
 
     def _transforms(self, setting: Setting, watch: Watch) -> Part:
         methods: dict[str, Any] = {}
@@ -132,10 +92,7 @@ class Measurement:
             base_mean=self.base_mean,
             progress=watch(f"{setting.title}: transforms"),
         )
-        plain: dict[str, Any] = {}
-        arrays: dict[str, Any] = {}
-        pack_evaluations("evaluations", [found], plain, arrays)
-        return plain, arrays
+        return Part().add("evaluations", [found])
 
     def _plan(self, setting: Setting, **also: Any) -> EvaluationPlan:
         methods = {name: make_method(name) for name in self.protocol.methods}
@@ -163,50 +120,34 @@ def transformed(transform: str) -> str:
     return f"{REFERENCE} {transform}"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a finished evaluation found.
+def load_measured(
+    folder: Path, protocol: Protocol
+) -> tuple[EvaluationRun, tuple[Evaluations, ...], tuple[Evaluations, ...]]:
+    """Return the results of a finished evaluation: all settings, the transforms, and each method's times alone.
 
-    Attributes
-    ----------
-    features : FeatureFile
-    evaluations, ablation : tuple of Evaluations
-        A group for each setting. Without times: those are no result.
-    convergence : tuple of Convergence
-    transforms : tuple of Evaluations
-    times : tuple of Evaluations
-        Each method alone.
+    The first two come without times, which are not results.
     """
-
-    features: FeatureFile
-    evaluations: tuple[Evaluations, ...]
-    ablation: tuple[Evaluations, ...]
-    convergence: tuple[Convergence, ...]
-    transforms: tuple[Evaluations, ...]
-    times: tuple[Evaluations, ...]
-
-    @classmethod
-    def load(cls, folder: Path, protocol: Protocol) -> Measured:
-        """The parts of a finished step."""
-        found: dict[str, list[Any]] = {"evaluations": [], "ablation": [], "transforms": []}
-        convergence: list[Convergence] = []
-        times: list[Evaluations] = []
-        for setting in cells(protocol):
-            plain, arrays = load_part(folder / f"tasks-{setting.slug}.npz")
-            found["evaluations"] += unpack_evaluations("evaluations", plain, arrays)
-            found["ablation"] += unpack_evaluations("ablation", plain, arrays)
-            convergence += unpack_convergence("convergence", plain, arrays)
-        features = FeatureFile(**plain["features"])
-        for shot in () if protocol.inat else protocol.shots:
-            slug = _setting(protocol, "balanced", protocol.ways[0], shot).slug
-            found["transforms"] += unpack_evaluations("evaluations", *load_part(folder / f"transforms-{slug}.npz"))
-            times += unpack_evaluations("evaluations", *load_part(folder / f"time-{slug}.npz"))
-        untimed = {name: tuple(_untimed(group) for group in groups) for name, groups in found.items()}
-        return cls(features=features, convergence=tuple(convergence), times=tuple(times), **untimed)
+    tasks = [Part.load(folder / f"tasks-{setting.slug}.npz") for setting in cells(protocol)]
+    transforms, times = (
+        [Part.load(folder / f"{kind}-{setting.slug}.npz") for setting in _first_way(protocol)]
+        for kind in ("transforms", "time")
+    )
+    run = EvaluationRun(
+        features=FeatureFile(**tasks[-1].plain["features"]),
+        methods=tasks[-1].plain["methods"],
+        evaluations=_untimed(_groups(tasks, "evaluations")),
+        ablation=_untimed(_groups(tasks, "ablation")),
+        convergence=tuple(trace for part in tasks for trace in part.get("convergence", Convergence)),
+    )
+    return run, _untimed(_groups(transforms, "evaluations")), _groups(times, "evaluations")
 
 
-def _untimed(group: Evaluations) -> Evaluations:
-    return Evaluations(tuple(replace(one, seconds=math.nan) for one in group))
+def _groups(parts: Sequence[Part], name: str) -> tuple[Evaluations, ...]:
+    return tuple(Evaluations(group) for part in parts for group in part.get(name, Evaluation))
+
+
+def _untimed(groups: Sequence[Evaluations]) -> tuple[Evaluations, ...]:
+    return tuple(Evaluations(tuple(replace(one, seconds=math.nan) for one in group)) for group in groups)
 
 
 REFERENCE, PAPER = "laplacianshot-reference", "laplacianshot-paper"
@@ -216,8 +157,8 @@ TUNED = ((REFERENCE, "cl2"), (PAPER, "cl2"), (REFERENCE, "l2"), (REFERENCE, "non
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One thing to be tuned: a recipe on a transform, for tasks of one size."""
+class _Choice:
+    """What is tuned at once: a recipe on a transform, for tasks of one size."""
 
     method: str
     transform: str
@@ -225,30 +166,24 @@ class Choice:
 
     @property
     def file(self) -> str:
-        """Name of its part."""
         return f"{self.method}-{self.transform}-{self.setting.slug}.npz"
 
 
-def choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[Choice]:
-    """All that is to be tuned."""
-    split = lam_split(splits)
+def _choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[_Choice]:
+    """Everything that is tuned: lambda on validation classes, or on base classes where there are none."""
+    split = "val" if "val" in splits else "base"
     for method, transform in TUNED:
         for way in protocol.ways if transform == "cl2" else protocol.ways[:1]:
             for shot in protocol.shots:
                 size = Setting("balanced", way, shot, protocol.query, protocol.tuning_tasks, protocol.seed, split)
-                yield Choice(method, transform, size)
-
-
-def lam_split(splits: tuple[str, ...]) -> str:
-    """The classes that choose lambda: those for validation, else the base classes."""
-    return "val" if "val" in splits else "base"
+                yield _Choice(method, transform, size)
 
 
 def tune_all(
     feature_set: FeatureSet, protocol: Protocol, folder: Path, watch: Watch, done: Callable[[], object]
 ) -> None:
     """Tune whatever has no part in the folder yet; ``done`` is called after each."""
-    for choice in choices(protocol, tuple(feature_set.splits)):
+    for choice in _choices(protocol, tuple(feature_set.splits)):
         if (folder / choice.file).exists() or not _possible(feature_set, choice.setting):
             continue
         shown = protocol.test_split if protocol.test_split in feature_set.splits else None
@@ -260,19 +195,28 @@ def tune_all(
             test_split=shown,
         )
         plan.check()
-        result = plan.run(watch=_named(f"{choice.method} {choice.transform}", watch))
+        result = plan.run(watch=lambda what, choice=choice: watch(f"{choice.method} {choice.transform}, {what}"))  # type: ignore[misc]
         if result.interrupted:
             raise KeyboardInterrupt
-        save_tuned(folder / choice.file, choice.method, result.tuned[0])
+        _save_tuned(folder / choice.file, choice.method, result.tuned[0])
         done()
 
 
-def _named(name: str, watch: Watch) -> Watch:
-    return lambda what: watch(f"{name}, {what}")
+def _save_tuned(path: Path, method: str, one: Tuned) -> None:
+    test = None if one.test is None else [asdict(point) for point in one.test]
+    Part({"method": method, "test_split": one.test_split, "test": test}).add("", one.tuning).save(path)
+
+
+def _load_tuned(path: Path) -> Tuned:
+    """What was tuned, without its time, which is not a result."""
+    part = Part.load(path)
+    test = part.plain["test"]
+    points = None if test is None else tuple(MeanInterval(**point) for point in test)
+    return Tuned(replace(part.get("", Tuning), seconds=0.0), points, part.plain["test_split"])
 
 
 def _possible(feature_set: FeatureSet, setting: Setting) -> bool:
-    """Whether the classes that choose are enough for tasks of this size."""
+    """Whether there are enough classes to tune on tasks of this size."""
     one: dict[str, Any] = {**setting.arguments, "tasks": 1}
     try:
         draw_tasks(feature_set, **one)
@@ -284,24 +228,18 @@ def _possible(feature_set: FeatureSet, setting: Setting) -> bool:
 
 @dataclass(frozen=True)
 class Constants:
-    """What was tuned, looked up by the size of a task.
-
-    Attributes
-    ----------
-    found : dict of (method, transform, way, shot) to Tuned
-    """
+    """What was tuned, by method, transform, way and shot."""
 
     found: dict[tuple[str, str, int, int], Tuned]
 
     @classmethod
     def load(cls, folder: Path, protocol: Protocol, splits: tuple[str, ...]) -> Constants:
-        """The parts of a finished step."""
+        """Read the parts of a finished step."""
         found = {}
-        for choice in choices(protocol, splits):
-            if (folder / choice.file).exists():
-                size = choice.setting
-                _, tuned = load_tuned(folder / choice.file)
-                found[choice.method, choice.transform, size.way, int(str(size.shot))] = tuned
+        for choice in _choices(protocol, splits):
+            path, size = folder / choice.file, choice.setting
+            if path.exists():
+                found[choice.method, choice.transform, size.way, int(str(size.shot))] = _load_tuned(path)
         return cls(found)
 
     def estimator(self, method: str, way: int, shot: int, transform: str = "cl2") -> Any:

@@ -15,14 +15,14 @@ from laplacianshot.episodes.methods import ALIASES, METHODS
 from laplacianshot.training import TrainConfig, load_config
 from laplacianshot.training.errors import ConfigError
 
-# Methods of a table: every one that answers few-shot tasks, none that was made for whole data sets.
+# Methods of a table: all that answer few-shot tasks, none that was made for whole data sets.
 TABLE_METHODS = (
     "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "matching-net", "ridge", "logistic", "bd-cspn", "can-t",
     "label-propagation", "entropy-tuning", "tim", "alpha-tim", "pt-map", "label-spreading", "laplacianshot",
     "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference",
 )  # fmt: skip
 
-# Of the one large task of iNat, with its thousands of queries.
+# Methods for the one large task of iNat, with its thousands of queries.
 LARGE_TASK_METHODS = (
     "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "laplacianshot", "laplacianshot-paper",
     "laplacianshot-reference",
@@ -31,60 +31,37 @@ LARGE_TASK_METHODS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """The tasks on which a trained network is measured, and those that choose lambda and k.
+    """The tasks on which a trained network is measured, and those that choose lambda and k."""
 
-    Attributes
-    ----------
-    ways, shots : tuple of int
-        Every way with every shot; the first way is also run with Dirichlet(2) queries, alone and against the clock.
-    query, tasks : int
-    slow_tasks : int
-        Number of tasks for slow methods: the first of all.
-    timing_tasks : int
-        For the table of times, each method alone.
-    tuning_tasks : int
-        For each lambda and each number of neighbors.
-    methods : tuple of str
-        Default: all, and for the large task of iNat those that can answer it.
-    inat : bool
-        The one large task of iNat instead.
-    test_split : str
-        Where the tasks are drawn from.
-    seed : int
-        Of all tasks.
-    """
-
+    # Every way with every shot; the first way is also run with Dirichlet(2) queries, on other transforms and timed.
     ways: tuple[int, ...] = (5,)
     shots: tuple[int, ...] = (1, 5)
     query: int = 15
     tasks: int = 10_000
-    slow_tasks: int = 1000
-    timing_tasks: int = 1000
-    tuning_tasks: int = 500
+    slow_tasks: int = 1000  # for slow methods, the first of all tasks
+    timing_tasks: int = 1000  # for the table of times, each method alone
+    tuning_tasks: int = 500  # for each lambda and each number of neighbors
     methods: tuple[str, ...] = TABLE_METHODS
-    inat: bool = False
+    inat: bool = False  # the one large task of iNat instead
     test_split: str = "novel"
     seed: int = 0
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Values by name, checked; a name that is not known is an error."""
-        known = {each.name: each for each in dataclasses.fields(cls)}
+        """Check values by name; an unknown name is an error. The methods of iNat's large task are those that can run."""
+        defaults = {each.name: each.default for each in dataclasses.fields(cls)}
         given: dict[str, Any] = {}
         for name, value in values.items():
-            if name not in known:
-                raise ConfigError(f"there is no value {name!r} of the evaluation; {_nearest(name, list(known))}.")
-            default = known[name].default
-            if isinstance(default, tuple):
-                value = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-                wanted = type(default[0])
-                fine = bool(value) and all(type(part) is wanted for part in value)
-                fine = fine and (wanted is str or min(value) >= 1)
-            else:
-                fine = type(value) is type(default) and (type(value) is not int or value >= (name != "seed"))
-            if not fine:
-                raise ConfigError(f"{name} = {values[name]!r}: does not fit; the default is {default!r}.")
-            given[name] = value
+            if name not in defaults:
+                raise ConfigError(f"there is no value {name!r} of the evaluation; {_nearest(name, list(defaults))}.")
+            default: Any = defaults[name]
+            is_list = isinstance(default, tuple)
+            parts = tuple(value) if is_list and isinstance(value, (list, tuple)) else (value,)
+            kind = type(default[0] if is_list else default)
+            smallest = 0 if name == "seed" else 1
+            if not parts or any(type(part) is not kind or (kind is int and part < smallest) for part in parts):
+                raise ConfigError(f"{name} = {value!r}: does not fit; the default is {default!r}.")
+            given[name] = parts if is_list else value
         if given.get("inat"):
             given.setdefault("methods", LARGE_TASK_METHODS)
         found = cls(**given)
@@ -94,37 +71,22 @@ class Protocol:
         return found
 
     def to_mapping(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Return the values as JSON can hold them."""
         values = dataclasses.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A setting: a network trained on a data set, and the tasks on which it is measured.
-
-    Attributes
-    ----------
-    name : str
-    source : str
-        Name of the setting whose training, features and tuning it uses; its own but for cross-domain ones.
-    title : str
-    config : TrainConfig
-        With the data set that is trained on.
-    target : str or None
-        Data set that the tasks are drawn from, where that is another one.
-    protocol : Protocol
-    published : str or None
-        Data set and network of published figures, such as ``cub/conv4``.
-    """
+    """A setting: a network trained on a data set, and the tasks on which it is measured."""
 
     name: str
-    source: str
+    source: str  # the setting whose training, features and tuning it uses; its own name but for cross-domain settings
     title: str
     config: TrainConfig
-    target: str | None = None
+    target: str | None = None  # data set that the tasks are drawn from, where that is another one
     protocol: Protocol = field(default_factory=Protocol)
-    published: str | None = None
+    published: str | None = None  # data set and network of published figures, such as cub/conv4
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -151,7 +113,7 @@ def load_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Exp
     ----------
     name : str
         One of :func:`named_experiments`, or the path of a ``.toml`` file with a table ``train`` (as for
-        ``laplacianshot train``), a table ``evaluation`` (as :class:`Protocol`) and, if wanted, ``title`` and
+        ``laplacianshot train``), a table ``evaluation`` (as :class:`Protocol`) and optionally ``title`` and
         ``published``.
     settings : mapping, optional
         Values that take the place of those of the training config.
@@ -194,16 +156,9 @@ def _experiment(name: str, source: str, config: TrainConfig, entry: Mapping[str,
     for key in entry:
         if key not in known:
             raise ConfigError(f"there is no value {key!r} of a setting; {_nearest(key, list(known))}.")
+    facts = {key: value for key, value in entry.items() if key != "evaluation"}
     protocol = Protocol.from_mapping(entry.get("evaluation", {}))
-    return Experiment(
-        name=name,
-        source=source,
-        title=entry["title"],
-        config=config,
-        target=entry.get("target"),
-        protocol=protocol,
-        published=entry.get("published"),
-    )
+    return Experiment(name=name, source=source, config=config, protocol=protocol, **facts)
 
 
 def _nearest(name: str, known: list[str]) -> str:

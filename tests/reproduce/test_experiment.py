@@ -58,6 +58,7 @@ def test_settings_of_the_training_can_be_replaced():
         ({"ways": ["5"]}, "ways"),
         ({"tasks": 2.5}, "tasks"),
         ({"tasks": True}, "tasks"),
+        ({"tasks": [5]}, "tasks"),
         ({"methods": ["laplacian-shot"]}, "did you mean laplacianshot"),
         ({"seed": -1}, "seed"),
     ],

@@ -30,7 +30,7 @@ from laplacianshot import LaplacianShot
 from laplacianshot.episodes.results import mean_interval, paired_difference
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import calibrate
-from laplacianshot.labeling.suggestions import suggest, suggest_first
+from laplacianshot.labeling.suggestions import cover_affinity, suggest
 from laplacianshot.reports.figures import BLUE, INK, ORANGE, QUIET, VERMILION, bare
 
 CLASSES = 20
@@ -44,6 +44,12 @@ TARGETS = (3, 5, 8)
 Curves = dict[str, dict[str, list[list[float]]]]
 
 
+def suggest_first(rows: Any, wanted: int) -> Any:
+    """Items to label first, when nothing is labeled yet."""
+    n = len(rows)
+    return suggest(np.zeros((n, 1)), np.full(n, -1), wanted, affinity=cover_affinity(rows, wanted))
+
+
 def next_batch(strategy: str, X: Any, truth: Any, model: Any, codes: Any, rng: np.random.Generator) -> Any:
     """Items to label next, after the fit ``model`` or, with None, before the first."""
     free = np.flatnonzero(codes < 0)
@@ -55,8 +61,7 @@ def next_batch(strategy: str, X: Any, truth: Any, model: Any, codes: Any, rng: n
         return suggest_first(transform_features(X, "cl2", base_mean(X)), CLASSES)
     probabilities = calibrate(model, codes).probabilities
     if strategy == OURS:
-        rows = transform_features(X, "cl2", model.center_)
-        return suggest(rows, probabilities, codes, CLASSES, affinity=model.affinity_)
+        return suggest(probabilities, codes, CLASSES, affinity=model.affinity_)
     return free[np.argsort(probabilities[free].max(axis=1), kind="stable")[:CLASSES]]
 
 
@@ -183,7 +188,7 @@ def time_large(n: int, dim: int, n_classes: int, wanted: int) -> tuple[float, fl
     later, first = [], []
     for _ in range(5):
         start = time.perf_counter()
-        suggest(rows, probabilities, codes, wanted, affinity=model.affinity_)
+        suggest(probabilities, codes, wanted, affinity=model.affinity_)
         later.append(time.perf_counter() - start)
         start = time.perf_counter()
         suggest_first(rows, wanted)

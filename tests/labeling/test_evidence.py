@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laplacianshot.labeling import class_rows
+from laplacianshot.labeling import evidence
 from laplacianshot.labeling.evidence import COLUMNS, Margins, TaskEvidence, odds
 
 
@@ -66,7 +66,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     rng = np.random.default_rng(2)
     rows, first, Y = rng.standard_normal((50, 3)), rng.standard_normal((4, 3)), softmax(rng.standard_normal((50, 4)))
     whole = Margins.of_queries(rows, Y, first, tau=1.0)
-    monkeypatch.setattr(class_rows, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(evidence, "_BLOCK_ROWS", 7)
     parts = Margins.of_queries(rows, Y, first, tau=1.0)
     np.testing.assert_array_equal(parts.predicted, whole.predicted)
     np.testing.assert_allclose(parts.first, whole.first, rtol=1e-9)

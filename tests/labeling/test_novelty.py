@@ -6,7 +6,6 @@ from sklearn.metrics import roc_auc_score
 from laplacianshot import LaplacianShot
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.labeling import novelty
-from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.novelty import novelty_scores, rejected
 
 
@@ -147,12 +146,6 @@ def test_of_equally_strange_items_the_first_are_rejected():
 
 def test_nothing_unlabeled_leaves_nothing_to_reject():
     assert rejected(np.ones(3), np.arange(3), 0.5).tolist() == []
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_a_rate_that_is_no_share_is_refused(rate):
-    with pytest.raises(LabelingError, match="from 0 to 1"):
-        rejected(np.ones(3), np.full(3, -1), rate)
 
 
 def test_items_of_foreign_classes_are_found_better_than_by_probability(shared):

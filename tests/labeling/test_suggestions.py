@@ -6,7 +6,7 @@ from laplacianshot import LaplacianShot
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling import suggestions
-from laplacianshot.labeling.suggestions import suggest, suggest_first
+from laplacianshot.labeling.suggestions import cover_affinity, suggest
 
 
 def unlabeled(n):
@@ -15,6 +15,11 @@ def unlabeled(n):
 
 def unsure(n, n_classes=3):
     return np.full((n, n_classes), 1 / n_classes)
+
+
+def suggest_first(rows, wanted):
+    n = len(rows)
+    return suggest(np.zeros((n, 1)), unlabeled(n), wanted, affinity=cover_affinity(rows, wanted))
 
 
 def test_without_a_label_one_item_of_each_cluster_comes_first(clusters):
@@ -45,9 +50,8 @@ def test_clusters_without_a_label_come_before_those_with_one_however_sure_the_la
     X, truth, y = clusters(6, 30, 1, dim=16, spread=0.2)
     y[truth >= 4] = -1
     model = LaplacianShot().fit(X, y)
-    rows = transform_features(X, "cl2", model.center_)
     certain = np.eye(4)[model.transduction_]
-    found = suggest(rows, certain, y, 2, affinity=model.affinity_)
+    found = suggest(certain, y, 2, affinity=model.affinity_)
     assert set(truth[found]) == {4, 5}
 
 
@@ -57,7 +61,7 @@ def test_of_clusters_alike_the_uncertain_one_comes_first():
     rows = np.concatenate([np.hstack([part, np.eye(3)[[c] * 20]]) for c in range(3)])
     probabilities = np.tile([1.0, 0.0], (60, 1))
     probabilities[20:40] = 0.5
-    assert 20 <= suggest(rows, probabilities, unlabeled(60), 3)[0] < 40
+    assert 20 <= suggest(probabilities, unlabeled(60), 3, affinity=cover_affinity(rows, 3))[0] < 40
 
 
 def test_of_many_copies_of_an_item_one_is_suggested():
@@ -95,13 +99,13 @@ def test_suggestions_are_the_greedy_cover_by_definition(labels, floor):
     np.fill_diagonal(K, 1)
     need = np.where(codes < 0, floor + (1 - floor) * (1 - probabilities.max(axis=1)), 0)
     expected = greedy_by_hand(K, need, codes < 0, 20)
-    np.testing.assert_array_equal(suggest(rows, probabilities, codes, 20, affinity=affinity), expected)
+    np.testing.assert_array_equal(suggest(probabilities, codes, 20, affinity=affinity), expected)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 5, 56, 57, 1000])
 def test_suggestions_are_unlabeled_different_and_as_many_as_there_can_be(clusters, wanted):
     X, _, y = clusters(3, 20, 1)
-    found = suggest(X, unsure(60), y, wanted)
+    found = suggest(unsure(60), y, wanted, affinity=cover_affinity(X, wanted))
     assert len(found) == len(set(found.tolist())) == min(wanted, 57)
     assert np.all(y[found] == -1)
 
@@ -109,7 +113,7 @@ def test_suggestions_are_unlabeled_different_and_as_many_as_there_can_be(cluster
 def test_more_suggestions_begin_with_the_same_ones_on_the_same_graph(clusters):
     X, _, y = clusters(3, 20, 1)
     affinity = normalize(knn_affinity(X, 4))
-    few, many = (suggest(X, unsure(60), y, wanted, affinity=affinity) for wanted in (5, 30))
+    few, many = (suggest(unsure(60), y, wanted, affinity=affinity) for wanted in (5, 30))
     np.testing.assert_array_equal(many[:5], few)
 
 
@@ -120,49 +124,42 @@ def test_a_graph_too_dense_to_square_is_thinned_and_still_covers_every_cluster(c
     thin = suggestions._thinned(affinity)
     assert thin.nnz**2 / 200 < 1.3 * 20_000 < affinity.nnz**2 / 200
     assert abs(thin - thin.T).max() == 0
-    assert set(truth[suggest_first(X, 4, affinity=affinity)]) == {0, 1, 2, 3}
+    assert set(truth[suggest(unsure(200), unlabeled(200), 4, affinity=affinity)]) == {0, 1, 2, 3}
 
 
 def test_what_is_given_is_left_as_it_is(clusters):
     X, _, y = clusters(3, 20, 1)
     affinity = normalize(knn_affinity(X, 4))
     probabilities = unsure(60)
-    given = X, probabilities, y, affinity.data, affinity.indices
+    given = probabilities, y, affinity.data, affinity.indices
     before = [array.copy() for array in given]
-    suggest(X, probabilities, y, 10, affinity=affinity)
-    suggest_first(X, 10, affinity=affinity)
+    suggest(probabilities, y, 10, affinity=affinity)
     for array, copy in zip(given, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
-def test_a_graph_is_enough_and_nothing_is_too_little():
-    affinity = normalize(knn_affinity(np.random.default_rng(0).standard_normal((20, 3)), 4))
-    assert len(suggest(None, unsure(20), unlabeled(20), 5, affinity=affinity)) == 5
-    with pytest.raises(ValueError, match="rows or affinity"):
-        suggest(None, unsure(20), unlabeled(20), 5)
-
-
 def test_all_items_labeled_leaves_nothing_to_suggest():
-    assert suggest(np.eye(4), unsure(4), np.arange(4), 3).tolist() == []
+    assert suggest(unsure(4), np.arange(4), 3, affinity=cover_affinity(np.eye(4), 3)).tolist() == []
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_a_handful_of_items_are_all_suggested(n):
     rows = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
     assert sorted(suggest_first(rows, 10)) == list(range(n))
-    assert sorted(suggest(rows, unsure(n), unlabeled(n), 10)) == list(range(n))
+    assert sorted(suggest(unsure(n), unlabeled(n), 10, affinity=cover_affinity(rows, 10))) == list(range(n))
 
 
 @pytest.mark.parametrize("rows", [np.zeros((40, 3)), np.ones((40, 3), np.float32), np.eye(40)], ids=str)
 def test_items_that_are_all_alike_or_all_apart_still_get_suggestions(rows):
     assert len(set(suggest_first(rows, 12).tolist())) == 12
-    assert len(set(suggest(rows, unsure(40), unlabeled(40), 12).tolist())) == 12
+    found = suggest(unsure(40), unlabeled(40), 12, affinity=cover_affinity(rows, 12))
+    assert len(set(found.tolist())) == 12
 
 
 def test_a_graph_without_edges_ranks_by_uncertainty():
     probabilities = np.array([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3], [1.0, 0.0]])
     empty = sp.csr_array((4, 4))
-    assert suggest(np.zeros((4, 2)), probabilities, unlabeled(4), 4, affinity=empty).tolist() == [1, 2, 0, 3]
+    assert suggest(probabilities, unlabeled(4), 4, affinity=empty).tolist() == [1, 2, 0, 3]
 
 
 def test_certain_and_covered_items_are_still_ranked():
@@ -170,12 +167,12 @@ def test_certain_and_covered_items_are_still_ranked():
     rows = rng.standard_normal((30, 3))
     codes = unlabeled(30)
     codes[:25] = 0
-    found = suggest(rows, np.tile([1.0, 0.0], (30, 1)), codes, 5)
+    found = suggest(np.tile([1.0, 0.0], (30, 1)), codes, 5, affinity=cover_affinity(rows, 5))
     assert sorted(found) == [25, 26, 27, 28, 29]
 
 
 def accuracy_after(choose, X, truth, batches):
-    """Share of right labels after so many batches, the first of them by ``suggest_first`` or at random."""
+    """Share of right labels after some batches, the first of them by ``suggest_first`` or at random."""
     n_classes = truth.max() + 1
     labeled = np.zeros(len(X), dtype=bool)
     labeled[choose(None, unlabeled(len(X)), n_classes)] = True
@@ -196,8 +193,7 @@ def test_suggested_labels_are_worth_more_than_random_ones(shared):
     def suggested(model, codes, wanted):
         if model is None:
             return suggest_first(transform_features(X, "cl2", base_mean(X)), wanted)
-        rows = transform_features(X, "cl2", model.center_)
-        return suggest(rows, model.label_distributions_, codes, wanted, affinity=model.affinity_)
+        return suggest(model.label_distributions_, codes, wanted, affinity=model.affinity_)
 
     def at_random(model, codes, wanted, rng=np.random.default_rng(0)):  # noqa: B008
         return rng.permutation(np.flatnonzero(codes < 0))[:wanted]

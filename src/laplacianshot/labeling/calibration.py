@@ -24,8 +24,9 @@ import scipy.sparse as sp
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.labeling.class_rows import ClassRows, dense, later_rows
-from laplacianshot.labeling.evidence import COLUMNS, Checks, FittedTask, Margins, TaskEvidence, draw_checks
+from laplacianshot.labeling.evidence import COLUMNS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
+from laplacianshot.labeling.result import dense
+from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.types import Floats, Ints
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
@@ -50,13 +51,20 @@ SIMULATED_SHIFT = (-0.477, 0.845)
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
 # number of given rows of its class.
 ECHO = 2.5
+# Exponent of the assignments of the classes that share the rest.
+REST_POWER = 2 / 3
 
+_MAX_CONFIDENCE = 1 - 1e-6
+_TINY = np.finfo(np.float32).tiny
+# Maximum number of Newton steps, of entries of a given row if probabilities are sparse, and of votes per block.
 _STEPS = 50
+_MAX_ENTRIES = 32
+_BLOCK_ENTRIES = 4_000_000
 
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """Calibrated probabilities.
+    """Calibrated probabilities of n rows.
 
     Attributes
     ----------
@@ -65,18 +73,12 @@ class Calibration:
         that of the label from the fit. Sparse if the assignments are.
     shift : float
         b, what these data add to the log-odds of the rule for all data.
-    n_checks : int
-        Number of answers that b is based on.
-    simulated : bool
-        Whether the answers were simulated, because too few classes have two labels.
     expected_accuracy : float
-        Share of the unlabeled rows whose label is expected to be right: their mean confidence; NaN without any.
+        Mean confidence of the unlabeled rows: the share of them whose label is expected to be right; NaN without any.
     """
 
     probabilities: Any
     shift: float
-    n_checks: int
-    simulated: bool
     expected_accuracy: float
 
     def __repr__(self) -> str:
@@ -95,10 +97,6 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
         Class number of each row, -1 for unlabeled ones; ``0..C-1`` as in ``model.classes_``.
     seed : int
         Random seed for drawing small tasks.
-
-    Returns
-    -------
-    Calibration
     """
     if model.recipe != "default":
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
@@ -109,53 +107,40 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
     of_given = class_probabilities(np.exp(left_out), log_odds(evidence.given) + shift - echo)
-    z = log_odds(evidence.query) + shift
     assignments = ClassRows(model.label_distributions_, queries)
-    if sp.issparse(model.label_distributions_):
-        confidence, probabilities = sparse_probabilities(assignments, z, given, of_given)
-    else:
-        confidence, probabilities = dense_probabilities(assignments, z, given, of_given)
-    expected = float(confidence.mean()) if len(confidence) else float("nan")
-    return Calibration(probabilities, shift, len(evidence.checks), evidence.checks.simulated, expected)
+    fill = _sparse_probabilities if sp.issparse(model.label_distributions_) else _dense_probabilities
+    confidence, probabilities = fill(assignments, log_odds(evidence.query) + shift, given, of_given)
+    return Calibration(probabilities, shift, float(confidence.mean()) if len(confidence) else float("nan"))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a fit on its rows.
+    """The evidence of a fit on its rows, in the order of their positions."""
 
-    Attributes
-    ----------
-    query : array of shape (N, len(COLUMNS))
-        Evidence on the unlabeled rows, in the order of their positions.
-    given : array of shape (n_s, len(COLUMNS))
-        Evidence on the given rows, as if their own labels were unknown.
-    given_logits : array of shape (n_s, C)
-    checks : Checks
-    """
-
-    query: Floats
-    given: Floats
-    given_logits: Floats
+    query: Floats  # (N, len(COLUMNS)), of the unlabeled rows
+    given: Floats  # (n_s, len(COLUMNS)), of the given rows as if their own labels were unknown
+    given_logits: Floats  # (n_s, C)
     checks: Checks
 
 
 def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
     """Return the evidence that :func:`calibrate` weighs."""
-    given = codes >= 0
-    labels, n_classes, rule = codes[given], len(model.classes_), model.solution_.rule
-    support, query = rule.points[: len(labels)], later_rows(rule.points, len(labels))
-    origin, first = model.solution_.origin, model.solution_.prior.means.astype(support.dtype)
+    labels, queries, solution = codes[codes >= 0], np.flatnonzero(codes < 0), model.solution_
+    points, n, n_classes = solution.rule.points, len(labels), len(model.classes_)
+    # Rows are not formed here.
+    query = points.ordered(np.arange(n, len(points))) if isinstance(points, Rows) else points[n:]
+    support = points[:n]
+    first = solution.prior.means.astype(support.dtype)
     logits = left_out_logits(model, codes)
-    of_given = Margins.of_logits(logits, left_out_first_logits(model, codes, first))
-    if len(query) == 0:
-        shares = np.bincount(labels, minlength=n_classes) / len(labels)
-        task = TaskEvidence.of(of_given, shares, len(labels))
-        none = task.columns(of_given)[:0]
-        return Evidence(none, task.columns(of_given), logits, Checks(none, np.zeros(0), simulated=False))
-    assignments = ClassRows(model.label_distributions_, np.flatnonzero(~given))
-    of_query = Margins.of_queries(query, assignments, first, rule.tau)
-    task = TaskEvidence.of(of_query, assignments.mean(), len(labels))
-    fitted = FittedTask(support, labels, query, of_query.predicted, origin, n_classes)
+    first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, 0.0)
+    of_given = Margins.of_logits(logits, first_logits)
+    if len(queries) == 0:
+        columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
+        return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False))
+    assignments = ClassRows(model.label_distributions_, queries)
+    of_query = Margins.of_queries(query, assignments, first, solution.rule.tau)
+    task = TaskEvidence.of(of_query, assignments.mean(), n)
+    fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
     checks = draw_checks(fitted, np.random.default_rng(seed))
     return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
 
@@ -182,24 +167,12 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
     """Return the b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
     b = 0.0
     for _ in range(_STEPS):
-        p = sigmoid(z + b)
+        p = _sigmoid(z + b)
         step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
         b += min(max(step, -1.0), 1.0)
         if abs(step) < 1e-9:
             break
     return b
-
-
-# Probabilities of all classes from the log-odds of the label: the other classes share the rest.
-
-
-# Exponent of the assignments of the other classes.
-REST_POWER = 2 / 3
-
-_MAX_CONFIDENCE = 1 - 1e-6
-_TINY = np.finfo(np.float32).tiny
-# Entries of a given row that are kept if probabilities are sparse.
-_MAX_ENTRIES = 32
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:
@@ -215,7 +188,7 @@ def class_probabilities(assignments: Floats, z: Floats) -> Floats:
     return others
 
 
-def dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> tuple[Floats, Floats]:
+def _dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> tuple[Floats, Floats]:
     """Return the confidence of the queries' labels (N,) and the probabilities of all rows (n, C).
 
     From assignments (N, C), log-odds (N,) and the probabilities ``of_given`` (n_s, C) of the rows ``given`` (n_s,).
@@ -230,7 +203,7 @@ def dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given
     return confidence, probabilities
 
 
-def sparse_probabilities(
+def _sparse_probabilities(
     assignments: ClassRows, z: Floats, given: Ints, of_given: Floats
 ) -> tuple[Floats, sp.csr_array]:
     """Return the same for sparse assignments; classes without an entry get 0, given rows keep their largest entries."""
@@ -258,21 +231,14 @@ def sparse_probabilities(
 
 def _confidence(z: Floats, least: Floats) -> Floats:
     """Return the confidence of a label with log-odds z, at least just above the next class."""
-    confidence: Floats = np.clip(sigmoid(z), (least + 1e-6) / (1 + least), _MAX_CONFIDENCE)
+    confidence: Floats = np.clip(_sigmoid(z), (least + 1e-6) / (1 + least), _MAX_CONFIDENCE)
     return confidence
 
 
-def sigmoid(z: Floats) -> Floats:
+def _sigmoid(z: Floats) -> Floats:
     """``1 / (1 + exp(-z))``."""
     p: Floats = 1 / (1 + np.exp(-z))
     return p
-
-
-# Given rows as if their own label were unknown, from one fit.
-
-
-# Entries of the dense arrays per block of given rows.
-_BLOCK_ENTRIES = 4_000_000
 
 
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
@@ -286,13 +252,6 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     - so are its neighbors: ``lam e W_qs`` is subtracted from their logit of class c before they vote.
 
     The effect of the label on rows further away stays, so the only row of a class is still believed to some degree.
-
-    Parameters
-    ----------
-    model : LaplacianShot
-        The default recipe, fitted on these codes.
-    codes : int array of shape (n,)
-        Class number of each row, -1 for unlabeled ones.
     """
     given = np.flatnonzero(codes >= 0)
     labels = codes[given]
@@ -325,15 +284,6 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     return logits
 
 
-def left_out_first_logits(model: LaplacianShot, codes: Ints, first: Floats) -> Floats:
-    """Return ``-tau a0`` (n_s, C) of the given rows to the first prototypes (C, D), their own computed without them."""
-    given = codes >= 0
-    solution = model.solution_
-    rows = solution.rule.points[: int(given.sum())]
-    logits: Floats = -solution.tau * _distances_without(rows, codes[given], first, solution.constants, 0.0)
-    return logits
-
-
 def _distances_without(
     rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
 ) -> Floats:
@@ -347,10 +297,10 @@ def _distances_without(
 
 def _blocks(indptr: Ints, n_classes: int) -> list[tuple[int, int]]:
     """Return ranges of rows whose edges make at most ``_BLOCK_ENTRIES`` votes, or single rows."""
-    most = max(1, _BLOCK_ENTRIES // n_classes)
+    max_edges = max(1, _BLOCK_ENTRIES // n_classes)
     blocks, start = [], 0
     while start < len(indptr) - 1:
-        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1)
+        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + max_edges, side="right")) - 1)
         blocks.append((start, stop))
         start = stop
     return blocks

@@ -22,11 +22,11 @@ from laplacianshot.estimator import Engine, LaplacianShot, fit_large
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, given_center, transform_features
 from laplacianshot.labeling.calibration import calibrate
-from laplacianshot.labeling.class_rows import entries_at
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.novelty import novelty_scores, rejected
-from laplacianshot.labeling.suggestions import MAX_PAIRS, neighbors_to_cover, suggest, suggest_first
+from laplacianshot.labeling.result import entries_at
+from laplacianshot.labeling.suggestions import MAX_PAIRS, cover_affinity, neighbors_to_cover, suggest
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, BudgetError, MemoryPlan, parse_bytes
 from laplacianshot.runtime.progress import Watch, no_watch
@@ -118,7 +118,7 @@ def label_vectors(
     if options.suggest:
         report("Suggestions")
     # Only the largest probability of an unlabeled row matters, that of its label.
-    suggested = suggest(None, confidence[:, None], codes, options.suggest, affinity=model.affinity_)
+    suggested = suggest(confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     labels[left_out] = -1
     ranks = ranks_of(suggested, len(X))
     return VectorLabels(labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, calibration.shift)
@@ -131,19 +131,19 @@ def _first_look(
     n = len(X)
     center = base_mean(X) if options.base_mean is None else given_center(options.base_mean, X.shape[1])
     if n > LARGE_ROWS:
-        rows = Rows.transformed(X, "cl2", center)
         k = neighbors_to_cover(n, options.suggest)
-        affinity = scaled_affinity(rows, k, watch=watch, checkpoint=checkpoint)
-        suggested = suggest_first(None, options.suggest, affinity=affinity)
+        affinity = scaled_affinity(Rows.transformed(X, "cl2", center), k, watch=watch, checkpoint=checkpoint)
     else:
-        suggested = suggest_first(transform_features(X, "cl2", center), options.suggest)
+        affinity = cover_affinity(transform_features(X, "cl2", center), options.suggest)
+    nothing, confidence = np.full(n, -1), np.zeros(n)
+    suggested = suggest(confidence[:, None], nothing, options.suggest, affinity=affinity)
     return VectorLabels(
-        codes=np.full(n, -1),
+        codes=nothing,
         rejected=np.zeros(0, dtype=np.int64),
         probabilities=np.zeros((n, n_classes), np.float32),
-        confidence=np.zeros(n),
+        confidence=confidence,
         suggestions=ranks_of(suggested, n),
-        disputes=np.full(n, -1),
+        disputes=nothing.copy(),
         novelty=np.zeros(n),
         model=None,
     )

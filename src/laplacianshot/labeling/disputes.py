@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.labeling.class_rows import ClassRows
+from laplacianshot.labeling.evidence import ClassRows
 from laplacianshot.runtime.types import Floats, Ints
 
 # Number of contradicted labels that gives a warning, and their share of the labels that can be checked. On the sets of
@@ -21,20 +21,12 @@ class Opinions:
     """The most probable class of m given rows, as if their own labels were unknown.
 
     Only rows of classes with several labels: without its only label a class has no support.
-
-    Attributes
-    ----------
-    rows : int array of shape (m,)
-    given, preferred : int arrays of shape (m,)
-        The given class and the most probable one.
-    probability : float array of shape (m,)
-        Probability of the preferred class.
     """
 
-    rows: Ints
-    given: Ints
-    preferred: Ints
-    probability: Floats
+    rows: Ints  # (m,)
+    given: Ints  # (m,)
+    preferred: Ints  # (m,), the most probable class
+    probability: Floats  # (m,), of the preferred class
 
     @classmethod
     def of(cls, probabilities: Any, codes: Ints) -> Opinions:
@@ -55,18 +47,13 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     """Return the class (n,) that similar items suggest in place of a given label, -1 elsewhere.
 
     A given label is disputed if another class has a probability of more than 1/2, as if the label were unknown.
-
-    Parameters
-    ----------
-    probabilities : array or csr_array of shape (n, C)
-        Of :func:`~laplacianshot.labeling.calibration.calibrate`.
-    codes : int array of shape (n,)
-        Class number of each row, -1 for unlabeled ones.
+    Probabilities (n, C) are those of :func:`~laplacianshot.labeling.calibration.calibrate`; codes (n,) are -1 for
+    unlabeled rows.
     """
-    said = Opinions.of(probabilities, codes)
+    opinions = Opinions.of(probabilities, codes)
     disputes = np.full(len(codes), -1)
-    disputed = (said.preferred != said.given) & (said.probability > 0.5)
-    disputes[said.rows[disputed]] = said.preferred[disputed]
+    disputed = (opinions.preferred != opinions.given) & (opinions.probability > 0.5)
+    disputes[opinions.rows[disputed]] = opinions.preferred[disputed]
     return disputes
 
 
@@ -76,12 +63,12 @@ def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
     A label is contradicted if another class is more probable, by however little. That is a weaker condition than a
     dispute: if most labels are wrong, few classes have a probability of more than 1/2.
     """
-    said = Opinions.of(probabilities, codes)
-    against = int(np.sum(said.preferred != said.given))
-    if against < _MANY or against <= _MANY_SHARE * len(said.rows):
+    opinions = Opinions.of(probabilities, codes)
+    checked, against = len(opinions.rows), int(np.sum(opinions.preferred != opinions.given))
+    if against < _MANY or against <= _MANY_SHARE * checked:
         return ""
     return (
-        f"Of {len(said.rows):,} given labels that could be checked, {against:,} differ from those of similar items: "
+        f"Of {checked:,} given labels that could be checked, {against:,} differ from those of similar items: "
         "the labels may be shifted or swapped, or the vectors may not separate the classes. Check some labels by hand, "
         "beginning with those that the report lists as disputed (--report DIR)."
     )

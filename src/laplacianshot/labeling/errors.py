@@ -31,6 +31,12 @@ def listed(things: Iterable[object]) -> str:
     return named if len(every) <= _NAMED else f"{named} and {len(every) - _NAMED} more"
 
 
+def first_three(faults: list[str]) -> str:
+    """Return the first three of many faults, and how many more there are."""
+    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
+    return "; ".join(faults[:3]) + more
+
+
 def _short(thing: object) -> str:
     text = repr(thing)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-10:]}"

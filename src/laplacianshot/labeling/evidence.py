@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import joint_optimize
 from laplacianshot.inference.recipes import DELTA, DefaultConstants
 from laplacianshot.inference.temperature import divergence
-from laplacianshot.labeling.class_rows import ClassRows, class_blocks
+from laplacianshot.labeling.result import dense
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.threads import Prefetch, available_threads, in_this_thread, single_threaded_blas
+from laplacianshot.runtime.threads import Prefetch, available_threads, in_this_thread, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 
 # s(v) = sign(v) log(1 + |v|).
@@ -50,25 +51,63 @@ _MIN_ASSIGNMENT = 1e-30
 _MIN_SHARE = 1e-4
 _MIN_ERROR = 1e-3
 
+# Maximum number of rows and of entries of a block of assignments.
+_BLOCK_ROWS = 8192
+_BLOCK_ENTRIES = 2**22
 
-@dataclass(frozen=True)
-class Margins:
-    """Evidence on rows.
+# Limits of a small task: rows, classes, queries per class and given rows per class.
+_MAX_ROWS = 1200
+_MAX_CLASSES = 100
+_MIN_QUERIES = 3
+_MAX_QUERIES = 20
+_MAX_GIVEN = 20
+# Number of answers to collect, and limit of the small tasks for it.
+_ANSWERS = 160
+_MAX_TASKS = 8
 
-    Attributes
-    ----------
-    predicted : int array of shape (m,)
-        The class c of each row.
-    assigned, first : float arrays of shape (m,)
-        Odds of class c by the assignments and by the first prototypes.
-    agrees : bool array of shape (m,)
-        Whether c is the class of the nearest first prototype.
-    """
+# Support, its labels, queries and the answers of the first of them.
+_SmallTask = tuple[Floats, Ints, Floats, Ints]
 
-    predicted: Ints
-    assigned: Floats
-    first: Floats
-    agrees: Floats
+
+@dataclass(frozen=True, repr=False)
+class ClassRows:
+    """The rows ``rows`` (m,) of a matrix (n, C), dense or sparse; slices are dense."""
+
+    matrix: Any
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, some: slice) -> Floats:
+        """Return consecutive rows, (b, C)."""
+        return dense(self.matrix[self.rows[some]])
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the ranges of small blocks."""
+        return class_blocks(len(self.rows), self.matrix.shape[1])
+
+    def mean(self) -> Floats:
+        """Return the mean of the rows (C,), in float64."""
+        sums = np.zeros(self.matrix.shape[1])
+        for start, stop in self.blocks():
+            sums += self[start:stop].sum(axis=0, dtype=np.float64)
+        mean: Floats = sums / max(1, len(self))
+        return mean
+
+
+def class_blocks(n: int, n_classes: int) -> list[tuple[int, int]]:
+    """Cut ``[0, n)`` into blocks with a limited number of entries (m, C)."""
+    return row_blocks(n, max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // max(1, n_classes))))
+
+
+class Margins(NamedTuple):
+    """Evidence on m rows, all of shape (m,)."""
+
+    predicted: Ints  # c, the class of each row
+    assigned: Floats  # odds of c by the assignments
+    first: Floats  # odds of c by the first prototypes
+    agrees: Floats  # whether c is the class of the nearest first prototype
 
     @classmethod
     def of_logits(cls, assigned: Floats, first: Floats) -> Margins:
@@ -85,24 +124,13 @@ class Margins:
         for start, stop in class_blocks(len(rows), len(prototypes)):
             logits = np.log(np.maximum(assignments[start:stop], _MIN_ASSIGNMENT))
             parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes, wide=False) * -tau))
-        return cls(
-            np.concatenate([part.predicted for part in parts]),
-            np.concatenate([part.assigned for part in parts]),
-            np.concatenate([part.first for part in parts]),
-            np.concatenate([part.agrees for part in parts]),
-        )
+        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-@dataclass(frozen=True)
-class TaskEvidence:
-    """Evidence on a task as a whole: the columns that all of its rows share, and its class shares (C,)."""
+class TaskEvidence(NamedTuple):
+    """Evidence on a task as a whole: the last of COLUMNS, which all of its rows share, and its class shares (C,)."""
 
-    labels: float
-    classes: float
-    rows: float
-    agreement: float
-    mean_assigned: float
-    balance: float
+    shared: tuple[float, ...]
     shares: Floats
 
     @classmethod
@@ -110,33 +138,23 @@ class TaskEvidence:
         """Return the evidence of a task of N queries with these margins and class shares (C,)."""
         n, n_classes = len(margins.predicted), len(shares)
         agreement = min(max(float(np.mean(margins.agrees)), _MIN_ERROR), 1 - _MIN_ERROR)
-        return cls(
-            labels=math.log(n_support / n_classes),
-            classes=math.log(n_classes),
-            rows=math.log(n / n_classes),
-            agreement=math.log(agreement / (1 - agreement)),
-            mean_assigned=float(np.mean(margins.assigned)),
-            balance=math.exp(-divergence(shares) / DELTA),
-            shares=shares,
+        shared = (
+            math.log(n_support / n_classes),
+            math.log(n_classes),
+            math.log(n / n_classes),
+            math.log(agreement / (1 - agreement)),
+            float(np.mean(margins.assigned)),
+            math.exp(-divergence(shares) / DELTA),
         )
+        return cls(shared, shares)
 
     def columns(self, margins: Margins) -> Floats:
         """Return the columns of rows of this task, (m, len(COLUMNS))."""
         shares = np.log(np.maximum(self.shares * len(self.shares), _MIN_SHARE))
         a, f = _signed_log(margins.assigned), _signed_log(margins.first)
-        rows = (a, f, a * a, f * f, a * f, shares[margins.predicted])
-        task = (
-            self.labels,
-            self.classes,
-            self.rows,
-            self.agreement,
-            self.mean_assigned,
-            self.balance,
-        )
-        out: Floats = np.empty((len(margins.predicted), len(COLUMNS)))
-        out[:, : len(rows)] = np.stack(rows, axis=1)
-        out[:, len(rows) :] = task
-        return out
+        shared = (np.full(len(a), value) for value in self.shared)
+        columns: Floats = np.stack([a, f, a * a, f * f, a * f, shares[margins.predicted], *shared], axis=1)
+        return columns
 
 
 def odds(logits: Floats, columns: Ints) -> Floats:
@@ -156,49 +174,25 @@ def _signed_log(values: Floats) -> Floats:
     return logs
 
 
-# Limits of a small task: rows, classes, queries per class and given rows per class.
-_MAX_ROWS = 1200
-_MAX_CLASSES = 100
-_MIN_QUERIES = 3
-_MAX_QUERIES = 20
-_MAX_GIVEN = 20
-# Number of answers to collect, and limit of the small tasks for it.
-_ANSWERS = 160
-_MAX_TASKS = 8
-
-
 @dataclass(frozen=True)
 class FittedTask:
-    """A task and its predictions.
+    """A task in transformed space, and its predictions."""
 
-    Attributes
-    ----------
-    support : array of shape (n_s, D)
-    labels : int array of shape (n_s,)
-    query : array or Rows of shape (N, D)
-    predicted : int array of shape (N,)
-    origin : array of shape (D,)
-    n_classes : int
-    """
-
-    support: Floats
-    labels: Ints
-    query: Floats | Rows
-    predicted: Ints
-    origin: Floats
+    support: Floats  # (n_s, D)
+    labels: Ints  # (n_s,)
+    query: Floats | Rows  # (N, D)
+    predicted: Ints  # (N,)
+    origin: Floats  # (D,)
     n_classes: int
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Evidence on k rows whose answer is known, (k, len(COLUMNS)), and whether their label is right, (k,).
+    """Evidence on k rows whose answer is known."""
 
-    ``simulated``: the answers are predictions of the fit.
-    """
-
-    columns: Floats
-    right: Floats
-    simulated: bool
+    columns: Floats  # (k, len(COLUMNS))
+    right: Floats  # (k,), 1 if the label is right
+    simulated: bool  # the answers are predictions of the fit
 
     def __len__(self) -> int:
         return len(self.right)
@@ -237,11 +231,8 @@ def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) ->
     return margins, TaskEvidence.of(margins, result.assignments.mean(axis=0, dtype=np.float64), len(support))
 
 
-_SmallTask = tuple[Floats, Ints, Floats, Ints]
-
-
 def _held_out_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Yield support, its labels, queries and the answers of the first of them: a held-out given row of each class."""
+    """Yield tasks whose first queries, and answers, are one held-out given row of each class."""
     given = [rng.permutation(rows) for rows in _by_class(fitted.labels, fitted.n_classes)]
     predicted = _by_class(fitted.predicted, fitted.n_classes)
     used = np.zeros(fitted.n_classes, dtype=np.int64)
@@ -263,7 +254,7 @@ def _held_out_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.rando
 
 
 def _simulated_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Yield support drawn from the predictions, its labels, queries and their predictions."""
+    """Yield tasks whose support is drawn from the predictions; the predictions of the queries are the answers."""
     predicted = _by_class(fitted.predicted, fitted.n_classes)
     able = np.flatnonzero(found >= 3)
     answers = 0

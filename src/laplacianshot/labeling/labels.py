@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
-from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.sources import Source
 from laplacianshot.labeling.tables import (
     ENDINGS,
     Table,
     composed,
-    first_three,
     given_labels,
     id_of,
     label_of,

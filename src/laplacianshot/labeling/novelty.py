@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.limits import SMALL_ROWS
 from laplacianshot.runtime.threads import Workers, row_blocks
@@ -66,21 +65,10 @@ def novelty_scores(probabilities: Any, codes: Ints, affinity: sp.csr_array) -> F
 
 
 def rejected(novelty: Floats, codes: Ints, rate: float) -> Ints:
-    """Return the positions of the ``rate`` of unlabeled items with the highest novelty, ascending.
+    """Return the ``floor(rate N + 1/2)`` of N unlabeled items with the highest novelty, ascending.
 
-    Of N unlabeled items ``floor(rate N + 1/2)`` are rejected; among equals those that come first.
-
-    Parameters
-    ----------
-    novelty : array of shape (n,)
-        :func:`novelty_scores`.
-    codes : int array of shape (n,)
-        -1 for unlabeled items; labeled ones are never rejected.
-    rate : float
-        From 0 to 1.
+    Novelty and codes have shape (n,); codes are -1 for unlabeled items. Among equals the first are rejected.
     """
-    if not 0 <= rate <= 1:
-        raise LabelingError(f"reject is {rate}; it must be a share of the unlabeled items, from 0 to 1.")
     free = np.flatnonzero(codes < 0)
     count = math.floor(rate * len(free) + 0.5)
     return np.sort(free[np.argsort(-novelty[free], kind="stable")[:count]])

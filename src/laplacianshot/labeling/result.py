@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.labeling.class_rows import dense
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -151,3 +150,15 @@ class LabelResult:
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {origin}" for origin, count in self.counts().items() if count)
         return f"LabelResult({len(self)} items, {len(self.classes)} classes: {counts})"
+
+
+def dense(rows: Any) -> Floats:
+    """Return rows (m, C) of probabilities as a dense array."""
+    values: Floats = rows.toarray() if sp.issparse(rows) else rows
+    return values
+
+
+def entries_at(matrix: Any, rows: Ints, columns: Ints) -> Floats:
+    """Return one entry per row of some rows of a matrix, dense or sparse: (m,)."""
+    values: Floats = dense(matrix[rows, columns]).ravel()
+    return values

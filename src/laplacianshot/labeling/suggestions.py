@@ -44,7 +44,6 @@ _MIN_LEFT = 1e-6
 
 
 def suggest(
-    rows: Floats | None,
     probabilities: Floats,
     codes: Ints,
     n_suggestions: int,
@@ -54,20 +53,20 @@ def suggest(
 ) -> Ints:
     """Return the unlabeled items to label next, the most useful first.
 
+    Without any label these are the items to label first: typical of many others and unlike one another.
+
     Parameters
     ----------
-    rows : array of shape (n, D), or None with a graph
-        Items in the space of the fit: ``transform_features(X, "cl2", model.center_)``.
     probabilities : array of shape (n, C)
         Probability of each class; rows of labeled items are not used.
     codes : int array of shape (n,)
         Class of each labeled item, -1 for the others.
     n_suggestions : int
-        Number of items; all unlabeled ones if there are fewer.
+        Number of items; all unlabeled ones if there are fewer. To start, the number of classes or a few times that.
     affinity : csr_array of shape (n, n), optional
-        Symmetric, normalized: ``model.affinity_``. Default: computed from the nearest neighbors.
+        Symmetric, normalized: ``model.affinity_`` or :func:`cover_affinity`.
     kernel : csr_array of shape (n, n), optional
-        :func:`cover_kernel` of the affinity, if it is known already.
+        :func:`cover_kernel` of the affinity, in its place if it is known already.
 
     Returns
     -------
@@ -81,34 +80,7 @@ def suggest(
     unsure = 1 - probabilities.max(axis=1, initial=0).astype(np.float64)
     floor = _floor(codes[~free])
     need = np.where(free, floor + (1 - floor) * unsure, 0)
-    if kernel is None:
-        kernel = cover_kernel(_graph(rows, n_chosen) if affinity is None else affinity)
-    return _cover(kernel, need, free, n_chosen)
-
-
-def suggest_first(rows: Floats | None, n_suggestions: int, *, affinity: sp.csr_array | None = None) -> Ints:
-    """Return the items to label first, when nothing is labeled yet: typical of many others and unlike one another.
-
-    Parameters
-    ----------
-    rows : array of shape (n, D), or None with a graph
-        Items as ``transform_features(X, "cl2", base_mean(X))``.
-    n_suggestions : int
-        Number of items; the number of classes, or a few times that, is a good start.
-    affinity : csr_array of shape (n, n), optional
-        Symmetric, normalized.
-
-    Returns
-    -------
-    int array of shape (min(n_suggestions, n),)
-        Positions in ``rows``, the most useful first.
-    """
-    n = affinity.shape[0] if rows is None and affinity is not None else 0 if rows is None else len(rows)
-    n_chosen = min(n_suggestions, n)
-    if n_chosen <= 0:
-        return np.zeros(0, dtype=np.int64)
-    graph = _graph(rows, n_chosen) if affinity is None else affinity
-    return _cover(cover_kernel(graph), np.ones(n), np.ones(n, dtype=bool), n_chosen)
+    return _cover(cover_kernel(affinity) if kernel is None else kernel, need, free, n_chosen)
 
 
 def _floor(labels: Ints) -> float:
@@ -118,10 +90,8 @@ def _floor(labels: Ints) -> float:
     return max(LAST_FLOOR, FIRST_FLOOR * min(1.0, FLOOR_SLOPE * once))
 
 
-def _graph(rows: Floats | None, n_suggestions: int) -> sp.csr_array:
-    """Return W of the default recipe as if each suggestion were a class; neighbors are searched exactly."""
-    if rows is None:
-        raise ValueError("give rows or affinity.")
+def cover_affinity(rows: Floats, n_suggestions: int) -> sp.csr_array:
+    """Return W of rows (n, D) of the default recipe as if each suggestion were a class; neighbors are exact."""
     return normalize(knn_affinity(rows, neighbors_to_cover(len(rows), n_suggestions)))
 
 

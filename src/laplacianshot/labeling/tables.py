@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
 
@@ -370,9 +370,3 @@ def checked_ids(path: Path, ids: list[str], column: str) -> tuple[str, ...]:
             "column."
         )
     return tuple(ids)
-
-
-def first_three(faults: list[str]) -> str:
-    """Return the first three of many faults, and how many more there are."""
-    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
-    return "; ".join(faults[:3]) + more

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laplacianshot.labeling.class_rows import entries_at
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, entries_at
 from laplacianshot.reports.text import percentage
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.ui.colors import ClassColor, class_color

@@ -116,7 +116,7 @@ def relabel(cache: GraphCache, given: Ints, *, queue: int = QUEUE) -> Prediction
     options = LabelOptions(base_mean=cache.center, graph=graph)
     found = label_vectors(cache.vectors, codes, len(class_ids), options)
     assert found.model is not None
-    wanted = suggest(None, found.probabilities, codes, queue, kernel=cache.cover_kernel(len(class_ids)))
+    wanted = suggest(found.probabilities, codes, queue, kernel=cache.cover_kernel(len(class_ids)))
     strange = np.zeros(len(cache), dtype=bool)
     strange[rejected(found.novelty, codes, STRANGE_SHARE)] = True
     return Predictions(
@@ -221,7 +221,7 @@ def _descended(
 def _first_look(cache: GraphCache, codes: Ints, queue: int) -> Predictions:
     """Only what to label next, as nothing can be predicted yet."""
     m = len(cache)
-    wanted = suggest(None, np.zeros((m, 1)), codes, queue, affinity=normalize(cache.graph(FEW_NEIGHBORS)))
+    wanted = suggest(np.zeros((m, 1)), codes, queue, affinity=normalize(cache.graph(FEW_NEIGHBORS)))
     nothing = np.full(m, -1)
     return Predictions(
         cache,

@@ -2,8 +2,9 @@
 
     python benchmarks/against.py 7312931 --sizes 500 1000 2000 4000 6000 10000 20000 --repeats 11
 
-The other revision is checked out into a temporary folder. Each side has one process, which compiles or loads its kernels in
-a first fit that does not count. A row gives the median and the least time of both sides and their ratio, now over then.
+The other revision is checked out into a temporary folder. Each side has one process, which compiles or loads its
+kernels in a first fit that does not count. A row gives the median times of both sides in milliseconds, and the ratios of
+medians, of minima and of the least processor time, now over then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Fits of one revision against another, side by side: both run in turn on the same rows, and only ratios are to be trusted.
+"""Fits of one revision against another, side by side on the same rows: only the ratios are to be trusted.
 
     python benchmarks/against.py 7312931 --sizes 500 1000 2000 4000 6000 10000 20000 --repeats 11
 
 The other revision is checked out into a temporary folder. Each side has one process, which compiles or loads its
-kernels in a first fit that does not count. A row gives the median times of both sides in milliseconds, and the ratios of
+kernels in a first fit that does not count. A row gives the median times of both sides, and the ratios of
 medians, of minima and of the least processor time, now over then.
 """
 

@@ -115,7 +115,12 @@ def dense_rows(
         target = Y.updated[q]
         inner, top = y_row(logs, cost, target)
         smooth += inner
-        Y.new_certain[q] = only_class(target) if top == 1 else n_classes
+        certain = n_classes
+        if top == 1:
+            certain = 0
+            while target[certain] < 1:
+                certain += 1
+        Y.new_certain[q] = certain
     sums[0] += pairwise
     sums[1] += smooth
 
@@ -198,15 +203,6 @@ def fixed_pairs(edges: Edges, current: Floats, q: int) -> Any:
 
 
 @kernel
-def only_class(assignment: Floats) -> int:
-    """The class of the entry (C,) that is one."""
-    c = 0
-    while assignment[c] < 1:
-        c += 1
-    return c
-
-
-@kernel
 def add_certain(certain: Ints, rows: Floats, features: Floats) -> int:
     """Add x_q to features (C, D) at the class of each certain row; gives their number.
 
@@ -222,21 +218,6 @@ def add_certain(certain: Ints, rows: Floats, features: Floats) -> int:
         for d in range(x.shape[0]):
             target[d] += x[d]
     return done
-
-
-@kernel
-def free_squares(rows: Floats, fixed: Ints) -> float:
-    """``sum |x_q|^2`` over the free ones of rows (m, D): in their type within a row, in float64 over the rows."""
-    total = 0.0
-    for i in range(len(rows)):
-        if fixed[i] >= 0:
-            continue
-        x = rows[i]
-        square: Any = rows.dtype.type(0)
-        for d in range(len(x)):
-            square += x[d] * x[d]
-        total += square
-    return total
 
 
 @kernel
@@ -258,32 +239,32 @@ def bound_rows(
     ``sum y.(log y + a)`` and ``sum y.(log y + a - lam b)``, which is minus the sum of their log-partitions.
     """
     n_classes = unary.shape[1]
-    field = np.empty(n_classes, dtype=np.float64)
+    b = np.empty(n_classes, dtype=np.float64)
     logits = np.empty(n_classes, dtype=np.float64)
     pairwise = 0.0
     smooth = 0.0
     surrogate = 0.0
     for q in range(start, stop):
-        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], field)
+        gather_rows(current, indices[indptr[q] : indptr[q + 1]], weights[indptr[q] : indptr[q + 1]], b)
         row = current[q]
         target = updated[q]
         a = unary[q]
         for c in range(n_classes):
-            pairwise += row[c] * field[c]
-            field[c] *= lam
-            logits[c] = field[c] - a[c]
+            pairwise += row[c] * b[c]
+            b[c] *= lam
+            logits[c] = b[c] - a[c]
         top = largest(logits)
         total = 0.0
-        pull = 0.0
+        inner = 0.0
         for c in range(n_classes):
             logits[c] = exp_nonpositive(logits[c] - top)
             total += logits[c]
-            pull += logits[c] * field[c]
+            inner += logits[c] * b[c]
         inverse = 1.0 / total
         for c in range(n_classes):
             target[c] = logits[c] * inverse
         log_partition = top + np.log(total)
-        smooth += pull * inverse - log_partition
+        smooth += inner * inverse - log_partition
         surrogate -= log_partition
     sums[0] = pairwise
     sums[1] = smooth

@@ -26,7 +26,6 @@ from laplacianshot.engine.round_kernels import (
     add_certain,
     clamp_rows,
     dense_rows,
-    free_squares,
     narrow_rows,
     pairwise_rows,
 )
@@ -46,7 +45,7 @@ _MIN_ROWS, _BLOCK_ROWS = 256, 2048
 MAX_BLOCKS = 32
 # Entries of a neighbor that must be saved on average for it to be worth asking whether it has only one.
 _WORTH_ASKING = 40
-# Assignments that rounds are taken up from are at least this large.
+# The smallest assignment that rounds resume from.
 _MIN_ASSIGNMENT = 1e-30
 
 NodeRows: TypeAlias = Floats | Rows
@@ -182,7 +181,8 @@ class Rounds(ABC):
         squares = np.zeros(len(self._blocks))
 
         def add(number: int, start: int, stop: int, rows: Floats) -> None:
-            squares[number] += free_squares(rows, self._fixed[start:stop])
+            lengths = np.einsum("nd,nd->n", rows, rows)
+            squares[number] += lengths[self._fixed[start:stop] < 0].sum(dtype=np.float64)
 
         self._over_rows(add)
         return float(squares.sum())

@@ -70,7 +70,7 @@ def encode_labels(y: Any) -> EncodedLabels:
             "(-1, NaN, None and '' mean unlabeled.)"
         )
     with warnings.catch_warnings():
-        # One label a class is no sign of a regression problem here.
+        # With one label per class there are as many classes as labels: this is not a regression problem.
         warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
         check_classification_targets(labeled)
     classes, numbers = np.unique(labeled, return_inverse=True)
@@ -80,7 +80,7 @@ def encode_labels(y: Any) -> EncodedLabels:
 
 
 def _as_array(y: Any) -> Any:
-    """``y`` with its missing values still told apart: objects where numpy would make strings or floats of them."""
+    """``y`` with its missing values still distinct: objects where numpy would make strings or floats of them."""
     if isinstance(y, np.ma.MaskedArray):
         objects = np.array(y.tolist(), dtype=object)
         objects[np.ma.getmaskarray(y)] = None

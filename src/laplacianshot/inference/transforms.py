@@ -125,8 +125,8 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     """The center of CL2 when no base mean is given: between the mean of all rows and that of the support.
 
     The mean of all rows b is the best center while classes are about equally frequent. When few of them are present it
-    lies inside one of them, and what tells that class apart is centered away: there s, the mean of the support's class
-    means, is better. With p the class shares that the first prototypes give about s::
+    lies inside one of them, and centering removes what distinguishes that class: there s, the mean of the support's
+    class means, is better. With p the class shares that the first prototypes give about s::
 
         center = s + w (b - s),    w = exp(-KL(p|u) / max(0.2, 3.75 (C - 1) / N)),    w = 1 if balanced
 

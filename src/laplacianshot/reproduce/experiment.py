@@ -48,7 +48,7 @@ class Protocol:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Check values by name; an unknown name is an error. The methods of iNat's large task are those that can run."""
+        """Check values by name; an unknown name is an error. Methods are checked too."""
         defaults = {each.name: each.default for each in dataclasses.fields(cls)}
         given: dict[str, Any] = {}
         for name, value in values.items():

@@ -168,8 +168,8 @@ def test_a_listed_picture_that_is_missing_is_reported_by_name(listed):
         ([], ("filename", "label"), r"train\.csv lists no pictures"),
         ([("a.jpg", "")], ("filename", "label"), r"train\.csv, line 2: the filename or the label is missing"),
         ([("a.jpg",)], ("filename", "label"), r"line 2: the filename or the label is missing"),
-        ([("../a.jpg", "n01")], ("filename", "label"), r"line 2: '\.\./a\.jpg' leads out of the pictures' folder"),
-        ([("/etc/a.jpg", "n01")], ("filename", "label"), r"leads out of the pictures' folder"),
+        ([("../a.jpg", "n01")], ("filename", "label"), r"line 2: '\.\./a\.jpg' is outside the pictures' folder"),
+        ([("/etc/a.jpg", "n01")], ("filename", "label"), r"is outside the pictures' folder"),
         ([("a.jpg", "n01"), ("a.jpg", "n02")], ("filename", "label"), r"'a\.jpg' is listed twice"),
     ],
 )

@@ -9,7 +9,7 @@ from laplacianshot.datasets.pictures import DATASETS
 from laplacianshot.reports.published import load_published
 from laplacianshot.reproduce import Protocol, load_experiment, named_experiments
 from laplacianshot.training import config_names
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 
 NAMES = list(named_experiments())
 

@@ -8,7 +8,7 @@ import pytest
 
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.reproduce.steps import Part, Step, StepRecord, digest
-from laplacianshot.training.errors import OutputInUse
+from laplacianshot.training.state import OutputInUse
 
 
 def finished(folder, **inputs) -> Step:

@@ -21,8 +21,7 @@ import torch
 from laplacianshot.episodes import validation_score
 from laplacianshot.training import TrainStatus, epochs
 from laplacianshot.training.plan import eval_view, train_view
-from laplacianshot.training.trainer import Trainer
-from laplacianshot.training.world import World
+from laplacianshot.training.trainer import Trainer, World
 from tests.training.drawings import make_plan, read_bundle, tiny, train
 
 # A checkpoint after every step: a kill is in the middle of writing more often than not.

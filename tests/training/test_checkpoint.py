@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from laplacianshot.training.checkpoint import MODEL, Checkpoint
-from laplacianshot.training.errors import CheckpointError
-from laplacianshot.training.state import Best, EpochRecord, TrainState
+from laplacianshot.training.state import Best, CheckpointError, EpochRecord, TrainState
 from tests.training.drawings import same_tensors, tiny
 
 RECORD = EpochRecord(1, 0.1, 1 / 3, 0.1 + 0.2, 0.25, 0.01, 1e3 / 7, math.pi)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from laplacianshot.training import TrainConfig, TrainError
 from laplacianshot.training.config import toml_value
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 
 
 def test_the_defaults_are_those_of_the_paper():

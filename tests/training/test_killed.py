@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laplacianshot.training import Checkpoint, EpochRecord
-from laplacianshot.training.log import log_text
+from laplacianshot.training.epochs import log_text
 from tests.training.drawings import same_runs
 
 ROOT = Path(__file__).resolve().parents[2]

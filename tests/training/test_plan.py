@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 from tests.training.drawings import make_plan, tiny
 
 

@@ -16,8 +16,8 @@ from laplacianshot.runtime.files import FolderLock
 from laplacianshot.training import Checkpoint, TrainConfig, TrainingInterrupted
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM
 from laplacianshot.training.epochs import Epochs, features_of
-from laplacianshot.training.errors import CheckpointError, ConfigError, Diverged, OutputInUse
 from laplacianshot.training.plan import eval_view
+from laplacianshot.training.state import CheckpointError, ConfigError, Diverged, OutputInUse
 from tests.training.drawings import read_bundle, same_runs, same_tensors, tiny, train, write_bundle
 
 

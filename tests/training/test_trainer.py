@@ -7,8 +7,7 @@ import torch
 
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM, Checkpoint
 from laplacianshot.training.state import TrainState
-from laplacianshot.training.trainer import Trainer, smoothed_cross_entropy
-from laplacianshot.training.world import World
+from laplacianshot.training.trainer import Trainer, World, smoothed_cross_entropy
 from tests.training.drawings import Plain, make_plan, same_tensors, tiny
 
 CPU = torch.device("cpu")

@@ -6,10 +6,11 @@ import errno
 import hashlib
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,11 @@ from laplacianshot.runtime.types import Ints
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Formats that Pillow decodes by itself. Others run programs (EPS) or are no photographs.
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+# Formats that Pillow decodes by itself. Others run programs (EPS) or are not for photographs.
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 # A picture of more pixels than this is taken for a decompression bomb; Pillow warns from here on.
-MAX_PIXELS = 89_478_485
+_MAX_PIXELS = 89_478_485
 
 # A shorter side that is enough for any network: photographs of twice that and more are halved until they are below.
 _ENOUGH = 1024
@@ -50,14 +51,7 @@ _UPRIGHT = {
 
 
 class CorruptPicture(InputError):
-    """A picture that cannot be read.
-
-    Attributes
-    ----------
-    name : str
-        Which one, as in ``Pictures.names``.
-    reason : str
-    """
+    """A picture that cannot be read: its name, as in ``Pictures.names``, and the reason."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -82,10 +76,7 @@ def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: b
         plain = _plain(picture)
         while min(plain.size) >= 2 * enough:
             plain = plain.reduce(2)
-        plain = plain if turn is None else plain.transpose(turn)
-        # Color profiles and comments may be larger than the pixels.
-        plain.info = {}
-        return plain
+        return _bare(plain, turn)
 
 
 def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
@@ -99,16 +90,21 @@ def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
         picture.draft(None, (2 * side, 2 * side))
         plain = _plain(picture)
         plain.thumbnail((side, side), image_module.Resampling.LANCZOS, reducing_gap=2.0)
-        plain = plain if turn is None else plain.transpose(turn)
-        plain.info = {}
-        return plain
+        return _bare(plain, turn)
+
+
+def _bare(picture: Image, turn: Any) -> Image:
+    """The picture set upright, without color profiles and comments, which may be larger than the pixels."""
+    picture = picture if turn is None else picture.transpose(turn)
+    picture.info = {}
+    return picture
 
 
 def check(source: Path | bytes, name: str, *, whole: bool) -> None:
     """Raise :class:`CorruptPicture` for what :func:`decode` would refuse.
 
     ``whole=False`` reads the header and the end of the file, and decodes only a file that does not end as its format
-    does. That finds what is empty, truncated, too large or no picture; damage in the middle is found by decoding.
+    does. That finds what is empty, truncated, too large or not a picture; damage in the middle is found by decoding.
     """
     with _faults_named(name), _opened(source) as picture:
         if whole or not _ends_well(source, str(picture.format)):
@@ -123,10 +119,10 @@ def _opened(source: Path | bytes) -> Iterator[Image]:
         if not file.read(1):
             raise _Refused("the file is empty")
         file.seek(0)
-        with image_module.open(file, formats=FORMATS) as picture:
+        with image_module.open(file, formats=_FORMATS) as picture:
             width, height = picture.size
-            if width * height > MAX_PIXELS:
-                raise _Refused(f"it has {width} x {height} pixels, and {MAX_PIXELS:,} are the most allowed")
+            if width * height > _MAX_PIXELS:
+                raise _Refused(f"it has {width} x {height} pixels, and {_MAX_PIXELS:,} are the most allowed")
             yield picture
 
 
@@ -155,7 +151,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if type(error).__name__ == "UnidentifiedImageError":
-        return f"it is none of {', '.join(FORMATS)}"
+        return f"it is none of {', '.join(_FORMATS)}"
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -166,13 +162,8 @@ def _ends_well(source: Path | bytes, kind: str) -> bool:
     if isinstance(source, bytes):
         return source.endswith(ending)
     with source.open("rb") as file:
-        return _tail(file, len(ending)) == ending
-
-
-def _tail(file: BinaryIO, length: int) -> bytes:
-    file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - length))
-    return file.read()
+        file.seek(max(0, file.seek(0, os.SEEK_END) - len(ending)))
+        return file.read() == ending
 
 
 def _plain(picture: Image) -> Image:
@@ -227,22 +218,32 @@ class Source(Protocol):
         ...
 
 
-class Files:
-    """Pictures in files below a folder; their identity is size and time of change."""
+class _Encoded(ABC):
+    """Pictures that have to be decoded."""
 
     in_memory = False
+
+    @abstractmethod
+    def _encoded(self, i: int) -> Path | bytes: ...
+
+    def read(self, i: int, name: str) -> Image:
+        """Decode picture i."""
+        return decode(self._encoded(i), name)
+
+    def check(self, i: int, name: str, *, whole: bool) -> None:
+        """Raise ``CorruptPicture`` if picture i is unreadable."""
+        check(self._encoded(i), name, whole=whole)
+
+
+class Files(_Encoded):
+    """Pictures in files below a folder; their identity is size and time of change."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self._root = root
         self._paths = tuple(paths)
 
-    def read(self, i: int, name: str) -> Image:
-        """Decode picture i."""
-        return decode(self._root / self._paths[i], name)
-
-    def check(self, i: int, name: str, *, whole: bool) -> None:
-        """Raise ``CorruptPicture`` if picture i is unreadable."""
-        check(self._root / self._paths[i], name, whole=whole)
+    def _encoded(self, i: int) -> Path:
+        return self._root / self._paths[i]
 
     def identity(self, rows: Ints) -> bytes:
         """Return bytes that change when one of these pictures does."""
@@ -253,10 +254,8 @@ class Files:
         return hashlib.sha256(stamps.tobytes()).digest()
 
 
-class EncodedBytes:
+class EncodedBytes(_Encoded):
     """Encoded pictures one after another in a buffer: picture i is ``buffer[offsets[i]:offsets[i + 1]]``."""
-
-    in_memory = False
 
     def __init__(self, buffer: NDArray[np.uint8], offsets: Ints) -> None:
         self._buffer = buffer
@@ -264,14 +263,6 @@ class EncodedBytes:
 
     def _encoded(self, i: int) -> bytes:
         return self._buffer[self._offsets[i] : self._offsets[i + 1]].tobytes()
-
-    def read(self, i: int, name: str) -> Image:
-        """Decode picture i."""
-        return decode(self._encoded(i), name)
-
-    def check(self, i: int, name: str, *, whole: bool) -> None:
-        """Raise ``CorruptPicture`` if picture i is unreadable."""
-        check(self._encoded(i), name, whole=whole)
 
     def identity(self, rows: Ints) -> bytes:
         """Return bytes that change when one of these pictures does."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
@@ -24,7 +25,7 @@ from laplacianshot.runtime.types import Floats, Ints, Labels
 _BLOCK_ROWS = 4096
 
 # What numpy and zipfile raise on a file that is not an archive, or a damaged one.
-_UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 
 def checked_features(features: ArrayLike) -> Floats:
@@ -59,11 +60,17 @@ def checked_features(features: ArrayLike) -> Floats:
     return rows  # type: ignore[no-any-return]
 
 
-def checked_labels(labels: Any, n_rows: int) -> Labels:
+def _checked_column(values: Any, name: str, n_rows: int) -> Labels:
+    """One value for each row, as an array (n,) of one dtype."""
+    column: Labels = _one_dtype(values, name)
+    if column.shape != (n_rows,):
+        raise ValueError(f"{name} must have shape ({n_rows},), one for each row of features, got shape {column.shape}.")
+    return column
+
+
+def _checked_labels(labels: Any, n_rows: int) -> Labels:
     """``labels`` as an array of integers, strings or bools (n,)."""
-    values: Labels = _one_dtype(labels, "labels")
-    if values.shape != (n_rows,):
-        raise ValueError(f"labels must have shape ({n_rows},), one for each row of features, got shape {values.shape}.")
+    values = _checked_column(labels, "labels", n_rows)
     if values.dtype.kind not in "iubU":
         raise ValueError(
             f"labels have dtype {values.dtype}; use integers, strings or bools, one kind for all rows and none missing."
@@ -75,13 +82,11 @@ def checked_labels(labels: Any, n_rows: int) -> Labels:
     return values
 
 
-def checked_split(split: Any, n_rows: int) -> Labels | None:
+def _checked_split(split: Any, n_rows: int) -> Labels | None:
     """``split`` as an array of strings (n,), or None."""
     if split is None:
         return None
-    values: Labels = _one_dtype(split, "split")
-    if values.shape != (n_rows,):
-        raise ValueError(f"split must have shape ({n_rows},), one for each row of features, got shape {values.shape}.")
+    values = _checked_column(split, "split", n_rows)
     if values.dtype.kind != "U":
         raise ValueError(
             f"split has dtype {values.dtype}; use a string for each row, such as 'base', 'val' or 'novel'."
@@ -99,7 +104,7 @@ def check_split_name(split: str, splits: Collection[str], argument: str = "split
         raise ValueError(f"{argument}={split!r} is not in the set; its splits are {', '.join(splits)}.")
 
 
-def names_of(classes: Labels, class_names: Any) -> tuple[str, ...]:
+def _names_of(classes: Labels, class_names: Any) -> tuple[str, ...]:
     """Name of each of the classes (C,) that occur."""
     if class_names is None:
         return tuple(str(label) for label in classes.tolist())
@@ -140,11 +145,6 @@ def _one_dtype(values: Any, name: str) -> Any:
     return objects
 
 
-def read_arrays(path: Path) -> dict[str, Any]:
-    """The arrays of a feature file or store that a :class:`FeatureSet` is made of."""
-    return _read_store(path) if path.is_dir() else _read_npz(path)
-
-
 def _read_store(path: Path) -> dict[str, Any]:
     store = FeatureStore.open(path)
     if store.labels is None:
@@ -152,31 +152,28 @@ def _read_store(path: Path) -> dict[str, Any]:
     return {name: getattr(store, name) for name in ("features", "labels", "split", "class_names")}
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def read_npz(path: Path, required: Sequence[str], optional: Sequence[str], expected: str) -> dict[str, Any]:
+    """Arrays of an ``.npz`` file by name. Nothing is unpickled; ``expected`` says in messages what it should hold."""
     if not path.exists():
-        raise FileNotFoundError(f"{path}: file not found; give an .npz file with 'features' and 'labels'.")
+        raise FileNotFoundError(f"{path}: file not found; give an .npz file with {expected}.")
     try:
         archive = np.load(path, allow_pickle=False)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise ValueError(f"{path} is not an .npz file, or is truncated; write it with np.savez.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} holds a single array; give an .npz file with 'features' and 'labels'.")
-    arrays: dict[str, Any] = {}
+        raise ValueError(f"{path} holds a single array; give an .npz file with {expected}.")
     with archive:
-        missing = [name for name in ("features", "labels") if name not in archive.files]
+        missing = [name for name in required if name not in archive.files]
         if missing:
             there = ", ".join(archive.files) or "nothing"
-            raise ValueError(f"{path} has no array {missing[0]!r}; it holds {there}.")
-        for name in ("features", "labels", "split", "class_names"):
-            if name in archive.files:
-                arrays[name] = _read_array(archive, name, path)
-    return arrays
+            raise ValueError(f"{path} has no array {missing[0]!r}; it holds {there}. Expected: {expected}.")
+        return {name: _read_array(archive, name, path) for name in (*required, *optional) if name in archive.files}
 
 
 def _read_array(archive: Any, name: str, path: Path) -> Any:
     try:
         return archive[name]
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if "allow_pickle" in str(error):
             raise ValueError(
                 f"{path}: {name!r} is an array of Python objects, which is not read as it may run code; "
@@ -185,21 +182,11 @@ def _read_array(archive: Any, name: str, path: Path) -> Any:
         raise ValueError(f"{path}: {name!r} is damaged ({error}); write the file again.") from error
 
 
-# Rows looked at together, so that a memory-mapped set is never held in memory whole.
-_BLOCK_ROWS = 4096
-
-
 class ClassRows(NamedTuple):
-    """Rows grouped by class: those of class c are ``order[starts[c]:starts[c + 1]]``, in file order.
+    """Rows grouped by class: those of class c are ``order[starts[c]:starts[c + 1]]``, in file order."""
 
-    Attributes
-    ----------
-    order : int array of shape (n,)
-    starts : int array of shape (C + 1,)
-    """
-
-    order: Ints
-    starts: Ints
+    order: Ints  # (n,)
+    starts: Ints  # (C + 1,)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -207,7 +194,7 @@ class FeatureSet:
     """Features with a class for every row, and optionally a split.
 
     The input is checked once, here. Features are kept as they are stored: a float16 or memory-mapped array is not
-    copied. A class may occur in several splits; :attr:`splits_share_classes` tells.
+    copied. A class may occur in several splits; see :attr:`splits_share_classes`.
 
     Parameters
     ----------
@@ -252,27 +239,16 @@ class FeatureSet:
         class_names: Sequence[str] | Labels | None = None,
     ) -> None:
         rows = checked_features(features)
-        classes, codes = np.unique(checked_labels(labels, len(rows)), return_inverse=True)
-        names = names_of(classes, class_names)
-        self._fill(rows, codes.astype(np.int64), classes, names, checked_split(split, len(rows)))
+        classes, codes = np.unique(_checked_labels(labels, len(rows)), return_inverse=True)
+        names = _names_of(classes, class_names)
+        self._fill(rows, codes.astype(np.int64), classes, names, _checked_split(split, len(rows)))
 
-    def _fill(
-        self, features: Floats, codes: Ints, classes: Labels, class_names: tuple[str, ...], split: Labels | None
-    ) -> None:
-        codes.flags.writeable = False
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "class_names", class_names)
-        object.__setattr__(self, "split", split)
-
-    @classmethod
-    def _of_checked(
-        cls, features: Floats, codes: Ints, classes: Labels, class_names: tuple[str, ...], split: Labels | None
-    ) -> Self:
-        made = object.__new__(cls)
-        made._fill(features, codes, classes, class_names, split)
-        return made
+    def _fill(self, *values: Any) -> Self:
+        """Set the fields, which are checked, in their order."""
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
+        self.codes.flags.writeable = False
+        return self
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -281,7 +257,9 @@ class FeatureSet:
         Other arrays of the file are left alone. Nothing is unpickled. A folder is read as a feature store, whose
         features stay on the disk, memory-mapped.
         """
-        arrays = read_arrays(Path(path))
+        file = Path(path)
+        names = ("features", "labels"), ("split", "class_names")
+        arrays = _read_store(file) if file.is_dir() else read_npz(file, *names, "'features' and 'labels'")
         try:
             return cls(arrays["features"], arrays["labels"], arrays.get("split"), arrays.get("class_names"))
         except ValueError as error:
@@ -309,11 +287,8 @@ class FeatureSet:
 
     @cached_property
     def splits(self) -> dict[str, int]:
-        """Rows of each split, in the order in which the splits first occur; empty without a split."""
-        if self.split is None:
-            return {}
-        names, first, counts = np.unique(self.split, return_index=True, return_counts=True)
-        return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
+        """Number of rows of each split, in the order in which the splits first occur; empty without a split."""
+        return {} if self.split is None else dict(Counter(self.split.tolist()))
 
     @cached_property
     def splits_share_classes(self) -> bool:
@@ -342,12 +317,13 @@ class FeatureSet:
         kept, codes = np.unique(self.codes[rows], return_inverse=True)
         names = tuple(self.class_names[c] for c in kept)
         part = None if self.split is None else self.split[rows]
-        return self._of_checked(self._features_at(rows), codes.astype(np.int64), self.classes[kept], names, part)
+        made = object.__new__(type(self))
+        return made._fill(self._features_at(rows), codes.astype(np.int64), self.classes[kept], names, part)
 
     def with_split(self, split: ArrayLike) -> Self:
         """The same rows with another split (n,). Features are shared."""
-        checked = checked_split(split, self.n_rows)
-        return self._of_checked(self.features, self.codes, self.classes, self.class_names, checked)
+        checked = _checked_split(split, self.n_rows)
+        return object.__new__(type(self))._fill(self.features, self.codes, self.classes, self.class_names, checked)
 
     def split_by_class(self, parts: Mapping[str, float | Sequence[Any]], *, seed: int = 0) -> Self:
         """The same rows, split so that all rows of a class go to one part.

@@ -5,22 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import os
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from laplacianshot.datasets.decoding import EncodedBytes, Files, Pixels, Source
+from laplacianshot.datasets.feature_set import read_npz
 from laplacianshot.runtime.types import Ints, Labels
 
 # The names by which data sets call the three parts, and ours.
-SPLITS = {
+_SPLITS = {
     "base": "base",
     "train": "base",
     "val": "val",
@@ -31,10 +30,10 @@ SPLITS = {
 }
 
 # The split of pictures that nothing splits.
-UNSPLIT = "all"
+_UNSPLIT = "all"
 
 
-class Record(NamedTuple):
+class _Record(NamedTuple):
     """One picture in a file: its path below the root, its class and its split."""
 
     path: str
@@ -44,24 +43,16 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Pictures found, not yet checked.
+    """Pictures found, not yet checked."""
 
-    Attributes
-    ----------
-    names, split : arrays of strings of shape (n,)
-    labels : int array of shape (n,)
-    class_names : tuple of str
-    source : Source
-    """
-
-    names: Labels
-    labels: Ints
+    names: Labels  # (n,) of str
+    labels: Ints  # (n,)
     class_names: tuple[str, ...]
-    split: Labels
+    split: Labels  # (n,) of str
     source: Source
 
     @classmethod
-    def of_files(cls, root: Path, records: Iterable[Record], class_names: Iterable[str] | None = None) -> Listing:
+    def of_files(cls, root: Path, records: Iterable[_Record], class_names: Iterable[str] | None = None) -> Listing:
         """Files below ``root``; classes are numbered by ``class_names``, or in the order of their names."""
         rows = list(records)
         known = tuple(sorted({row.class_name for row in rows}) if class_names is None else class_names)
@@ -79,27 +70,26 @@ class Listing:
         """Return itself, if each split has the expected number of classes and no class is in two splits."""
         found = {name: len(np.unique(self.labels[self.split == name])) for name in expected}
         if found != dict(expected) or set(self.split.tolist()) != set(expected):
-            listed = ", ".join(f"{number} {name}" for name, number in expected.items())
-            there = ", ".join(f"{number} {name}" for name, number in found.items())
+            listed, there = (", ".join(f"{n} {name}" for name, n in each.items()) for each in (expected, found))
             raise ValueError(f"dataset {dataset!r} has {listed} classes, these files have {there}; {instead}")
         if sum(found.values()) > len(np.unique(self.labels)):
             raise ValueError(f"dataset {dataset!r}: a class occurs in two splits; {instead}")
         return self
 
 
-FOLDERS = (
+_FOLDERS = (
     "your own pictures in class folders, DATA/CLASS/picture.jpg. If the folders of DATA are called base or train, val, "
     "and novel or test, they are splits: DATA/train/CLASS/picture.jpg. A folder that holds pictures is a class with "
     "all that is below it; a folder of folders is part of the names of its classes."
 )
 
-ENDINGS = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+_ENDINGS = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
 def find_folders(data: Path) -> Listing:
     """The pictures of class folders, in the order of their paths."""
     if not data.is_dir():
-        raise ValueError(f"{data} is not a folder. folder: {FOLDERS}")
+        raise ValueError(f"{data} is not a folder. folder: {_FOLDERS}")
     loose, tops = _children(data)
     if loose:
         raise ValueError(
@@ -108,27 +98,27 @@ def find_folders(data: Path) -> Listing:
     found = {top: list(_walk(data / top, top)) for top in tops}
     found = {top: pictures for top, pictures in found.items() if pictures}
     if not found:
-        raise ValueError(f"{data}: there are no pictures in its folders. folder: {FOLDERS}")
+        raise ValueError(f"{data}: there are no pictures in its folders. folder: {_FOLDERS}")
     records = [
-        Record(path, name, split)
+        _Record(path, name, split)
         for top, pictures in found.items()
         for split in [_split_of(top, list(found))]
-        for path, name in (_without_split(pictures, top) if split != UNSPLIT else pictures)
+        for path, name in (_without_split(pictures, top) if split != _UNSPLIT else pictures)
     ]
     return Listing.of_files(data, sorted(records))
 
 
 def _split_of(top: str, tops: list[str]) -> str:
     """The split that a folder of the root stands for, or ``all`` if the root holds classes."""
-    splits = [name for name in tops if name.lower() in SPLITS]
+    splits = [name for name in tops if name.lower() in _SPLITS]
     if len(splits) == len(tops):
-        return SPLITS[top.lower()]
+        return _SPLITS[top.lower()]
     if len(splits) >= 2:
         other = next(name for name in tops if name not in splits)
         raise ValueError(
             f"{', '.join(splits)} look like splits, but {other!r} beside them is none; have either splits or classes."
         )
-    return UNSPLIT
+    return _UNSPLIT
 
 
 def _without_split(pictures: list[tuple[str, str]], top: str) -> Iterator[tuple[str, str]]:
@@ -165,23 +155,23 @@ def _children(folder: Path) -> tuple[list[str], list[str]]:
             if entry.is_dir():
                 folders.append(entry.name)
             # A link that leads nowhere is a picture that cannot be read; a pipe or a device is none.
-            elif (entry.is_symlink() or entry.is_file()) and os.path.splitext(entry.name)[1].lower() in ENDINGS:  # noqa: PTH122 - a Path for each file is slow
+            elif (entry.is_symlink() or entry.is_file()) and os.path.splitext(entry.name)[1].lower() in _ENDINGS:  # noqa: PTH122 - a Path for each file is slow
                 files.append(entry.name)
     return sorted(files), sorted(folders)
 
 
-CSV_SPLITS = (
+_CSV_SPLITS = (
     "DATA/train.csv, DATA/val.csv and DATA/test.csv, each with the columns filename and label in any order, and the "
     "pictures in DATA/images. A filename may hold folders."
 )
-MINI = (
+_MINI = (
     "miniImageNet, 100 classes of 600 pictures of ILSVRC-2012. Expected: DATA/train.csv, val.csv and test.csv with the "
     "columns filename and label (64, 16 and 20 classes, the lists published by Ravi and Larochelle with their "
     "meta-learner LSTM), and the pictures they name in DATA/images. The pictures come from ImageNet's own site after "
     "registration. The .pkl files in circulation are not read, as a pickle may run code: write their pictures into "
     "class folders DATA/train, DATA/val and DATA/test and choose dataset 'folder'."
 )
-TIERED = (
+_TIERED = (
     "tieredImageNet, 608 classes of ILSVRC-2012. Expected: either class folders DATA/train, DATA/val and DATA/test, or "
     "DATA/train.csv, val.csv and test.csv with the columns filename and label and the pictures in DATA/images (351, 97 "
     "and 160 classes, the lists published by Ren and others with their few-shot SSL code). The pictures come from "
@@ -190,48 +180,44 @@ TIERED = (
 )
 
 
-def find_csv_splits(data: Path) -> Listing:
-    """The pictures that the CSV files list, split by split."""
-    return _csv_listing(data, CSV_SPLITS)
-
-
 def find_mini(data: Path) -> Listing:
     """The set miniImageNet, with its numbers of classes checked."""
     instead = "for other splits choose dataset 'csv-splits'."
-    return _csv_listing(data, MINI).expect_classes("mini", {"base": 64, "val": 16, "novel": 20}, instead)
+    return _csv_listing(data, _MINI).expect_classes("mini", {"base": 64, "val": 16, "novel": 20}, instead)
 
 
 def find_tiered(data: Path) -> Listing:
     """The set tieredImageNet from CSV files or class folders, with its numbers of classes checked."""
-    listing = _csv_listing(data, TIERED) if _tables(data) else _class_folders(data)
+    listing = _csv_listing(data, _TIERED) if _tables(data) else _class_folders(data)
     instead = "for other splits choose dataset 'csv-splits' or 'folder'."
     return listing.expect_classes("tiered", {"base": 351, "val": 97, "novel": 160}, instead)
 
 
 def _class_folders(data: Path) -> Listing:
-    if not any((data / name).is_dir() for name in SPLITS):
-        raise FileNotFoundError(f"{data}: neither CSV files nor folders of splits. tiered: {TIERED}")
+    if not any((data / name).is_dir() for name in _SPLITS):
+        raise FileNotFoundError(f"{data}: neither CSV files nor folders of splits. tiered: {_TIERED}")
     return find_folders(data)
 
 
 def _tables(data: Path) -> dict[str, Path]:
     """CSV files by the word of their name, such as ``train``."""
-    return {word: data / f"{word}.csv" for word in SPLITS if (data / f"{word}.csv").is_file()}
+    return {word: data / f"{word}.csv" for word in _SPLITS if (data / f"{word}.csv").is_file()}
 
 
 def _csv_listing(data: Path, description: str) -> Listing:
+    """The pictures that the CSV files list, split by split."""
     tables = _tables(data)
     if not tables:
         raise FileNotFoundError(f"{data}: there is no train.csv, val.csv or test.csv. Expected: {description}")
     folder = "images/" if (data / "images").is_dir() else ""
-    records: list[Record] = []
+    records: list[_Record] = []
     seen: dict[str, str] = {}
     for word, table in tables.items():
         for filename, label in _csv_rows(table):
             if filename in seen:
                 raise ValueError(f"{table}: {filename!r} is listed twice, the first time in {seen[filename]}.csv.")
             seen[filename] = word
-            records.append(Record(folder + filename, label, SPLITS[word]))
+            records.append(_Record(folder + filename, label, _SPLITS[word]))
     if not any((data / record.path).exists() for record in records):
         raise FileNotFoundError(f"{data}: none of the listed pictures is there. Expected: {description}")
     return Listing.of_files(data, records)
@@ -253,9 +239,7 @@ def _csv_rows(table: Path) -> Iterator[tuple[str, str]]:
                     raise ValueError(f"{table}, line {reader.line_num}: the filename or the label is missing.")
                 path = PurePosixPath(filename)
                 if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(
-                        f"{table}, line {reader.line_num}: {filename!r} leads out of the pictures' folder."
-                    )
+                    raise ValueError(f"{table}, line {reader.line_num}: {filename!r} is outside the pictures' folder.")
                 empty = False
                 yield filename, label
             if empty:
@@ -264,7 +248,7 @@ def _csv_rows(table: Path) -> Iterator[tuple[str, str]]:
         raise ValueError(f"{table} cannot be read ({error}); save it as CSV in UTF-8.") from error
 
 
-CUB = (
+_CUB = (
     "CUB-200-2011, 11,788 pictures of 200 bird species. Expected: DATA/images.txt, DATA/image_class_labels.txt, "
     "DATA/classes.txt and DATA/images, as in the archive CUB_200_2011 of Caltech's vision group (CaltechDATA, for "
     "non-commercial research). DATA may also be the folder that holds CUB_200_2011."
@@ -284,7 +268,7 @@ def find_cub(data: Path) -> Listing:
     root = data / "CUB_200_2011" if (data / "CUB_200_2011").is_dir() else data
     missing = [name for name in ("images.txt", "image_class_labels.txt", "classes.txt") if not (root / name).is_file()]
     if missing:
-        raise FileNotFoundError(f"{data}: there is no {missing[0]}. Expected: {CUB}")
+        raise FileNotFoundError(f"{data}: there is no {missing[0]}. Expected: {_CUB}")
     paths = _numbered(root / "images.txt")
     classes = _numbered(root / "classes.txt")
     class_of = _numbered(root / "image_class_labels.txt")
@@ -294,7 +278,7 @@ def find_cub(data: Path) -> Listing:
         name = classes.get(class_of.get(number, ""))
         if name is None:
             raise ValueError(f"{root / 'image_class_labels.txt'}: picture {number} of images.txt has no class there.")
-        records.append(Record(f"images/{path}", name, split_of_class(numbers[class_of[number]])))
+        records.append(_Record(f"images/{path}", name, split_of_class(numbers[class_of[number]])))
     listing = Listing.of_files(root, records, classes.values())
     return listing.expect_classes("cub", {"base": 100, "val": 50, "novel": 50}, "for other classes choose 'folder'.")
 
@@ -312,27 +296,27 @@ def _numbered(table: Path) -> dict[str, str]:
     return rows
 
 
-INAT = (
+_INAT = (
     "meta-iNat, 1,135 animal species of iNaturalist 2017 with 50 to 1,000 pictures each, 908 base and 227 novel "
     "(Wertheimer and Hariharan, 2019). Expected: DATA/train_2017_bboxes.json and the pictures it names, below "
     "DATA/train_val_images, as given out by the iNaturalist competition of 2017 (Visipedia). The published lists of "
-    "classes are random: put the novel ones, one category id or name a line, into DATA/novel_classes.txt. Without that "
-    "file every fifth category by id is novel: as many classes, but others than in the published figures."
+    "classes are random: put the novel ones, one category id or name per line, into DATA/novel_classes.txt. By default "
+    "every fifth category by id is novel: the same number of classes, but not those of the published figures."
 )
-MIN_PICTURES, MAX_PICTURES = 50, 1000
+_MIN_PICTURES, _MAX_PICTURES = 50, 1000
 
 
 def find_inat(data: Path) -> Listing:
     """meta-iNat, with its numbers of classes checked."""
     instead = "take the annotations with boxes of 2017, whole."
-    return find_species(data, MIN_PICTURES, MAX_PICTURES).expect_classes("inat", {"base": 908, "novel": 227}, instead)
+    return find_species(data, _MIN_PICTURES, _MAX_PICTURES).expect_classes("inat", {"base": 908, "novel": 227}, instead)
 
 
 def find_species(data: Path, min_pictures: int, max_pictures: int) -> Listing:
     """The pictures of the species that have between ``min_pictures`` and ``max_pictures``, by picture id."""
     table = data / "train_2017_bboxes.json"
     if not table.is_file():
-        raise FileNotFoundError(f"{data}: there is no {table.name}. Expected: {INAT}")
+        raise FileNotFoundError(f"{data}: there is no {table.name}. Expected: {_INAT}")
     try:
         content: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
         names = {int(row["id"]): str(row["name"]) for row in content["categories"]}
@@ -344,12 +328,12 @@ def find_species(data: Path, min_pictures: int, max_pictures: int) -> Listing:
         novel = _novel(data / "novel_classes.txt", names, chosen)
         class_of = {number: f"{number:04d} {names[number]}" for number in chosen}
         records = [
-            Record(paths[picture], class_of[number], "novel" if number in novel else "base")
+            _Record(paths[picture], class_of[number], "novel" if number in novel else "base")
             for picture, number in sorted(species.items())
             if number in class_of
         ]
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{table} is not an annotation file of iNaturalist ({error!r}). {INAT}") from error
+        raise ValueError(f"{table} is not an annotation file of iNaturalist ({error!r}). {_INAT}") from error
     return Listing.of_files(data, records, class_of.values())
 
 
@@ -368,55 +352,48 @@ _ARRAYS = (
     "labels (n,), class_names, and either images uint8 (n, H, W) or (n, H, W, 3), or jpeg_bytes uint8 with offsets "
     "(n + 1,); optionally split (n,) or evaluation (n,)"
 )
-CUB84 = (
+_CUB84 = (
     "CUB-200-2011 at 84 pixels in one file. Expected: DATA/cub84.npz, or the file itself, with jpeg_bytes, offsets, "
     "labels, class_names and split. Make it from the data set 'cub': shorter side 96, center crop 84, JPEG."
 )
-OMNIGLOT28 = (
+_OMNIGLOT28 = (
     "Omniglot at 28 pixels in one file, 1,623 characters of 20 drawings. Expected: DATA/omniglot28.npz, or the file "
     "itself, with images (n, 28, 28), labels, class_names (ALPHABET/CHARACTER) and evaluation. Background is base, but "
     "every sixth of its alphabets val; evaluation is novel. Make it from images_background and images_evaluation of "
     "Lake's repository."
 )
-CIFARFS = (
+_CIFARFS = (
     "CIFAR-FS, 32 pixels, in one file. Expected: DATA/cifarfs_images.npz, or the file itself, with images "
     "(n, 32, 32, 3), labels, class_names and split (64, 16 and 20 classes of CIFAR-100, the lists of Bertinetto and "
     "others)."
 )
 
 # Of the background alphabets in the order of their names, numbers 5, 11, 17, ... are for validation.
-VAL_ALPHABETS = 6
-
-# What numpy and zipfile raise on a file that is not an archive, or a damaged one.
-_UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
+_VAL_ALPHABETS = 6
 
 
-def finder(name: str, description: str) -> Callable[[Path], Listing]:
+def _finder(name: str, description: str) -> Callable[[Path], Listing]:
     """A reader of the bundle of that name in a folder, in a folder right below it, or given itself."""
 
     def find(data: Path) -> Listing:
-        if data.is_file():
-            return read_bundle(data)
-        places = [data / name, *sorted(data.glob(f"*/{name}"))]
+        places = [data] if data.is_file() else [data / name, *sorted(data.glob(f"*/{name}"))]
         there = [place for place in places if place.is_file()]
         if not there:
             raise FileNotFoundError(f"{data}: there is no {name}. {description}")
-        return read_bundle(there[0])
+        return _read_bundle(there[0])
 
     return find
 
 
-def read_bundle(path: Path) -> Listing:
-    """The pictures of a bundle in the order of the file. Nothing is unpickled."""
-    arrays = _load_bundle(path)
-    missing = [name for name in ("labels", "class_names") if name not in arrays]
-    if missing:
-        raise ValueError(f"{path} has no array {missing[0]!r}. Expected: {_ARRAYS}.")
+def _read_bundle(path: Path) -> Listing:
+    """The pictures of a bundle in the order of the file."""
+    optional = ("images", "jpeg_bytes", "offsets", "split", "evaluation")
+    arrays = read_npz(path, ("labels", "class_names"), optional, _ARRAYS)
     labels = arrays["labels"]
     class_names = tuple(str(name) for name in arrays["class_names"])
     n = len(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or n == 0:
-        raise ValueError(f"{path}: labels must be one integer a picture, got {labels.dtype} {labels.shape}.")
+        raise ValueError(f"{path}: labels must be one integer per picture, got {labels.dtype} {labels.shape}.")
     if labels.min() < 0 or labels.max() >= len(class_names):
         raise ValueError(
             f"{path}: labels go from {labels.min()} to {labels.max()}, and there are {len(class_names)} class_names."
@@ -424,18 +401,6 @@ def read_bundle(path: Path) -> Listing:
     source = _bundle_source(arrays, n, path)
     names = np.array([f"{path.name}#{i}" for i in range(n)])
     return Listing(names, labels.astype(np.int64), class_names, _bundle_split(arrays, class_names, path), source)
-
-
-def _load_bundle(path: Path) -> dict[str, Any]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"it holds a single array, expected {_ARRAYS}")
-        with archive:
-            expected = ("labels", "class_names", "images", "jpeg_bytes", "offsets", "split", "evaluation")
-            return {name: archive[name] for name in expected if name in archive.files}
-    except _UNREADABLE as error:
-        raise ValueError(f"{path} cannot be read as a bundle ({' '.join(str(error).split())}).") from error
 
 
 def _bundle_source(arrays: dict[str, Any], n: int, path: Path) -> Source:
@@ -463,11 +428,11 @@ def _bundle_split(arrays: dict[str, Any], class_names: tuple[str, ...], path: Pa
     labels: Ints = arrays["labels"]
     given = arrays.get("split", arrays.get("evaluation"))
     if given is None:
-        return np.full(len(labels), UNSPLIT)
+        return np.full(len(labels), _UNSPLIT)
     if given.shape != labels.shape:
         raise ValueError(f"{path}: split or evaluation must have one entry for each of {len(labels)} pictures.")
     if "split" in arrays:
-        return np.array([SPLITS.get(str(name).lower(), str(name)) for name in given])
+        return np.array([_SPLITS.get(str(name).lower(), str(name)) for name in given])
     return _omniglot_split(labels, class_names, given.astype(bool))
 
 
@@ -475,7 +440,7 @@ def _omniglot_split(labels: Ints, class_names: tuple[str, ...], evaluation: Labe
     """Evaluation is novel. Of the background, whole alphabets are held out: novel classes are of new alphabets too."""
     alphabet = np.array([name.partition("/")[0] for name in class_names])[labels]
     background = np.unique(alphabet[~evaluation])
-    val = np.isin(alphabet, background[VAL_ALPHABETS - 1 :: VAL_ALPHABETS])
+    val = np.isin(alphabet, background[_VAL_ALPHABETS - 1 :: _VAL_ALPHABETS])
     return np.where(evaluation, "novel", np.where(val, "val", "base"))
 
 
@@ -488,14 +453,14 @@ class Layout(NamedTuple):
 
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
-        "folder": Layout(find_folders, FOLDERS),
-        "csv-splits": Layout(find_csv_splits, CSV_SPLITS),
-        "mini": Layout(find_mini, MINI),
-        "tiered": Layout(find_tiered, TIERED),
-        "cub": Layout(find_cub, CUB),
-        "inat": Layout(find_inat, INAT),
-        "cub84": Layout(finder("cub84.npz", CUB84), CUB84),
-        "omniglot28": Layout(finder("omniglot28.npz", OMNIGLOT28), OMNIGLOT28),
-        "cifarfs": Layout(finder("cifarfs_images.npz", CIFARFS), CIFARFS),
+        "folder": Layout(find_folders, _FOLDERS),
+        "csv-splits": Layout(lambda data: _csv_listing(data, _CSV_SPLITS), _CSV_SPLITS),
+        "mini": Layout(find_mini, _MINI),
+        "tiered": Layout(find_tiered, _TIERED),
+        "cub": Layout(find_cub, _CUB),
+        "inat": Layout(find_inat, _INAT),
+        "cub84": Layout(_finder("cub84.npz", _CUB84), _CUB84),
+        "omniglot28": Layout(_finder("omniglot28.npz", _OMNIGLOT28), _OMNIGLOT28),
+        "cifarfs": Layout(_finder("cifarfs_images.npz", _CIFARFS), _CIFARFS),
     }
 )

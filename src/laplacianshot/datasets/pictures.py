@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,18 +19,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot.datasets.decoding import CorruptPicture, Source
-from laplacianshot.datasets.layouts import LAYOUTS, Listing
+from laplacianshot.datasets.layouts import LAYOUTS
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+__all__ = ["DATASETS", "CorruptPicture", "Pictures", "open_pictures"]
+
 # No more than this, and no more than a quarter of the machine's memory, unless a caller asks for it.
 _MAX_BYTES = 4 << 30
 
 
-def default_bytes() -> int:
+def _default_bytes() -> int:
     """Memory for decoded pictures where the caller names none."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -38,21 +41,21 @@ def default_bytes() -> int:
     return min(_MAX_BYTES, memory // 4)
 
 
-class KeptPictures:
+class _KeptPictures:
     """Decoded pictures by number. What no longer fits is not kept; nothing is ever thrown out.
 
-    Each picture is read once an epoch, in another order each time: under a full memory no rule of replacement is
+    Each picture is read once per epoch, in another order each time: under a full memory no rule of replacement is
     better than keeping the first ones.
     """
 
-    def __init__(self, capacity: int | None = None) -> None:
-        self.capacity = default_bytes() if capacity is None else capacity
+    def __init__(self) -> None:
+        self.capacity = _default_bytes()
         self.used = 0
         self._pictures: dict[int, Image] = {}
         self._lock = Lock()
 
     def get(self, i: int) -> Image | None:
-        """Picture i, if it is kept. Not to be changed by the caller."""
+        """Picture i, or None if it is not kept. Callers must not change it."""
         return self._pictures.get(i)
 
     def offer(self, i: int, picture: Image) -> None:
@@ -64,11 +67,6 @@ class KeptPictures:
                 self._pictures[i] = picture
                 self.used += size
 
-    def __len__(self) -> int:
-        return len(self._pictures)
-
-
-__all__ = ["DATASETS", "CorruptPicture", "Pictures", "open_pictures"]
 
 # What each data set is, which files are expected where, and who gives them.
 DATASETS: Mapping[str, str] = MappingProxyType({name: layout.description for name, layout in LAYOUTS.items()})
@@ -100,15 +98,7 @@ class Pictures:
     skipped: tuple[CorruptPicture, ...]
     _source: Source
     _numbers: Ints
-    _kept: KeptPictures
-
-    @classmethod
-    def _of_listing(cls, listing: Listing) -> Pictures:
-        numbers = np.arange(len(listing.labels))
-        return cls(
-            listing.names, listing.labels, listing.class_names, listing.split, (), listing.source, numbers,
-            KeptPictures(),
-        )  # fmt: skip
+    _kept: _KeptPictures
 
     def __post_init__(self) -> None:
         for array in (self.names, self.labels, self.split, self._numbers):
@@ -121,9 +111,8 @@ class Pictures:
 
     @cached_property
     def splits(self) -> dict[str, int]:
-        """Pictures of each split, in the order in which the splits first occur."""
-        names, first, counts = np.unique(self.split, return_index=True, return_counts=True)
-        return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
+        """Number of pictures of each split, in the order in which the splits first occur."""
+        return dict(Counter(self.split.tolist()))
 
     def read(self, i: int) -> Image:
         """Picture i, decoded now: RGB, or L if it is gray.
@@ -228,10 +217,6 @@ def open_pictures(
         ``on_error="raise"``, where the rest is found at reading, and whole for ``"skip"``, since what is skipped must
         be known before training.
 
-    Returns
-    -------
-    Pictures
-
     Raises
     ------
     CorruptPicture
@@ -248,7 +233,11 @@ def open_pictures(
     folder = Path(data)
     if not folder.exists():
         raise FileNotFoundError(f"{data}: file or folder not found. {dataset}: {DATASETS[dataset]}")
-    pictures = Pictures._of_listing(LAYOUTS[dataset].find(folder))
+    found = LAYOUTS[dataset].find(folder)
+    numbers = np.arange(len(found.labels))
+    pictures = Pictures(
+        found.names, found.labels, found.class_names, found.split, (), found.source, numbers, _KeptPictures()
+    )
     whole = check == "whole" or (check is None and on_error == "skip")
     return _readable(pictures, on_error, whole)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from laplacianshot.datasets.decoding import CorruptPicture, decode
-from laplacianshot.datasets.feature_set import _UNREADABLE, checked_features
+from laplacianshot.datasets.feature_set import UNREADABLE, checked_features
 from laplacianshot.labeling.errors import LabelingError, listed
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.tables import (
@@ -450,7 +450,7 @@ def _open_npy(path: Path) -> VectorSource:
     """Open the rows of a ``.npy`` file, memory-mapped."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (*_UNREADABLE, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise LabelingError(
             f"{path} is not an array of numbers, or is damaged ({error}); write it with np.save."
         ) from error
@@ -484,7 +484,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in ("features", "labels", "ids", "class_names") if name in archive}
     except LabelingError:
         raise
-    except (*_UNREADABLE, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise LabelingError(
             f"{path} is damaged, not an .npz file, or holds Python objects ({error}); write {_ARRAYS} with np.savez."
         ) from error

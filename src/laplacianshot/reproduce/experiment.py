@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from laplacianshot.episodes.methods import ALIASES, METHODS
 from laplacianshot.training import TrainConfig, load_config
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 
 # Methods of a table: all that answer few-shot tasks, none that was made for whole data sets.
 TABLE_METHODS = (

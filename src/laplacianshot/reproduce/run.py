@@ -27,10 +27,9 @@ from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import torch_threads
 from laplacianshot.training import Checkpoint, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
-from laplacianshot.training.errors import ConfigError, OutputInUse
 from laplacianshot.training.plan import eval_view
-from laplacianshot.training.state import TrainStatus
-from laplacianshot.training.world import world_of_environment
+from laplacianshot.training.state import ConfigError, OutputInUse, TrainStatus
+from laplacianshot.training.trainer import world_of_environment
 
 STEPS = ("train", "extract", "tune", "evaluate", "report")
 

@@ -16,7 +16,7 @@ import numpy as np
 from laplacianshot.episodes.results import Setting
 from laplacianshot.runtime.files import remove_partial
 from laplacianshot.runtime.keyed_folder import KeyedFolder, arrays_hash
-from laplacianshot.training.errors import OutputInUse
+from laplacianshot.training.state import OutputInUse
 
 # In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, its record.
 BEGUN, CLOCK, DONE = "begun.json", "clock.json", "step.json"

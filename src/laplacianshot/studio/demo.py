@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from laplacianshot.datasets.digits import load_digits
+from laplacianshot.datasets import load_digits
 from laplacianshot.labeling.sources import Kind, Source, hash_of
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.types import Floats

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.runtime.extras import lazy_names, require
 from laplacianshot.training.config import TrainConfig, config_names, load_config
-from laplacianshot.training.errors import TrainError, TrainingInterrupted
-from laplacianshot.training.state import Best, EpochRecord, TrainResult, TrainState, TrainStatus
+from laplacianshot.training.state import (
+    Best,
+    EpochRecord,
+    TrainError,
+    TrainingInterrupted,
+    TrainResult,
+    TrainState,
+    TrainStatus,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.training.checkpoint import Checkpoint

@@ -19,14 +19,13 @@ from torch import Tensor
 from laplacianshot.embedding import build_network
 from laplacianshot.runtime.files import put_file
 from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.errors import CheckpointError, ConfigError
-from laplacianshot.training.state import TrainState
+from laplacianshot.training.state import CheckpointError, ConfigError, TrainState
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.networks.architectures import Network
 
-FORMAT = "laplacianshot checkpoint"
-VERSION = 1
+_FORMAT = "laplacianshot checkpoint"
+_VERSION = 1
 
 LAST, BEST = "last.safetensors", "best.safetensors"
 
@@ -61,14 +60,14 @@ class Checkpoint:
         return {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
 
     def only(self, prefix: str) -> Checkpoint:
-        """The same without all other tensors."""
+        """The same with these tensors alone."""
         return replace(self, tensors={name: t for name, t in self.tensors.items() if name.startswith(prefix)})
 
     def header(self) -> dict[str, Any]:
         """Everything but the tensors."""
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": _FORMAT,
+            "version": _VERSION,
             "config": self.config.to_mapping(),
             "class_names": list(self.class_names),
             "data_key": self.data_key,
@@ -91,7 +90,7 @@ class Checkpoint:
     def read(cls, path: Path) -> Checkpoint:
         """Read a checkpoint; nothing in it is ever executed."""
         try:
-            # A word of our own for a file that is not there: the library's depends on its version.
+            # A message of our own for a missing file: the library's depends on its version.
             path.stat()
             with safe_open(path, framework="pt") as file:
                 text = (file.metadata() or {}).get("laplacianshot", "{}")
@@ -101,9 +100,9 @@ class Checkpoint:
         except SafetensorError as error:
             raise CheckpointError(f"{path}: is not a complete safetensors file ({error}).") from error
         header = json.loads(text)
-        if header.get("format") != FORMAT:
+        if header.get("format") != _FORMAT:
             raise CheckpointError(f"{path}: is not a checkpoint of laplacianshot train.")
-        if header["version"] != VERSION:
+        if header["version"] != _VERSION:
             raise CheckpointError(f"{path}: was written by another version of laplacianshot; train again.")
         try:
             config = TrainConfig.from_mapping(header["config"])

@@ -5,23 +5,24 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import operator
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from laplacianshot.embedding.networks import NETWORKS
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 
-SCHEDULES = ("milestones", "every", "cosine", "constant")
-PRECISIONS = ("float32", "bfloat16", "float16")
+_SCHEDULES = ("milestones", "every", "cosine", "constant")
+_PRECISIONS = ("float32", "bfloat16", "float16")
 
 # Pictures of one step, as published; other networks take 256. Conv4 is trained on small machines.
-BATCH_SIZES: Mapping[str, int] = {"wrn28_10": 128, "densenet121": 100, "conv4": 64}
+_BATCH_SIZES: Mapping[str, int] = {"wrn28_10": 128, "densenet121": 100, "conv4": 64}
 
-WHAT, PICTURES, OPTIMIZER, VALIDATION, MACHINE = (
+_WHAT, _PICTURES, _OPTIMIZER, _VALIDATION, _MACHINE = (
     "What is trained on what",
     "Pictures",
     "Optimizer: SGD on label-smoothed cross-entropy",
@@ -30,18 +31,17 @@ WHAT, PICTURES, OPTIMIZER, VALIDATION, MACHINE = (
 )
 
 
-def _setting(
-    group: str,
-    default: Any,
-    about: str,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: float = -math.inf,
-    below: float = math.inf,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    limits = {"least": least, "most": most, "above": above, "below": below, "choices": choices}
+# Limits of a number: the words of the message, and whether a value is within.
+_LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "least": ("at least", operator.ge),
+    "most": ("at most", operator.le),
+    "above": ("above", operator.gt),
+    "below": ("below", operator.lt),
+}
+
+
+def _setting(group: str, default: Any, about: str, **limits: Any) -> Any:
+    """A field with its group, its meaning and its limits: choices, or those of _LIMITS."""
     return field(default=default, metadata={"group": group, "about": about, **limits})
 
 
@@ -49,8 +49,8 @@ def _setting(
 class TrainConfig:
     """Settings of a training run; the defaults are those of the paper.
 
-    Every value is checked, and :class:`ConfigError` names the first that cannot be. :meth:`to_toml` gives all of them
-    with their meaning.
+    Every value is checked, and :class:`ConfigError` names the first that is not valid. :meth:`to_toml` gives all of
+    them with their meaning.
 
     Examples
     --------
@@ -59,61 +59,61 @@ class TrainConfig:
     >>> TrainConfig.from_mapping({"epoch": 90})
     Traceback (most recent call last):
     ...
-    laplacianshot.training.errors.ConfigError: there is no setting 'epoch'; did you mean epochs?
+    laplacianshot.training.state.ConfigError: there is no setting 'epoch'; did you mean epochs?
     """
 
-    dataset: str = _setting(WHAT, "folder", "layout of the pictures, see laplacianshot train --help")
-    network: str = _setting(WHAT, "resnet18", ", ".join(NETWORKS), choices=tuple(NETWORKS))
-    base_split: str = _setting(WHAT, "base", "classes to train on")
-    seed: int = _setting(WHAT, 0, "of the first weights, the order and the augmentation", least=0, below=2**63)
+    dataset: str = _setting(_WHAT, "folder", "layout of the pictures, see laplacianshot train --help")
+    network: str = _setting(_WHAT, "resnet18", ", ".join(NETWORKS), choices=tuple(NETWORKS))
+    base_split: str = _setting(_WHAT, "base", "classes to train on")
+    seed: int = _setting(_WHAT, 0, "of the first weights, the order and the augmentation", least=0, below=2**63)
 
-    image_size: int = _setting(PICTURES, 84, "side of a picture for the network, in pixels", least=1)
-    resize: int = _setting(PICTURES, 96, "short side before the center crop at evaluation", least=1)
-    channels: int = _setting(PICTURES, 3, "3 color, 1 gray", least=1, most=3)
+    image_size: int = _setting(_PICTURES, 84, "side of a picture for the network, in pixels", least=1)
+    resize: int = _setting(_PICTURES, 96, "short side before the center crop at evaluation", least=1)
+    channels: int = _setting(_PICTURES, 3, "3 color, 1 gray", least=1, most=3)
     crop_scale: tuple[float, ...] = _setting(
-        PICTURES, (0.08, 1.0), "random crop: least and largest share of the area; [] for none", above=0.0, most=1.0
+        _PICTURES, (0.08, 1.0), "random crop: smallest and largest share of the area; [] for none", above=0.0, most=1.0
     )
-    flip: float = _setting(PICTURES, 0.5, "probability of a mirrored picture", least=0.0, most=1.0)
-    jitter: float = _setting(PICTURES, 0.4, "of brightness, contrast and saturation", least=0.0)
-    degrees: float = _setting(PICTURES, 0.0, "turn either way, for drawings", least=0.0)
-    zoom: float = _setting(PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", least=0.0)
-    shift: float = _setting(PICTURES, 0.0, "move by a share of each side, for drawings", least=0.0)
+    flip: float = _setting(_PICTURES, 0.5, "probability of a mirrored picture", least=0.0, most=1.0)
+    jitter: float = _setting(_PICTURES, 0.4, "of brightness, contrast and saturation", least=0.0)
+    degrees: float = _setting(_PICTURES, 0.0, "turn either way, for drawings", least=0.0)
+    zoom: float = _setting(_PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", least=0.0)
+    shift: float = _setting(_PICTURES, 0.0, "move by a share of each side, for drawings", least=0.0)
 
-    epochs: int = _setting(OPTIMIZER, 90, "passes over the base classes", least=1)
-    batch_size: int = _setting(OPTIMIZER, 0, "pictures of a step, over all devices", least=0)
-    accumulate: int = _setting(OPTIMIZER, 1, "parts in which a step is computed, for small memory", least=1)
-    learning_rate: float = _setting(OPTIMIZER, 0.1, "at the beginning", above=0.0)
-    schedule: str = _setting(OPTIMIZER, "milestones", ", ".join(SCHEDULES), choices=SCHEDULES)
+    epochs: int = _setting(_OPTIMIZER, 90, "passes over the base classes", least=1)
+    batch_size: int = _setting(_OPTIMIZER, 0, "pictures of a step, over all devices", least=0)
+    accumulate: int = _setting(_OPTIMIZER, 1, "parts in which a step is computed, for small memory", least=1)
+    learning_rate: float = _setting(_OPTIMIZER, 0.1, "at the beginning", above=0.0)
+    schedule: str = _setting(_OPTIMIZER, "milestones", ", ".join(_SCHEDULES), choices=_SCHEDULES)
     milestones: tuple[float, ...] = _setting(
-        OPTIMIZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
+        _OPTIMIZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
     )
-    every: int = _setting(OPTIMIZER, 30, "every: epochs after which gamma applies, again and again", least=1)
-    gamma: float = _setting(OPTIMIZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
-    warmup_epochs: float = _setting(OPTIMIZER, 0.0, "linear rise to the learning rate", least=0.0)
-    momentum: float = _setting(OPTIMIZER, 0.9, "of SGD", least=0.0, below=1.0)
-    nesterov: bool = _setting(OPTIMIZER, False, "look ahead along the momentum")
-    weight_decay: float = _setting(OPTIMIZER, 1e-4, "on all weights", least=0.0)
+    every: int = _setting(_OPTIMIZER, 30, "every: epochs after which gamma applies, again and again", least=1)
+    gamma: float = _setting(_OPTIMIZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
+    warmup_epochs: float = _setting(_OPTIMIZER, 0.0, "linear rise to the learning rate", least=0.0)
+    momentum: float = _setting(_OPTIMIZER, 0.9, "of SGD", least=0.0, below=1.0)
+    nesterov: bool = _setting(_OPTIMIZER, False, "look ahead along the momentum")
+    weight_decay: float = _setting(_OPTIMIZER, 1e-4, "on all weights", least=0.0)
     label_smoothing: float = _setting(
-        OPTIMIZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
+        _OPTIMIZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
     )
     precision: str = _setting(
-        OPTIMIZER, "float32", f"{', '.join(PRECISIONS)}; the latter two mixed with float32", choices=PRECISIONS
+        _OPTIMIZER, "float32", f"{', '.join(_PRECISIONS)}; the latter two mixed with float32", choices=_PRECISIONS
     )
 
-    validation_split: str = _setting(VALIDATION, "val", 'classes to validate on; "" for none: the last epoch counts')
-    validate_every: int = _setting(VALIDATION, 1, "epochs; the last one is always validated", least=1)
-    validation_tasks: int = _setting(VALIDATION, 500, "the same at every validation", least=1)
-    validation_way: int = _setting(VALIDATION, 5, "classes of a task", least=2)
-    validation_shot: int = _setting(VALIDATION, 1, "labeled pictures per class", least=1)
-    validation_query: int = _setting(VALIDATION, 15, "pictures per class to be labeled", least=1)
-    validation_seed: int = _setting(VALIDATION, 0, "of the tasks", least=0)
+    validation_split: str = _setting(_VALIDATION, "val", 'classes to validate on; "" for none: the last epoch counts')
+    validate_every: int = _setting(_VALIDATION, 1, "epochs; the last one is always validated", least=1)
+    validation_tasks: int = _setting(_VALIDATION, 500, "the same at every validation", least=1)
+    validation_way: int = _setting(_VALIDATION, 5, "classes of a task", least=2)
+    validation_shot: int = _setting(_VALIDATION, 1, "labeled pictures per class", least=1)
+    validation_query: int = _setting(_VALIDATION, 15, "pictures per class to be labeled", least=1)
+    validation_seed: int = _setting(_VALIDATION, 0, "of the tasks", least=0)
 
-    device: str = _setting(MACHINE, "auto", "auto, cpu, cuda, cuda:1, mps")
-    channels_last: bool = _setting(MACHINE, True, "memory layout, faster for most convolutions")
-    threads: int = _setting(MACHINE, 0, "number of threads; 0: all cores", least=0)
-    workers: int = _setting(MACHINE, 2, "threads that load pictures", least=0)
-    checkpoint_seconds: float = _setting(MACHINE, 300.0, "between checkpoints inside an epoch", least=0.0)
-    tensorboard: bool = _setting(MACHINE, False, "also write events for TensorBoard")
+    device: str = _setting(_MACHINE, "auto", "auto, cpu, cuda, cuda:1, mps")
+    channels_last: bool = _setting(_MACHINE, True, "memory layout, faster for most convolutions")
+    threads: int = _setting(_MACHINE, 0, "number of threads; 0: all cores", least=0)
+    workers: int = _setting(_MACHINE, 2, "threads that load pictures", least=0)
+    checkpoint_seconds: float = _setting(_MACHINE, 300.0, "between checkpoints inside an epoch", least=0.0)
+    tensorboard: bool = _setting(_MACHINE, False, "also write events for TensorBoard")
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
@@ -122,7 +122,7 @@ class TrainConfig:
             _check_limits(each, value)
             object.__setattr__(self, each.name, value)
         if self.batch_size == 0:
-            object.__setattr__(self, "batch_size", BATCH_SIZES.get(self.network, 256))
+            object.__setattr__(self, "batch_size", _BATCH_SIZES.get(self.network, 256))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -190,7 +190,7 @@ class TrainConfig:
 
     def experiment(self) -> dict[str, Any]:
         """The settings that decide the result: all but those of the machine."""
-        machine = {each.name for each in dataclasses.fields(self) if each.metadata["group"] == MACHINE}
+        machine = {each.name for each in dataclasses.fields(self) if each.metadata["group"] == _MACHINE}
         return {name: value for name, value in self.to_mapping().items() if name not in machine}
 
 
@@ -225,24 +225,17 @@ def _of_kind(name: str, value: Any, kind: Any) -> Any:
 
 
 def _check_limits(each: dataclasses.Field[Any], value: Any) -> None:
-    limits = each.metadata
-    if limits["choices"] and value not in limits["choices"]:
-        near = difflib.get_close_matches(value, limits["choices"], n=1)
+    choices = each.metadata.get("choices", ())
+    if choices and value not in choices:
+        near = difflib.get_close_matches(value, choices, n=1)
         hint = f"did you mean {near[0]}? It can be" if near else "it can be"
-        raise ConfigError(f"{each.name} = {value!r}: {hint} {', '.join(limits['choices'])}.")
+        raise ConfigError(f"{each.name} = {value!r}: {hint} {', '.join(choices)}.")
     for part in value if isinstance(value, tuple) else (value,):
-        if not isinstance(part, (int, float)):
-            continue
-        if not math.isfinite(part):
+        if isinstance(part, float) and not math.isfinite(part):
             raise ConfigError(f"{each.name} = {part}: must be a finite number.")
-        for word, wrong in (
-            ("at least {least}", part < limits["least"]),
-            ("at most {most}", part > limits["most"]),
-            ("above {above}", part <= limits["above"]),
-            ("below {below}", part >= limits["below"]),
-        ):
-            if wrong:
-                raise ConfigError(f"{each.name} = {part}: must be {word.format(**limits)}.")
+        for name, (words, is_within) in _LIMITS.items():
+            if name in each.metadata and not is_within(part, each.metadata[name]):
+                raise ConfigError(f"{each.name} = {part}: must be {words} {each.metadata[name]}.")
 
 
 def config_names() -> dict[str, str]:

@@ -1,32 +1,40 @@
-"""The epochs of a run, with what is written on the way."""
+"""The epochs of a run, with what is written and reported on the way."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from laplacianshot.embedding.pictures import Batch, View, batches
+from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import put_file
 from laplacianshot.runtime.threads import Prefetch
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
-from laplacianshot.training.errors import Diverged, TrainingInterrupted
-from laplacianshot.training.log import Log
 from laplacianshot.training.plan import Plan, Score, eval_view, train_view
-from laplacianshot.training.state import Best, EpochRecord, TrainState, TrainStatus
-from laplacianshot.training.trainer import Meter, Trainer
-from laplacianshot.training.world import World
+from laplacianshot.training.state import (
+    Best,
+    Diverged,
+    EpochRecord,
+    TrainingInterrupted,
+    TrainState,
+    TrainStatus,
+)
+from laplacianshot.training.trainer import Meter, Trainer, World
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
@@ -34,59 +42,116 @@ if TYPE_CHECKING:
 # Steps after which several processes ask one another whether to stop or to write.
 _AGREE_STEPS = 10
 
+# Seconds between two reports.
+_SECONDS = 0.2
+
 
 class StopRequest:
-    """Within ``with``, note the first Ctrl-C or SIGTERM instead of breaking off in the middle of a step.
+    """The first Ctrl-C or SIGTERM, noted instead of breaking off in the middle of a step; a second one breaks off."""
 
-    A second one breaks off at once. Outside the main thread, where Python handles no signals, nothing is changed.
+    number = 0  # the signal that came
 
-    Attributes
-    ----------
-    number : int
-        The signal that came, or 0.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before.clear()
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, frame: object) -> None:
+        """Handle a signal."""
         if self.number:
             raise KeyboardInterrupt
         self.number = number
 
 
-class Epochs:
-    """Trains epoch after epoch from where the trainer stands.
+@contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Note signals until the end. Outside the main thread, where Python handles no signals, nothing is changed."""
+    request, before = StopRequest(), {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, request.note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    Parameters
-    ----------
-    plan : Plan
-    pictures : Pictures
-    trainer : Trainer
-    world : World
-    output : Path
-        Where checkpoints go.
-    log : Log or None
-        None but in the first process.
-    stop : StopRequest
-    reporter : Reporter
-    score : Score or None
-        None without validation.
+
+def log_text(history: Sequence[EpochRecord]) -> str:
+    """The log as CSV: one line per epoch under a line of names; a validation that was not made is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in dataclasses.fields(EpochRecord)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(dataclasses.asdict(record) for record in history)
+    return text.getvalue()
+
+
+class Log:
+    """Writes ``log.csv``, which is always whole, and optionally events for TensorBoard.
+
+    What a killed run has left behind of epochs other than those of ``history`` is taken back.
     """
+
+    def __init__(self, folder: Path, history: Sequence[EpochRecord], events: bool) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        if events:
+            require("tensorboard", "train")
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=len(history))
+        if history:
+            self.write(history)
+
+    def write(self, history: Sequence[EpochRecord]) -> None:
+        """After an epoch: all of the log anew, and the events of the last epoch."""
+        put_file(self._folder / "log.csv", lambda file: file.write(log_text(history).encode()))
+        if self._writer is not None:
+            record = dataclasses.asdict(history[-1])
+            for name, value in record.items():
+                if name != "epoch" and value is not None:
+                    self._writer.add_scalar(name, value, record["epoch"])
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file of events."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Reporter:
+    """Reports the status of a run a few times per second, with the time left."""
+
+    def __init__(self, progress: Callable[[TrainStatus], object] | None, plan: Plan, processes: int) -> None:
+        self._progress, self._plan = progress, plan
+        self._processes = processes  # how many train; a meter counts the pictures of one
+        self._reported = -math.inf
+        self.rate = plan.config.learning_rate
+        self.validation_seconds = 0.0
+
+    def report(self, phase: str, step: int, steps: int, state: TrainState, meter: Meter, *, now: bool) -> None:
+        """Report the status, unless it was reported just before."""
+        if self._progress is None or (not now and time.monotonic() - self._reported < _SECONDS):
+            return
+        self._reported = time.monotonic()
+        if phase == "train":
+            meter.read()
+        epochs = self._plan.config.epochs
+        last = state.history[-1] if state.history else None
+        # Between two epochs the numbers are those of the one before.
+        loss, accuracy = (meter.loss, meter.accuracy) if meter.seen or last is None else (last.loss, last.accuracy)
+        speed = self._processes * meter.images_per_second or (0.0 if last is None else last.images_per_second)
+        left = self._seconds_left(speed, state, meter)
+        epoch = min(state.epoch + 1, epochs)
+        self._progress(
+            TrainStatus(phase, epoch, epochs, step, steps, loss, accuracy, self.rate, speed, left, last, state.best)
+        )
+
+    def _seconds_left(self, speed: float, state: TrainState, meter: Meter) -> float:
+        if not speed:
+            return math.nan
+        epochs = self._plan.config.epochs - state.epoch
+        pictures = epochs * len(self._plan.rows) - self._processes * meter.seen
+        validations = math.ceil(epochs / self._plan.config.validate_every)
+        return pictures / speed + validations * self.validation_seconds
+
+
+class Epochs:
+    """Trains epoch after epoch from where the trainer stands. Only the first process has a log."""
 
     def __init__(
         self,
@@ -98,7 +163,7 @@ class Epochs:
         log: Log | None,
         stop: StopRequest,
         reporter: Reporter,
-        score: Score | None = None,
+        score: Score | None,
     ) -> None:
         self._plan, self._config, self._pictures = plan, plan.config, pictures
         self._trainer, self._world, self._output = trainer, world, output
@@ -112,14 +177,14 @@ class Epochs:
         while self._trainer.state.epoch < self._config.epochs:
             self._train()
             self._finish()
-        self._tell("done", self._steps, self._steps, now=True)
+        self._report("done", self._steps, self._steps, now=True)
         return self._trainer.state
 
     def _train(self) -> None:
         """The steps of this epoch that are left."""
         trainer = self._trainer
         epoch, first = trainer.state.epoch, trainer.state.step
-        self._tell("train", first, self._steps, now=True)
+        self._report("train", first, self._steps, now=True)
         sizes, mine = self._plan.shares(self._world.rank, self._world.size)
         order = self._plan.order(epoch)
         rows = np.concatenate([order[share] for share in mine])
@@ -130,14 +195,14 @@ class Epochs:
                 self._reporter.rate = trainer.rate(epoch, step)
                 trainer.step(islice(parts, count), count, sizes[step], self._reporter.rate)
                 self._after_step(step + 1)
-                self._tell("train", step + 1, self._steps)
+                self._report("train", step + 1, self._steps)
 
     def _batches(self, rows: Ints, view: View, epoch: int, start: int = 0) -> Prefetch[Ints, Batch]:
         seed, workers = self._config.seed, self._config.workers
         return batches(self._pictures, rows, view, self._part, seed=seed, epoch=epoch, workers=workers, start=start)
 
     def _after_step(self, step: int) -> None:
-        """Write what is due, and leave if asked to; several processes agree on it now and then."""
+        """Write what is due, and leave if a signal came; several processes agree on it now and then."""
         due = time.monotonic() - self._written >= self._config.checkpoint_seconds
         number = self._stop.number
         if self._world.size > 1:
@@ -212,13 +277,13 @@ class Epochs:
         started = time.perf_counter()
         rows = self._plan.validation_rows
         total, done = -(-len(rows) // self._part), 0
-        self._tell("validate", 0, total, now=True)
+        self._report("validate", 0, total, now=True)
 
         def note() -> None:
             nonlocal done
             done += 1
-            self._tell("validate", done, total)
-            # Of several processes, the others could not be told.
+            self._report("validate", done, total)
+            # Several processes do not stop here: the others could not be informed.
             if self._stop.number and self._world.size == 1:
                 self._save(state)
                 raise TrainingInterrupted(self._output / LAST, self._stop.number)
@@ -233,22 +298,15 @@ class Epochs:
             record, validation=found.mean, validation_ci95=found.ci95, seconds=record.seconds + seconds
         )
 
-    def _tell(self, phase: str, step: int, steps: int, *, now: bool = False) -> None:
-        self._reporter.tell(phase, step, steps, self._trainer.state, self._trainer.meter, now=now)
+    def _report(self, phase: str, step: int, steps: int, *, now: bool = False) -> None:
+        self._reporter.report(phase, step, steps, self._trainer.state, self._trainer.meter, now=now)
 
 
 @torch.inference_mode()
 def features_of(network: nn.Module, batches: Iterable[Tensor], done: Callable[[], object] = lambda: None) -> Floats:
-    """Features (n, D) of batches of images (B, C, H, W), in order; the network's mode is restored afterwards.
+    """Features (n, D) of batches of images (B, C, H, W) on the network's device; ``done`` is called after each batch.
 
-    Parameters
-    ----------
-    network : nn.Module
-        Images to (features, logits).
-    batches : iterable of Tensor
-        On the network's device.
-    done : callable
-        Called after each batch.
+    The network gives (features, logits). Its mode is restored afterwards.
     """
     was_training = network.training
     network.eval()
@@ -260,63 +318,3 @@ def features_of(network: nn.Module, batches: Iterable[Tensor], done: Callable[[]
         return np.concatenate(parts)
     finally:
         network.train(was_training)
-
-
-_SECONDS = 0.2
-
-
-class Reporter:
-    """Report the status of a run a few times per second, with the time left.
-
-    Parameters
-    ----------
-    progress : callable or None
-    plan : Plan
-    processes : int
-        How many train; a meter counts the pictures of one.
-    """
-
-    def __init__(self, progress: Callable[[TrainStatus], object] | None, plan: Plan, processes: int) -> None:
-        self._progress = progress
-        self._plan = plan
-        self._processes = processes
-        self._told = -math.inf
-        self.rate = plan.config.learning_rate
-        self.validation_seconds = 0.0
-
-    def tell(self, phase: str, step: int, steps: int, state: TrainState, meter: Meter, *, now: bool = False) -> None:
-        """Report the status, unless it was reported just before."""
-        if self._progress is None or (not now and time.monotonic() - self._told < _SECONDS):
-            return
-        self._told = time.monotonic()
-        if phase == "train":
-            meter.read()
-        epochs = self._plan.config.epochs
-        last = state.history[-1] if state.history else None
-        # Between two epochs the numbers are those of the one before.
-        loss, accuracy = (meter.loss, meter.accuracy) if meter.seen or last is None else (last.loss, last.accuracy)
-        speed = self._processes * meter.images_per_second or (0.0 if last is None else last.images_per_second)
-        self._progress(
-            TrainStatus(
-                phase=phase,
-                epoch=min(state.epoch + 1, epochs),
-                epochs=epochs,
-                step=step,
-                steps=steps,
-                loss=loss,
-                accuracy=accuracy,
-                learning_rate=self.rate,
-                images_per_second=speed,
-                seconds_left=self._seconds_left(speed, state, meter),
-                latest=last,
-                best=state.best,
-            )
-        )
-
-    def _seconds_left(self, speed: float, state: TrainState, meter: Meter) -> float:
-        if not speed:
-            return math.nan
-        epochs = self._plan.config.epochs - state.epoch
-        pictures = epochs * len(self._plan.rows) - self._processes * meter.seen
-        validations = math.ceil(epochs / self._plan.config.validate_every)
-        return pictures / speed + validations * self.validation_seconds

@@ -13,11 +13,10 @@ from laplacianshot.embedding.pictures import EvalView, TrainView
 from laplacianshot.embedding.pictures.views import epoch_order
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.errors import ConfigError
+from laplacianshot.training.state import ConfigError
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
-
 
 # Few-shot accuracy of features (n, D) with these labels, on the validation tasks of a config and a number of threads:
 # an object with mean and ci95. Tasks belong to a later room, so a run is given the function.
@@ -38,28 +37,14 @@ class Scored(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows and classes of a run.
-
-    Attributes
-    ----------
-    config : TrainConfig
-    rows : int array of shape (n,)
-        Pictures to train on, ascending.
-    classes : int array of shape (K,)
-        Their labels, sorted: number k is logit k.
-    class_names : tuple of str of length K
-    validation_rows : int array
-        Empty without validation.
-    data_key : str
-        SHA-256 over names, labels and splits of all pictures.
-    """
+    """Rows and classes of a run."""
 
     config: TrainConfig
-    rows: Ints
-    classes: Ints
-    class_names: tuple[str, ...]
-    validation_rows: Ints
-    data_key: str
+    rows: Ints  # pictures to train on, ascending, (n,)
+    classes: Ints  # their labels, sorted: number k is logit k, (K,)
+    class_names: tuple[str, ...]  # K
+    validation_rows: Ints  # empty without validation
+    data_key: str  # SHA-256 over names, labels and splits of all pictures
 
     def steps(self, processes: int) -> int:
         """Steps of an epoch: all pictures, but for a last step with fewer than two for a process."""
@@ -97,14 +82,8 @@ def make_plan(config: TrainConfig, pictures: Pictures, processes: int = 1, score
     if config.validation_split:
         validation_rows = _rows(pictures, config.validation_split, "validation_split")
         _check_tasks(config, pictures.labels[validation_rows], score)
-    plan = Plan(
-        config,
-        rows,
-        classes,
-        tuple(pictures.class_names[c] for c in classes),
-        validation_rows,
-        _data_key(pictures),
-    )
+    names = tuple(pictures.class_names[c] for c in classes)
+    plan = Plan(config, rows, classes, names, validation_rows, _data_key(pictures))
     if plan.steps(processes) == 0:
         raise ConfigError(
             f"base_split = {config.base_split!r}: {len(rows)} pictures are too few for {processes} processes."
@@ -141,7 +120,7 @@ def _data_key(pictures: Pictures) -> str:
 
 
 def train_view(config: TrainConfig) -> TrainView:
-    """In training: another way each epoch."""
+    """The view of training, random in each epoch."""
     return TrainView(
         size=config.image_size,
         scale=(config.crop_scale[0], config.crop_scale[1]) if config.crop_scale else None,
@@ -155,5 +134,5 @@ def train_view(config: TrainConfig) -> TrainView:
 
 
 def eval_view(config: TrainConfig) -> EvalView:
-    """In validation, and wherever features of the trained network are extracted."""
+    """The view of validation, and of extraction with the trained network."""
     return EvalView(resize=config.resize, crop=config.image_size, channels=config.channels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,13 @@ from laplacianshot.runtime.files import FolderLock, put_file, remove_partial
 from laplacianshot.runtime.threads import torch_threads
 from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.epochs import Epochs, Reporter, StopRequest
-from laplacianshot.training.errors import CheckpointError, OutputInUse
-from laplacianshot.training.log import Log
+from laplacianshot.training.epochs import Epochs, Log, Reporter, stop_request
 from laplacianshot.training.plan import Plan, Score, make_plan
-from laplacianshot.training.state import TrainResult, TrainStatus
-from laplacianshot.training.trainer import Trainer
-from laplacianshot.training.world import joined, world_of_environment
+from laplacianshot.training.state import CheckpointError, OutputInUse, TrainResult, TrainStatus
+from laplacianshot.training.trainer import Trainer, joined, world_of_environment
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
-
-CONFIG = "config.toml"
 
 
 def train(
@@ -42,7 +37,7 @@ def train(
     same to the last bit however often the run is stopped or killed and started again.
 
     The output folder receives ``config.toml``, ``last.safetensors`` and ``best.safetensors`` with a ``.json`` beside
-    each, ``log.csv`` and, if asked for, ``tensorboard/``. Started by torchrun, all processes train together and the
+    each, ``log.csv`` and, if requested, ``tensorboard/``. Started by torchrun, all processes train together and the
     first of them writes.
 
     Parameters
@@ -77,7 +72,7 @@ def train(
     device = world.device(config.device)
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
-        stop = held.enter_context(StopRequest())
+        stop = held.enter_context(stop_request())
         if world.is_main:
             held.enter_context(FolderLock(output, OutputInUse, holder="a training run"))
             remove_partial(output)
@@ -94,8 +89,8 @@ def train(
         world.wait()
         log = None
         if world.is_main:
-            put_file(output / CONFIG, lambda file: file.write(config.to_toml().encode()))
-            log = held.enter_context(Log(output, trainer.state.history, config.tensorboard))
+            put_file(output / "config.toml", lambda file: file.write(config.to_toml().encode()))
+            log = held.enter_context(closing(Log(output, trainer.state.history, config.tensorboard)))
             if found is not None:
                 # A kill may have come between the two files.
                 found.write_json(output / LAST)
@@ -119,11 +114,11 @@ def _earlier(output: Path, plan: Plan, resume: bool) -> Checkpoint | None:
     if not resume:
         done = f"{found.state.epoch} of {found.config.epochs} epochs"
         raise OutputInUse(f"{output}: holds a run already ({done}); resume it, or choose another folder.")
-    there, wanted = found.config.experiment(), plan.config.experiment()
-    for name, value in wanted.items():
-        if there[name] != value:
+    earlier = found.config.experiment()
+    for name, value in plan.config.experiment().items():
+        if earlier[name] != value:
             raise CheckpointError(
-                f"{output}: holds a run with {name} = {there[name]}, and this one has {value}; choose another folder."
+                f"{output}: holds a run with {name} = {earlier[name]}, and this one has {value}; choose another folder."
             )
     if found.data_key != plan.data_key:
         raise CheckpointError(f"{output}: holds a run on other pictures; choose another folder.")

@@ -1,4 +1,4 @@
-"""Where a run stands, and what it has found: plain numbers for JSON, CSV and progress."""
+"""Where a run stands, what it has found and how it may fail: plain data for JSON, CSV and progress, without torch."""
 
 from __future__ import annotations
 
@@ -7,33 +7,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from laplacianshot.runtime.errors import InputError
+
+
+class TrainError(InputError):
+    """Base of the errors of training: one line that names what is wrong and what to do."""
+
+
+class ConfigError(TrainError):
+    """A setting that is not possible, alone, with another, or with these pictures."""
+
+
+class CheckpointError(TrainError):
+    """A checkpoint that cannot be read, or does not belong to this run."""
+
+
+class OutputInUse(TrainError):
+    """An output folder in which another process is at work, or which holds a run already."""
+
+
+class Diverged(TrainError):
+    """A loss that is no longer finite."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Training was stopped by a signal between two steps; the checkpoint holds everything up to there."""
+
+    def __init__(self, checkpoint: Path, number: int) -> None:
+        super().__init__(f"stopped; {checkpoint} holds everything so far.")
+        self.checkpoint = checkpoint
+        self.signal = number
+
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch, as in ``log.csv``.
+    """One epoch, as in ``log.csv``."""
 
-    Attributes
-    ----------
-    epoch : int
-        From 1.
-    learning_rate : float
-        At its last step.
-    loss, accuracy : float
-        Mean over the augmented pictures of the epoch, each as the network was when it met them.
-    validation, validation_ci95 : float or None
-        Mean accuracy over the validation tasks and its 95% margin; None where it was not measured.
-    images_per_second, seconds : float
-        Of training alone, and of the epoch with its validation.
-    """
-
-    epoch: int
-    learning_rate: float
-    loss: float
-    accuracy: float
-    validation: float | None
-    validation_ci95: float | None
-    images_per_second: float
-    seconds: float
+    epoch: int  # from 1
+    learning_rate: float  # at its last step
+    loss: float  # mean over the augmented pictures, each as the network was when it met them
+    accuracy: float  # on the same pictures
+    validation: float | None  # mean accuracy over the validation tasks; None where it was not measured
+    validation_ci95: float | None  # half-width of its 95% interval
+    images_per_second: float  # of training alone
+    seconds: float  # with validation
 
 
 @dataclass(frozen=True)
@@ -46,33 +63,17 @@ class Best:
 
 @dataclass(frozen=True)
 class TrainState:
-    """Where a run stands between two steps.
+    """Where a run stands between two steps."""
 
-    Attributes
-    ----------
-    epoch : int
-        Epochs finished, validation included.
-    step : int
-        Steps done of the next one.
-    loss_sum, correct, seen : float, int, int
-        Over the pictures of those steps.
-    train_seconds : float
-        Spent on those steps.
-    history : tuple of EpochRecord
-    best : Best or None
-    scaler : dict
-        Of the loss in float16; empty otherwise.
-    """
-
-    epoch: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
+    epoch: int = 0  # epochs finished, validation included
+    step: int = 0  # steps done of the next one
+    loss_sum: float = 0.0  # over the pictures of those steps, as the next two
     correct: int = 0
     seen: int = 0
-    train_seconds: float = 0.0
+    train_seconds: float = 0.0  # spent on those steps
     history: tuple[EpochRecord, ...] = ()
     best: Best | None = None
-    scaler: dict[str, float] = dataclasses.field(default_factory=dict)
+    scaler: dict[str, float] = dataclasses.field(default_factory=dict)  # of gradients in float16; empty otherwise
 
     def to_json(self) -> dict[str, Any]:
         """For a JSON document; floats come back exactly."""
@@ -81,46 +82,26 @@ class TrainState:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Inverse of :meth:`to_json`."""
-        values = dict(document)
-        values["history"] = tuple(EpochRecord(**record) for record in values["history"])
-        values["best"] = None if values["best"] is None else Best(**values["best"])
-        return cls(**values)
+        history = tuple(EpochRecord(**record) for record in document["history"])
+        best = None if document["best"] is None else Best(**document["best"])
+        return cls(**{**document, "history": history, "best": best})
 
 
 @dataclass(frozen=True)
 class TrainStatus:
-    """Status of a run, reported a few times per second.
+    """Status of a run, reported a few times per second."""
 
-    Attributes
-    ----------
-    phase : str
-        ``"train"``, ``"validate"`` or ``"done"``.
-    epoch, epochs : int
-        The epoch at work, from 1, of how many.
-    step, steps : int
-        Steps done of this epoch, or batches of the validation.
-    loss, accuracy : float
-        Means over the epoch so far; NaN before its first step.
-    learning_rate : float
-    images_per_second : float
-    seconds_left : float
-        Until the end of the run; NaN before anything is known.
-    latest : EpochRecord or None
-        The epoch finished last.
-    best : Best or None
-    """
-
-    phase: str
-    epoch: int
+    phase: str  # "train", "validate" or "done"
+    epoch: int  # the epoch at work, from 1
     epochs: int
-    step: int
+    step: int  # steps done of this epoch, or batches of the validation
     steps: int
-    loss: float
+    loss: float  # mean over the epoch so far; NaN before its first step
     accuracy: float
     learning_rate: float
     images_per_second: float
-    seconds_left: float
-    latest: EpochRecord | None
+    seconds_left: float  # until the end of the run; NaN before anything is known
+    latest: EpochRecord | None  # the epoch finished last
     best: Best | None
 
 

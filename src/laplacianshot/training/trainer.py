@@ -4,41 +4,103 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn.functional import cross_entropy
 
 from laplacianshot.embedding import build_network
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM, RANDOM, Checkpoint
 from laplacianshot.training.plan import Plan
-from laplacianshot.training.state import TrainState
-from laplacianshot.training.world import World
+from laplacianshot.training.state import ConfigError, TrainState
 
 if TYPE_CHECKING:
     from laplacianshot.training.config import TrainConfig
 
+# Steps whose numbers stay on the device: reading them makes the processor wait for it.
+_PENDING = 64
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train one network, through torch's DistributedDataParallel if there are several."""
+
+    rank: int = 0  # number of this one
+    size: int = 1
+    local_rank: int = 0  # number of this one on its machine, which is the number of its GPU
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files, validates and reports."""
+        return self.rank == 0
+
+    def device(self, setting: str) -> torch.device:
+        """The device of this process, tried out; with several on CUDA, each has its own."""
+        name = setting
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cuda":
+            name = f"cuda:{self.local_rank}"
+        try:
+            return torch.empty(0, device=name).device
+        except (AssertionError, NotImplementedError, RuntimeError) as error:
+            raise ConfigError(f"device = {setting!r}: {str(error).splitlines()[0]}") from error
+
+    def sums(self, values: list[float]) -> list[float]:
+        """Each value summed over all processes, exactly for whole numbers."""
+        if self.size == 1:
+            return values
+        device = torch.device("cuda", self.local_rank) if distributed.get_backend() == "nccl" else "cpu"
+        total = torch.tensor(values, dtype=torch.float64, device=device)
+        distributed.all_reduce(total)
+        return [float(value) for value in total.tolist()]
+
+    def wait(self) -> None:
+        """Barrier across processes."""
+        if self.size > 1:
+            distributed.barrier()
+
+    def wrap(self, network: nn.Module, device: torch.device) -> nn.Module:
+        """The network whose gradients are means over all processes."""
+        if self.size == 1:
+            return network
+        ids = [device.index] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(network, device_ids=ids)
+
+
+def world_of_environment() -> World:
+    """The world that torchrun describes by ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``; else one process."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return World()
+    return World(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
+
+
+@contextlib.contextmanager
+def joined(world: World, device: torch.device) -> Iterator[None]:
+    """The connection between the processes: NCCL between GPUs, Gloo between processors."""
+    if world.size == 1:
+        yield
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
 
 class Trainer:
-    """Trains one network by SGD; between two steps all of it can be taken down and set up again.
+    """Trains one network by SGD; between two steps all of it can be saved and restored.
 
-    Parameters
-    ----------
-    plan : Plan
-    world : World
-    device : torch.device
-    network : nn.Module, optional
-        Images (B, C, H, W) to (features, logits); by default a new one of the plan's config.
-
-    Attributes
-    ----------
-    network : nn.Module
-    state : TrainState
-        As of the end of the last epoch or the last :meth:`checkpoint`.
+    ``network`` maps images (B, C, H, W) to (features, logits); by default it is a new one of the plan's config.
+    ``state`` is as of the end of the last epoch or the last :meth:`checkpoint`.
     """
 
     def __init__(self, plan: Plan, world: World, device: torch.device, network: nn.Module | None = None) -> None:
@@ -80,15 +142,15 @@ class Trainer:
         Parameters
         ----------
         parts : iterable of (images (b, C, H, W), labels (b,))
-            This process's share, in as many parts as fit its memory.
+            This process's share, in parts that fit its memory.
         count : int
-            How many parts there are.
+            Number of parts.
         n : int
             Pictures of the step, over all processes.
         rate : float
             Learning rate.
         """
-        # Gradients of several processes are averaged, where their sum is wanted.
+        # Gradients of several processes are averaged, where their sum is needed.
         weight = self._world.size / n
         for number, (images, labels) in enumerate(parts):
             targets = self._logit_of[labels].to(self._device, non_blocking=True)
@@ -126,7 +188,7 @@ class Trainer:
         return dict(self._scaler.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Set everything up as it was; values are copied into tensors of the same layout as in a run of one piece."""
+        """Restore everything; values are copied into tensors of the same layout as in an uninterrupted run."""
         self.network.load_state_dict(checkpoint.part(MODEL))
         momentum = checkpoint.part(MOMENTUM)
         for name, parameter in self.network.named_parameters():
@@ -157,9 +219,9 @@ class Trainer:
         return torch.autocast(self._device.type, dtype=self._half)
 
     @contextlib.contextmanager
-    def _alone(self, wanted: bool) -> Iterator[None]:
-        """Without an exchange of gradients, where another part of the same step follows."""
-        if wanted and isinstance(self._model, nn.parallel.DistributedDataParallel):
+    def _alone(self, more: bool) -> Iterator[None]:
+        """Without an exchange of gradients, where more parts of the same step follow."""
+        if more and isinstance(self._model, nn.parallel.DistributedDataParallel):
             with self._model.no_sync():
                 yield
         else:
@@ -177,13 +239,6 @@ def learning_rate(config: TrainConfig, epoch: int, step: int = 0, steps: int = 1
         cosine      r (1 + cos(pi (t - w) / (E - w))) / 2
 
     all times (t + 1/steps) / w while t < w.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    epoch : int
-    step, steps : int
-        The step within its epoch, of how many.
     """
     time = epoch + step / steps
     if config.schedule == "milestones":
@@ -201,29 +256,13 @@ def learning_rate(config: TrainConfig, epoch: int, step: int = 0, steps: int = 1
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy summed over a batch, with smoothed targets.
+    """Cross-entropy of logits (B, K) summed over a batch, with smoothed targets (B,), in float32 at least.
 
     ``sum_b [ -(1 - s) log p_b[t_b] - (s/K) sum_c log p_b[c] ]``, p = softmax(logits): the target keeps 1 - s of its
     weight, and all K classes share s.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (B, K)
-        Of any floating-point type; the loss is computed in float32 at least.
-    targets : int Tensor of shape (B,)
-    smoothing : float
-        s, at least 0 and below 1.
-
-    Returns
-    -------
-    Tensor of shape ()
     """
     wide = logits if logits.dtype == torch.float64 else logits.float()
     return cross_entropy(wide, targets, label_smoothing=smoothing, reduction="sum")
-
-
-# Steps whose numbers stay on the device: reading them makes the processor wait for it.
-_PENDING = 64
 
 
 @dataclass
@@ -270,5 +309,5 @@ class Meter:
 
     @property
     def images_per_second(self) -> float:
-        """Pictures a second of training; 0 before the first step."""
+        """Pictures per second of training; 0 before the first step."""
         return self.seen / self.seconds if self.seconds > 0 else 0.0

@@ -6,6 +6,9 @@ DEMO_ARGS ?=
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
 COVERAGE_ARGS := --cov=laplacianshot --cov-report=term:skip-covered
 
+# Bytecode is kept, also where the environment says otherwise: each process would compile all that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # mkdocs-material would advertise its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 

@@ -14,10 +14,9 @@ import json
 import os
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -211,7 +210,11 @@ class _Log:
         self.steps: list[_Step] = []
         file.seek(0)
         lines = [line for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
-        events = [event for line in lines if (event := _parsed(line)) is not None]
+        events = []
+        for line in lines:
+            # A line that a kill cut short: what it says was not begun.
+            with contextlib.suppress(ValueError):
+                events.append(json.loads(line))
         first, how = 0, ""
         try:
             for event in events:
@@ -253,12 +256,6 @@ class _Log:
         self.write(plan, *made, *placed, {"event": "planned"})
 
 
-def _parsed(line: str) -> Any:
-    """Return the event of a line, None if a kill cut it short: what it says was not begun."""
-    with contextlib.suppress(ValueError):
-        return json.loads(line)
-
-
 @contextlib.contextmanager
 def _opened(path: Path, *, create: bool = False) -> Iterator[_Log]:
     """Lock and read a log, and remove what a killed run left of a copy. An empty log is removed at the end."""
@@ -284,7 +281,10 @@ def _plan(
     """Return what to do and how many pictures are in their folder already; add those that cannot be found."""
     base = Path(os.path.abspath(source.path))  # noqa: PTH100 - not resolved, as above
     earlier = {step.source: step.target for step in log.steps}
-    steps, n_present, free = list[_Step](), 0, _FreeNames()
+    steps, n_present = list[_Step](), 0
+    # Names that were chosen, for systems that ignore case, and those still to try: many pictures may have one name.
+    taken: set[str] = set()
+    names: dict[Path, Iterator[Path]] = {}
     for name, folder in folders.items():
         picture = base / name
         try:
@@ -292,12 +292,15 @@ def _plan(
         except OSError as error:
             missing.append(Skipped(name, error.strerror or type(error).__name__))
             continue
-        # The earlier place first: the folder may hold thousands of pictures of one name.
+        # The place in the log first, as it is one of many.
         before = [earlier[picture]] if picture in earlier and earlier[picture].parent == folder else []
-        if any(_is_placed(how, picture, path) for path in chain(before, _existing(folder, picture.name))):
+        existing = takewhile(os.path.lexists, _candidates(folder, picture.name))
+        if any(_is_placed(how, picture, path) for path in chain(before, existing)):
             n_present += 1
             continue
-        target = free.choose(folder, picture.name)
+        untried = names.setdefault(folder / picture.name, _candidates(folder, picture.name))
+        target = next(path for path in untried if str(path).casefold() not in taken and not os.path.lexists(path))
+        taken.add(str(target).casefold())
         steps.append(_Step(name, picture, target, status.st_size, status.st_mtime_ns, how))
     return steps, n_present
 
@@ -340,7 +343,8 @@ def _place(log: _Log, step: _Step, number: int) -> None:
                 _copy(step.source, step.target)
             return
         except FileExistsError:
-            step.target = _FreeNames().choose(step.target.parent, step.source.name)
+            names = _candidates(step.target.parent, step.source.name)
+            step.target = next(path for path in names if not os.path.lexists(path))
             log.write({"event": "instead", "step": number, "to": str(step.target)})
 
 
@@ -405,38 +409,12 @@ def _undo(step: _Step) -> str:
     return ""
 
 
-class _FreeNames:
-    """Names that neither exist nor were chosen before, also on systems that ignore case."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        # The next number of each name: a folder may get thousands of pictures of one name.
-        self._numbers: defaultdict[tuple[Path, str], Iterator[int]] = defaultdict(lambda: count(1))
-
-    def choose(self, folder: Path, name: str) -> Path:
-        """Return a path in ``folder``: of that name, or with a number behind it."""
-        numbers = self._numbers[folder, name.casefold()]
-        paths = (folder / _numbered(name, number) for number in numbers)
-        path = next(path for path in paths if str(path).casefold() not in self._taken and not os.path.lexists(path))
-        self._taken.add(str(path).casefold())
-        return path
-
-
-def _existing(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the files in a folder that have a name or that name with a number."""
-    number = 1
-    while os.path.lexists(path := folder / _numbered(name, number)):
-        yield path
-        number += 1
-
-
-def _numbered(name: str, number: int) -> str:
-    """``name.jpg``, ``name-2.jpg``, ``name-3.jpg``, cut to the length that a name may have."""
-    if number == 1:
-        return name
+def _candidates(folder: Path, name: str) -> Iterator[Path]:
+    """Yield ``name.jpg``, ``name-2.jpg``, ``name-3.jpg``, ... in a folder, cut to the length that a name may have."""
+    yield folder / name
     stem, ending = os.path.splitext(name)  # noqa: PTH122 - of a name, not a path
-    mark = f"-{number}{ending}"
-    room = _MAX_FILE_NAME - len(os.fsencode(mark))
-    with contextlib.suppress(UnicodeEncodeError):
-        stem = stem.encode()[:room].decode(errors="ignore")
-    return f"{stem}{mark}"
+    for number in count(2):
+        mark = f"-{number}{ending}"
+        with contextlib.suppress(UnicodeEncodeError):
+            stem = stem.encode()[: _MAX_FILE_NAME - len(os.fsencode(mark))].decode(errors="ignore")
+        yield folder / f"{stem}{mark}"

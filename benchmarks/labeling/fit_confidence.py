@@ -144,7 +144,7 @@ def main() -> None:
     print(f"\nINTERCEPT = {rule.intercept:.4f}\nWEIGHTS = {{")
     for name, weight, low, high in zip(COLUMNS, rule.weights, rule.low, rule.high, strict=True):
         print(f'    "{name}": ({weight:.4f}, {low:.3f}, {high:.3f}),')
-    print(f"}}\nSIMULATED_SHIFT = ({base:.3f}, {slope:.3f})")
+    print(f"}}\n_SIMULATED_SHIFT = ({base:.3f}, {slope:.3f})")
 
 
 if __name__ == "__main__":

@@ -77,11 +77,6 @@ def test_texts_are_shown_as_texts(tmp_path):
     assert [(one["laplacianshot_id"], one["text"]) for one in data] == [("k1", "one"), ("k3", "<b>two</b>")]
 
 
-def test_another_address_may_stand_before_the_pictures(tmp_path, photos):
-    export_label_studio(result_of(photos.ids, list("xyxy")), photos, tmp_path / "t.json", address="s3://bucket/")
-    assert tasks_of(tmp_path / "t.json")[3]["data"]["image"] == "s3://bucket/sub/d.png"
-
-
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_what_was_annotated_comes_back_as_labels(tmp_path, with_ids):
     source = open_source(pictures(tmp_path / "photos", *ODD_NAMES))

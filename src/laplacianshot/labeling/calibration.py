@@ -30,7 +30,7 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.types import Floats, Ints
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
-INTERCEPT = -2.0121
+_INTERCEPT = -2.0121
 WEIGHTS: dict[str, tuple[float, float, float]] = {
     "s(assigned)": (1.1543, -1.207, 3.419),
     "s(first)": (0.0917, -2.468, 2.863),
@@ -47,12 +47,12 @@ WEIGHTS: dict[str, tuple[float, float, float]] = {
 }
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
-SIMULATED_SHIFT = (-0.477, 0.845)
+_SIMULATED_SHIFT = (-0.477, 0.845)
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
 # number of given rows of its class.
-ECHO = 2.5
+_ECHO = 2.5
 # Exponent of the assignments of the classes that share the rest.
-REST_POWER = 2 / 3
+_REST_POWER = 2 / 3
 
 _MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
@@ -104,7 +104,7 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     evidence = gather(model, codes, seed=seed)
     shift = shift_of(evidence.checks)
     labels = codes[given]
-    echo = np.where(evidence.given_logits.argmax(axis=1) == labels, ECHO / np.bincount(labels)[labels], 0.0)
+    echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
     of_given = class_probabilities(np.exp(left_out), log_odds(evidence.given) + shift - echo)
     assignments = ClassRows(model.label_distributions_, queries)
@@ -148,7 +148,7 @@ def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
 def log_odds(columns: Floats) -> Floats:
     """Return ``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence is clipped to its range."""
     weights, low, high = np.array([WEIGHTS[name] for name in COLUMNS]).T
-    z: Floats = INTERCEPT + np.clip(columns, low, high) @ weights
+    z: Floats = _INTERCEPT + np.clip(columns, low, high) @ weights
     return z
 
 
@@ -159,7 +159,7 @@ def shift_of(checks: Checks) -> float:
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
     if not checks.simulated:
         return shift
-    base, slope = SIMULATED_SHIFT
+    base, slope = _SIMULATED_SHIFT
     return base + slope * shift
 
 
@@ -176,10 +176,10 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:
-    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^REST_POWER``."""
+    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^_REST_POWER``."""
     rows = np.arange(len(assignments))
     label = assignments.argmax(axis=1)
-    others = np.maximum(assignments, _TINY) ** np.float32(REST_POWER)
+    others = np.maximum(assignments, _TINY) ** np.float32(_REST_POWER)
     others[rows, label] = 0
     others /= others.sum(axis=1, keepdims=True)
     confidence = _confidence(z, others.max(axis=1, initial=0))
@@ -213,7 +213,7 @@ def _sparse_probabilities(
     # Every row has an entry. Of equal ones the first is the label.
     tops = np.flatnonzero(Y.data == np.maximum.reduceat(Y.data, firsts)[each])
     tops = tops[np.unique(each[tops], return_index=True)[1]]
-    others = np.maximum(Y.data, _TINY) ** np.float32(REST_POWER)
+    others = np.maximum(Y.data, _TINY) ** np.float32(_REST_POWER)
     others[tops] = 0
     sums = np.add.reduceat(others, firsts)
     others /= np.where(sums > 0, sums, 1)[each]

@@ -85,7 +85,7 @@ class ClassRows:
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return the ranges of small blocks."""
-        return class_blocks(len(self.rows), self.matrix.shape[1])
+        return _class_blocks(len(self.rows), self.matrix.shape[1])
 
     def mean(self) -> Floats:
         """Return the mean of the rows (C,), in float64."""
@@ -96,7 +96,7 @@ class ClassRows:
         return mean
 
 
-def class_blocks(n: int, n_classes: int) -> list[tuple[int, int]]:
+def _class_blocks(n: int, n_classes: int) -> list[tuple[int, int]]:
     """Cut ``[0, n)`` into blocks with a limited number of entries (m, C)."""
     return row_blocks(n, max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // max(1, n_classes))))
 
@@ -121,7 +121,7 @@ class Margins(NamedTuple):
     ) -> Margins:
         """Return the margins of queries (N, D) with assignments (N, C), first prototypes (C, D) and temperature."""
         parts = []
-        for start, stop in class_blocks(len(rows), len(prototypes)):
+        for start, stop in _class_blocks(len(rows), len(prototypes)):
             logits = np.log(np.maximum(assignments[start:stop], _MIN_ASSIGNMENT))
             parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes, wide=False) * -tau))
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -208,7 +208,7 @@ def draw_checks(fitted: FittedTask, rng: np.random.Generator) -> Checks:
     def answered(small: _SmallTask) -> tuple[Floats, Floats]:
         rows, labels, queries, answers = small
         with in_this_thread():
-            margins, task = solve_small(rows, labels, queries, fitted.origin)
+            margins, task = _solve_small(rows, labels, queries, fitted.origin)
         known = slice(0, len(answers))
         return task.columns(margins)[known], (margins.predicted[known] == answers).astype(np.float64)
 
@@ -220,7 +220,7 @@ def draw_checks(fitted: FittedTask, rng: np.random.Generator) -> Checks:
     return Checks(columns, right, bool(simulated))
 
 
-def solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:
+def _solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:
     """Solve a small task of transformed rows with the default recipe; return the evidence on its queries."""
     n_classes = int(labels.max()) + 1
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)

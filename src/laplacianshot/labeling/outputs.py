@@ -90,25 +90,13 @@ def write_suggestions(result: LabelResult, path: str | PathLike[str]) -> None:
     _write(columns, Path(path))
 
 
-def export_label_studio(
-    result: LabelResult, source: Source, path: str | PathLike[str], *, address: str | None = None
-) -> Path:
+def export_label_studio(result: LabelResult, source: Source, path: str | PathLike[str]) -> Path:
     """Write tasks for Label Studio to ``path``, a ``.json``, and the labeling interface beside it as ``.xml``.
 
     One task per item, in the order of the result. A given label is an annotation; a predicted one is a prediction whose
     score is its confidence; an item without a label has neither. The data of a task also hold the item's id, its
-    confidence and its rank among the suggestions, by which Label Studio can sort.
-
-    Parameters
-    ----------
-    result : LabelResult
-    source : Source
-        The source of the items.
-    path : path
-    address : str, optional
-        Prefix of the paths of pictures. By default pictures are local files of Label Studio, which has to run with
-        ``LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true`` and ``LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT`` set to the
-        folder that holds the source.
+    confidence and its rank among the suggestions, by which Label Studio can sort. Pictures are local files of Label
+    Studio (:func:`how_to_import`).
 
     Returns
     -------
@@ -129,9 +117,8 @@ def export_label_studio(
     odd = [name for name in result.classes if _NOT_XML.search(name)]
     if odd:
         raise LabelingError(f"classes {listed(odd)}: Label Studio takes no control characters; rename them.")
-    prefix = f"{_LOCAL_FILES}{quote(source.path.resolve().name)}/" if address is None else address
     put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()))
-    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source, prefix))))
+    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))))
     return interface_of(where)
 
 
@@ -214,7 +201,8 @@ def _interface(result: LabelResult, source: Source) -> str:
     )
 
 
-def _tasks(result: LabelResult, source: Source, prefix: str) -> Iterator[dict[str, Any]]:
+def _tasks(result: LabelResult, source: Source) -> Iterator[dict[str, Any]]:
+    prefix = f"{_LOCAL_FILES}{quote(source.path.resolve().name)}/"
     positions = {name: i for i, name in enumerate(source.ids)}
     for row, (name, label, origin) in enumerate(zip(result.ids, result.labels, result.origins, strict=True)):
         data: dict[str, Any] = {ID_FIELD: name}

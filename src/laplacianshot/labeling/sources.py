@@ -75,8 +75,6 @@ class Source(ABC):
         What the ids are, in words.
     id_column : str or None
         The column that the ids come from.
-    rows : tuple of n int, or None
-        Row number of each item in a table; None for pictures.
     """
 
     path: Path
@@ -85,7 +83,6 @@ class Source(ABC):
     skipped: tuple[Skipped, ...] = ()
     id_name: str = ROW_NUMBERS
     id_column: str | None = None
-    rows: tuple[int, ...] | None = None
 
     kind: ClassVar[Kind]
 
@@ -367,7 +364,6 @@ def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
         skipped=tuple(Skipped(columns.ids[row], f"its {text_column!r} is blank") for row in blank),
         id_name=columns.id_name,
         id_column=columns.id_column,
-        rows=tuple(rows),
         texts=tuple(texts[row] for row in rows),
     )
 
@@ -541,7 +537,6 @@ def _vectors(
         given=(None,) * n if given is None else given,
         id_name=ROW_NUMBERS if ids is None else id_name,
         id_column=None if ids is None else id_column,
-        rows=tuple(range(n)),
         array=features,
     )
 

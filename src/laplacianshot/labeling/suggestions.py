@@ -31,8 +31,8 @@ from laplacianshot.runtime.types import Floats, Ints
 # K of the median edge.
 REACH = 0.3
 # Need of a certain item relative to an uncertain one: at first, at last, and how fast it falls with q.
-FIRST_FLOOR, LAST_FLOOR = 0.5, 0.02
-FLOOR_SLOPE = 3.0
+_FIRST_FLOOR, _LAST_FLOOR = 0.5, 0.02
+_FLOOR_SLOPE = 3.0
 # Limits of the number of neighbors, where the caller gives no graph.
 _MIN_NEIGHBORS, _MAX_NEIGHBORS = 6, 15
 # Limit of the pairs of adjacent edges, which are the memory and time of W^2; above it a random share is used.
@@ -87,7 +87,7 @@ def _floor(labels: Ints) -> float:
     """Return the need of a certain item, from the class numbers of the labeled ones."""
     counts = np.bincount(labels)
     once = float(np.mean(counts[counts > 0] == 1)) if len(labels) else 1.0
-    return max(LAST_FLOOR, FIRST_FLOOR * min(1.0, FLOOR_SLOPE * once))
+    return max(_LAST_FLOOR, _FIRST_FLOOR * min(1.0, _FLOOR_SLOPE * once))
 
 
 def cover_affinity(rows: Floats, n_suggestions: int) -> sp.csr_array:

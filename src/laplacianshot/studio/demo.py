@@ -43,10 +43,6 @@ class DigitSource(Source):
         picture: Image = require("PIL.Image", "label").fromarray(ink)
         return picture
 
-    def preview(self, i: int) -> str:
-        """The id of picture i."""
-        return self.ids[i]
-
 
 def digit_source() -> DigitSource:
     """The 1,797 digits, without their labels."""

@@ -14,6 +14,7 @@ from laplacianshot.labeling.sources import open_source
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.demo import digit_source
 from laplacianshot.studio.server import open_session
+from tests.studio.test_change_log import replayed
 
 
 def label(client, index, name):
@@ -209,7 +210,7 @@ def test_the_map_and_its_labels_are_arrays_of_all_items(labeled):
     assert classes.tolist() == [item["class"] for item in items]
     assert confidence == pytest.approx([item["confidence"] for item in items], abs=1e-6)
     assert [origins[i] for i in (0, 2)] == [3, 2]
-    assert ((flags >> 1) == [item["strange"] for item in items]).all()
+    assert ((flags >> 1) == [item["novel"] for item in items]).all()
 
 
 def test_accuracy_is_told_once_enough_labels_can_be_held_back(labeled, settled):
@@ -256,7 +257,7 @@ def test_a_full_disk_is_told_and_nothing_is_half_done(opened, client_of, two_gro
     assert (state["version"], state["counts"]["given"]) == (1 + full, 1 + full)
     session.log._database.execute("PRAGMA max_page_count = 100000")
     label(client, 59, "right")
-    assert session.log.replayed().labels == session.log.state.labels
+    assert replayed(session.log).labels == session.log.state.labels
 
 
 def test_digits_are_pictures_of_a_few_pixels(opened, client_of):

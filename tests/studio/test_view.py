@@ -33,10 +33,8 @@ queries = st.builds(
     min_confidence=st.sampled_from([None, 0.0, 0.5]),
     max_confidence=st.sampled_from([None, 0.5, 1.0]),
     search=st.sampled_from(["", "ape", "red ape", "ÄPFEL", "äpfel", "<", "zz"]),
-    only=st.sampled_from([None, "suggested", "disputed", "strange"]),
-    sort=st.sampled_from(
-        ["index", "confidence", "-confidence", "strangeness", "-strangeness", "suggestion", "id", "-id"]
-    ),
+    only=st.sampled_from([None, "suggested", "disputed", "novel"]),
+    sort=st.sampled_from(["index", "confidence", "-confidence", "novelty", "-novelty", "suggestion", "id", "-id"]),
 )
 
 
@@ -52,7 +50,7 @@ def passes(view: View, query: Query, i: int) -> bool:
         and (not bounded or low <= view.confidence[i] <= high)
         and (query.only != "suggested" or view.suggestions[i] > 0)
         and (query.only != "disputed" or view.disputes[i] >= 0)
-        and (query.only != "strange" or bool(view.strange[i]))
+        and (query.only != "novel" or bool(view.novel[i]))
         and all(word in words for word in query.search.casefold().split())
     )
 
@@ -65,7 +63,7 @@ def key(view: View, sort: str, i: int) -> tuple[object, ...]:
     elif sort == "index":
         value = i
     else:
-        number = float((view.confidence if sort.endswith("confidence") else view.strangeness)[i])
+        number = float((view.confidence if sort.endswith("confidence") else view.novelty)[i])
         return (np.isnan(number), 0 if np.isnan(number) else (-number if sort.startswith("-") else number), i)
     return (value, i)
 
@@ -85,9 +83,10 @@ def test_groups_part_the_items_of_a_query(query, seed):
     rows = Catalog(IDS, TEXTS).select(view, query)
     found = groups(view, rows, [1, 2, 5])
     assert sum(group.total for group in found) == len(rows)
-    assert [group.class_id for group in found] == [c for c in (1, 2, 5, NO_CLASS) if c in view.classes[rows]]
-    for group in found:
-        members = rows[view.classes[rows] == group.class_id]
+    class_ids = [NO_CLASS if group.class_id is None else group.class_id for group in found]
+    assert class_ids == [c for c in (1, 2, 5, NO_CLASS) if c in view.classes[rows]]
+    for group, class_id in zip(found, class_ids, strict=True):
+        members = rows[view.classes[rows] == class_id]
         known = view.confidence[members][~np.isnan(view.confidence[members])]
         assert group.total == len(members)
         assert group.given == sum(ORIGINS[o] == "given" for o in view.origins[members])

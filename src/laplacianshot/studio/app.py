@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
-from laplacianshot import __version__, ui
-from laplacianshot.labeling.errors import LabelingError
+from laplacianshot import __version__
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.studio import schemas
-from laplacianshot.studio.changes import ActionError
 from laplacianshot.studio.routes import MAX_WAIT, action_routes, item_routes, state_of
 from laplacianshot.studio.security import Gate, Guard
 from laplacianshot.studio.session import Session
-from laplacianshot.studio.thumbnails import NoPicture
 
-# The page's own files, and the scripts that it shares with reports; both are served below /page/.
-PAGE_FOLDERS = (Path(__file__).parent / "page", Path(ui.__file__).parent / "page")
-
-_MEDIA_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".ico": "image/x-icon",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".webmanifest": "application/manifest+json",
-    ".woff2": "font/woff2",
-}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.Problem, "description": words}
     for code, words in {
@@ -55,7 +36,7 @@ _MIN_EVENT_GAP = 0.03
 _KEEP_ALIVE = 15.0
 
 
-def create_app(session: Session, gate: Gate, *, assets: Assets | None = None) -> FastAPI:
+def create_app(session: Session, gate: Gate) -> FastAPI:
     """Build the application of a session behind a gate. ``app.state.events.close()`` ends its event streams."""
     app = FastAPI(
         title="laplacianshot studio",
@@ -68,7 +49,7 @@ def create_app(session: Session, gate: Gate, *, assets: Assets | None = None) ->
     event_stream = EventStream()
     app.state.events = event_stream
     session.listen(event_stream.notify)
-    files = Assets() if assets is None else assets
+    files = _PageFiles()
     app.include_router(item_routes(session))
     app.include_router(action_routes(session))
 
@@ -87,13 +68,10 @@ def create_app(session: Session, gate: Gate, *, assets: Assets | None = None) ->
         return StreamingResponse(event_stream.stream(message), media_type="text/event-stream")
 
     @app.get("/", include_in_schema=False)
-    def page(request: Request) -> Response:
-        return _file_response(files.get("index.html"), request)
+    async def page(request: Request) -> Response:
+        return await files.get_response("index.html", request.scope)
 
-    @app.get("/page/{name:path}", include_in_schema=False)
-    def file(name: str, request: Request) -> Response:
-        return _file_response(files.get(name), request)
-
+    app.mount("/page", files)
     _add_errors(app)
     app.add_middleware(Guard, gate=gate)
     return app
@@ -144,58 +122,24 @@ class EventStream:
             self._waiting.discard(event)
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A file of the page: its bytes, media type and hash."""
+class _PageFiles(StaticFiles):
+    """The page's own files, and the scripts that it shares with reports. Browsers ask whether a file has changed."""
 
-    content: bytes
-    media_type: str
-    tag: str
+    def __init__(self) -> None:
+        super().__init__(packages=[("laplacianshot.studio", "page"), ("laplacianshot.ui", "page")])
 
-
-class Assets:
-    """The page's files by their path below a folder. They are listed once, so no other path can be requested."""
-
-    def __init__(self, folders: Sequence[Path] = PAGE_FOLDERS) -> None:
-        self._files = {
-            path.relative_to(folder).as_posix(): path
-            for folder in folders
-            for path in sorted(folder.rglob("*"))
-            if path.suffix in _MEDIA_TYPES and path.is_file() and not path.is_symlink()
-        }
-
-    def get(self, name: str) -> Asset | None:
-        """Return the file of that name, or None."""
-        path = self._files.get(name)
-        if path is None:
-            return None
-        content = path.read_bytes()
-        return Asset(content, _MEDIA_TYPES[path.suffix], hashlib.blake2b(content, digest_size=8).hexdigest())
-
-
-def _file_response(asset: Asset | None, request: Request) -> Response:
-    if asset is None:
-        raise HTTPException(404, "there is no such file.")
-    headers = {"etag": f'"{asset.tag}"', "cache-control": "no-cache"}
-    if request.headers.get("if-none-match") == headers["etag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(asset.content, media_type=asset.media_type, headers=headers)
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def _add_errors(app: FastAPI) -> None:
     """Report every error as one line under ``detail``."""
 
-    @app.exception_handler(ActionError)
-    def _(request: Request, error: ActionError) -> JSONResponse:
-        return _problem(error.code, str(error))
-
-    @app.exception_handler(NoPicture)
-    def _(request: Request, error: NoPicture) -> JSONResponse:
-        return _problem(404, str(error))
-
-    @app.exception_handler(LabelingError)
-    def _(request: Request, error: LabelingError) -> JSONResponse:
-        return _problem(422, str(error))
+    @app.exception_handler(InputError)
+    def _(request: Request, error: InputError) -> JSONResponse:
+        return _problem(getattr(error, "code", 422), str(error))
 
     @app.exception_handler(RequestValidationError)
     def _(request: Request, error: RequestValidationError) -> JSONResponse:

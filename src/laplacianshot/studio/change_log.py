@@ -1,36 +1,39 @@
-"""The log of all actions, in SQLite: one transaction per action, so a saved label survives a crash.
+"""The labels of a project, the changes that people make to them, and the log of all actions in SQLite.
 
-The table ``actions`` is append-only. Each row contains its :class:`~laplacianshot.studio.changes.Change`. Undo and
-redo are actions too: undo applies the inverse change, redo applies the change again. The tables ``classes`` and
-``labels`` hold the state after the last action and are written in the same transaction. Replaying the log from the
-start gives the same state (:meth:`ChangeLog.replayed`).
+A :class:`LabelState` holds the classes and the given labels. Every action makes a :class:`Change`, which contains the
+state before and after, so its inverse is known: ``state.after(change).after(change.inverse)`` is ``state``.
+
+A :class:`ChangeLog` saves one transaction per action, so a saved label survives a crash. The table ``actions`` is
+append-only. Undo and redo are actions too: undo applies the inverse change, redo applies the change again. The tables
+``classes`` and ``labels`` hold the state after the last action and are written in the same transaction.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from laplacianshot.labeling.tables import label_of
 from laplacianshot.runtime.errors import InputError
-from laplacianshot.studio.changes import (
-    ActionError,
-    Change,
-    ClassEntry,
-    Given,
-    LabelState,
-    from_json,
-    to_json,
-)
+
+How: TypeAlias = Literal["person", "accepted", "imported", "source"]
+Kind: TypeAlias = Literal[
+    "label", "accept", "clear", "add-class", "rename-class", "merge-classes", "delete-class", "import", "undo", "redo"
+]
 
 FILE_NAME = "labels.sqlite"
-FORMAT = 1
-
+MAX_NAME_LENGTH = 200
+_MAX_CLASSES = 1000
+_FORMAT = "1"
+# The third column of classes is called colour, as in version 0.1, so that both versions read each other's files.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS actions (
@@ -42,31 +45,235 @@ CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL
 """
 
 
+class ActionError(InputError):
+    """An action is not possible; the message is one line. ``code`` is the HTTP status."""
+
+    def __init__(self, message: str, code: int = 409) -> None:
+        super().__init__(" ".join(message.split()))
+        self.code = code
+
+
 class ProjectError(InputError):
     """A project cannot be opened; the message is one line."""
 
 
-@dataclass(frozen=True)
-class Action:
-    """One action of the log.
+class Given(NamedTuple):
+    """A given label: the id of its class, and where it came from."""
 
-    Attributes
-    ----------
-    version : int
-        1, 2, 3, ...
-    kind : str
-    at : str
-        Time in UTC, such as ``2026-11-16T07:30:00Z``.
-    summary : str
-        Description for people.
-    target : int or None
-        The action that an undo or redo refers to.
-    undone : bool
-        Whether the action is undone at the moment.
+    class_id: int
+    how: How = "person"
+
+
+class ClassEntry(NamedTuple):
+    """A class: its name and the index of its color."""
+
+    name: str
+    color: int
+
+
+class ClassChange(NamedTuple):
+    """A class before and after; None where it does not exist."""
+
+    id: int
+    before: ClassEntry | None
+    after: ClassEntry | None
+
+
+class LabelChange(NamedTuple):
+    """The label of some items before and after; None for no label."""
+
+    items: tuple[str, ...]
+    before: Given | None
+    after: Given | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one action changes, the kind of the action, and its description for people."""
+
+    classes: tuple[ClassChange, ...] = ()
+    labels: tuple[LabelChange, ...] = ()
+    kind: Kind = field(default="label", compare=False)
+    summary: str = field(default="", compare=False)
+
+    @property
+    def inverse(self) -> Change:
+        """The change that undoes this one."""
+        return Change(
+            tuple(ClassChange(c.id, c.after, c.before) for c in reversed(self.classes)),
+            tuple(LabelChange(c.items, c.after, c.before) for c in reversed(self.labels)),
+            "undo",
+            f"Undo: {self.summary}",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.classes or self.labels)
+
+    def to_json(self) -> str:
+        """Write down what changes; tuples become lists."""
+        return json.dumps({"classes": self.classes, "labels": self.labels})
+
+    @classmethod
+    def from_json(cls, text: str, kind: Kind = "label", summary: str = "") -> Change:
+        """Read what :meth:`to_json` wrote."""
+        value = json.loads(text)
+        return cls(
+            tuple(ClassChange(id, _class_entry(a), _class_entry(b)) for id, a, b in value["classes"]),
+            tuple(LabelChange(tuple(items), _given(a), _given(b)) for items, a, b in value["labels"]),
+            kind,
+            summary,
+        )
+
+
+@dataclass
+class LabelState:
+    """All classes by id, in the order they were added, and all given labels by item.
+
+    ``next_id`` is larger than any class id ever used. Each of the methods that end in -ing returns the change of one
+    action, or raises :class:`ActionError`.
     """
 
+    classes: dict[int, ClassEntry] = field(default_factory=dict)
+    labels: dict[str, Given] = field(default_factory=dict)
+    next_id: int = 1
+
+    def after(self, change: Change) -> LabelState:
+        """Return the state after a change; an error if this state is not what the change expects."""
+        classes, labels, next_id = dict(self.classes), dict(self.labels), self.next_id
+        for one in change.classes:
+            if classes.get(one.id) != one.before:
+                raise ActionError(f"class {one.id} has changed since.")
+            if one.after is None:
+                del classes[one.id]
+            else:
+                classes[one.id] = one.after
+            next_id = max(next_id, one.id + 1)
+        for some in change.labels:
+            if any(labels.get(item) != some.before for item in some.items):
+                raise ActionError("some of these labels have changed since.")
+            if some.after is None:
+                for item in some.items:
+                    del labels[item]
+            else:
+                labels.update(dict.fromkeys(some.items, some.after))
+        # Sorted, so that a class that is restored takes its old place.
+        return LabelState(dict(sorted(classes.items())), labels, next_id)
+
+    def class_named(self, name: str) -> int | None:
+        """Return the id of the class of this name, or None."""
+        return next((id for id, entry in self.classes.items() if entry.name == name), None)
+
+    def name_of(self, id: int) -> str:
+        """Return the name of a class; an error if it does not exist."""
+        return self._entry(id).name
+
+    def adding(self, name: str) -> Change:
+        """Add a class."""
+        checked = checked_name(name)
+        return Change((self._new_class(checked),), (), "add-class", f"New class: {checked}")
+
+    def renaming(self, id: int, name: str) -> Change:
+        """Rename a class."""
+        before, new_name = self._entry(id), checked_name(name)
+        if new_name == before.name:
+            raise ActionError(f"the class is already called {new_name!r}.")
+        self._check_free(new_name)
+        changed = ClassChange(id, before, ClassEntry(new_name, before.color))
+        return Change((changed,), (), "rename-class", f"{before.name} is now {new_name}")
+
+    def merging(self, id: int, into: int) -> Change:
+        """Move all labels of a class to another one and delete the class."""
+        entry, name = self._entry(id), self.name_of(into)
+        if id == into:
+            raise ActionError("a class cannot be merged into itself.")
+        moved = {item: Given(into, label.how) for item, label in self.labels.items() if label.class_id == id}
+        summary = f"{entry.name} merged into {name}: {_count(len(moved))}"
+        return Change((ClassChange(id, entry, None),), self._changed(moved), "merge-classes", summary)
+
+    def deleting(self, id: int) -> Change:
+        """Delete a class and its labels."""
+        entry = self._entry(id)
+        taken = dict.fromkeys(item for item, label in self.labels.items() if label.class_id == id)
+        summary = f"{entry.name} deleted: {_count(len(taken))}"
+        return Change((ClassChange(id, entry, None),), self._changed(taken), "delete-class", summary)
+
+    def labeling(self, items: Iterable[str], class_id: int) -> Change:
+        """Label items with a class."""
+        name = self.name_of(class_id)
+        labels = self._changed(dict.fromkeys(items, Given(class_id)))
+        return Change((), labels, "label", f"{_n_items(labels)}: {name}")
+
+    def labeling_by_name(self, labels: Mapping[str, str], how: How = "person", imported: str = "") -> Change:
+        """Label items by class name; missing classes are added. ``imported`` says where the labels come from."""
+        names = {name: checked_name(name) for name in dict.fromkeys(labels.values())}
+        numbers = {entry.name: id for id, entry in self.classes.items()}
+        made: list[ClassChange] = []
+        for name in names.values():
+            if name not in numbers:
+                made.append(self._new_class(name, made))
+                numbers[name] = made[-1].id
+        changed = self._changed({item: Given(numbers[names[name]], how) for item, name in labels.items()})
+        if imported:
+            return Change(tuple(made), changed, "import", f"{imported}: {_n_items(changed)}")
+        return Change(tuple(made), changed, "label", f"{_n_items(changed)}: {_listed(names.values())}")
+
+    def accepting(self, predicted: Mapping[str, int], which: str) -> Change:
+        """Turn predictions, class ids by item, into given labels; ``which`` says in words how they were chosen."""
+        names = sorted({self.name_of(class_id) for class_id in predicted.values()})
+        labels = self._changed({item: Given(class_id, "accepted") for item, class_id in predicted.items()})
+        return Change((), labels, "accept", f"{_n_items(labels)} accepted: {_listed(names)}{which}")
+
+    def clearing(self, items: Iterable[str]) -> Change:
+        """Remove the given labels of items."""
+        labels = self._changed(dict.fromkeys(items))
+        return Change((), labels, "clear", f"{_n_items(labels)}: label removed")
+
+    def _entry(self, id: int) -> ClassEntry:
+        if id not in self.classes:
+            raise ActionError(f"there is no class {id}.", 404)
+        return self.classes[id]
+
+    def _new_class(self, name: str, others: Sequence[ClassChange] = ()) -> ClassChange:
+        """Return a class of this name, added after others that are new."""
+        self._check_free(name)
+        if len(self.classes) + len(others) >= _MAX_CLASSES:
+            raise ActionError(f"a project has at most {_MAX_CLASSES} classes; merge or delete some.")
+        used = {entry.color for entry in self.classes.values()} | {c.after.color for c in others if c.after}
+        color = next(number for number in range(len(used) + 1) if number not in used)
+        return ClassChange(self.next_id + len(others), None, ClassEntry(name, color))
+
+    def _check_free(self, name: str) -> None:
+        if self.class_named(name) is not None:
+            raise ActionError(f"a class {name!r} exists already; choose another name, or merge the two.")
+
+    def _changed(self, labels: Mapping[str, Given | None]) -> tuple[LabelChange, ...]:
+        """Group the labels that really change by their value before and after."""
+        groups: defaultdict[tuple[Given | None, Given | None], list[str]] = defaultdict(list)
+        for item, after in labels.items():
+            before = self.labels.get(item)
+            if before != after:
+                groups[before, after].append(item)
+        return tuple(LabelChange(tuple(items), before, after) for (before, after), items in groups.items())
+
+
+def checked_name(name: str) -> str:
+    """Return a valid class name in Unicode composed form, without surrounding blanks."""
+    checked = label_of(name)
+    if checked is None or checked == "-1":
+        raise ActionError(f"{name!r} is not a valid class name.")
+    if len(checked) > MAX_NAME_LENGTH:
+        raise ActionError(f"a class name can have at most {MAX_NAME_LENGTH} characters.")
+    if any(ord(mark) < 32 or 0xD800 <= ord(mark) < 0xE000 or mark in "\x7f\ufffe\uffff" for mark in checked):
+        raise ActionError("a class name cannot contain control characters.")
+    return checked
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action of the log: its number from 1, its time in UTC, and the action that an undo or redo refers to."""
+
     version: int
-    kind: str
+    kind: Kind
     at: str
     summary: str
     target: int | None = None
@@ -74,19 +281,17 @@ class Action:
 
 
 class ChangeLog:
-    """The current state and the log that led to it, in one SQLite file.
+    """The current state and the log that led to it, in one SQLite file of a project's folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the project; must exist.
-    source : str
-        Path of what is labeled. A project belongs to one source.
+    A project belongs to one source, the path of what is labeled.
     """
+
+    # Replaced after each action, never changed, as other threads may be reading it.
+    state: LabelState
+    _actions: list[Action]
 
     def __init__(self, folder: Path, source: str) -> None:
         self._lock = RLock()
-        self._version = 0
         self.path = folder / FILE_NAME
         try:
             self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
@@ -94,9 +299,7 @@ class ChangeLog:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=FULL")
             self._database.executescript(_SCHEMA)
-            self._check(source)
-            self.state = self._read_book()
-            self._read_log()
+            self._read(source)
         except sqlite3.DatabaseError as error:
             raise ProjectError(
                 f"{self.path} cannot be read ({error}); move it away to start again, or choose another --project."
@@ -105,124 +308,99 @@ class ChangeLog:
     @property
     def version(self) -> int:
         """Number of the last action; 0 before the first."""
-        return self._version
+        return len(self._actions)
 
-    def commit(self, kind: str, summary: str, change: Change, target: int | None = None) -> Action:
+    def commit(self, change: Change, target: int | None = None) -> Action:
         """Apply a change and save it; it is on disk when this returns. An empty change is an error."""
         if not change:
             raise ActionError("nothing would change.")
         with self._lock:
-            action = Action(self._version + 1, kind, _now(), summary, target)
-            # A copy, as other threads may be reading the current state.
-            after = self.state.copy()
-            after.apply(change)
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            action = Action(self.version + 1, change.kind, now, change.summary, target)
+            after = self.state.after(change)
             with self._transaction() as database:
                 database.execute(
                     "INSERT INTO actions VALUES (?, ?, ?, ?, ?, ?)",
-                    (action.version, action.at, kind, summary, target, json.dumps(to_json(change))),
+                    (action.version, action.at, action.kind, action.summary, target, change.to_json()),
                 )
                 _write(database, change, after.next_id)
             self.state = after
-            self._version = action.version
-            self._log.append(action)
+            self._actions.append(action)
             self._follow(action)
             return action
 
     def undo(self) -> Action:
         """Undo the last action that is not undone."""
         with self._lock:
-            if not self._done:
+            if self.next_undo is None:
                 raise ActionError("there is nothing to undo.")
-            action = self._log[self._done[-1] - 1]
-            return self.commit(
-                "undo", f"Undo: {action.summary}", self.change_of(action.version).inverse, action.version
-            )
+            return self.commit(self.change_of(self.next_undo.version).inverse, self.next_undo.version)
 
     def redo(self) -> Action:
         """Redo the last undone action, if nothing else was done since."""
         with self._lock:
-            if not self._undone:
+            if self.next_redo is None:
                 raise ActionError("there is nothing to redo.")
-            action = self._log[self._undone[-1] - 1]
-            return self.commit("redo", f"Redo: {action.summary}", self.change_of(action.version), action.version)
+            change = self.change_of(self.next_redo.version)
+            again = replace(change, kind="redo", summary=f"Redo: {change.summary}")
+            return self.commit(again, self.next_redo.version)
 
     @property
     def next_undo(self) -> Action | None:
         """The action that :meth:`undo` would undo."""
         with self._lock:
-            return self._log[self._done[-1] - 1] if self._done else None
+            return self._done[-1] if self._done else None
 
     @property
     def next_redo(self) -> Action | None:
         """The action that :meth:`redo` would redo."""
         with self._lock:
-            return self._log[self._undone[-1] - 1] if self._undone else None
+            return self._undone[-1] if self._undone else None
 
     def history(self, offset: int = 0, limit: int = 100) -> list[Action]:
         """Return actions, the newest first."""
         with self._lock:
-            newest = self._log[::-1][offset : offset + limit]
-            done = set(self._done)
+            newest = self._actions[::-1][offset : offset + limit]
+            done = {action.version for action in self._done}
             return [replace(a, undone=a.target is None and a.version not in done) for a in newest]
 
     def change_of(self, version: int) -> Change:
         """Return the change of an action."""
         with self._lock:
-            row = self._database.execute("SELECT change FROM actions WHERE version = ?", (version,)).fetchone()
-        return from_json(json.loads(row[0]))
-
-    def replayed(self) -> LabelState:
-        """Return the state that results from replaying the log from the start."""
-        state = LabelState()
-        for version in range(1, self._version + 1):
-            state.apply(self.change_of(version))
-        return state
-
-    def setting(self, key: str) -> str | None:
-        """Return a value of the table ``meta``."""
-        with self._lock:
-            row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+            query = "SELECT change, kind, summary FROM actions WHERE version = ?"
+            return Change.from_json(*self._database.execute(query, (version,)).fetchone())
 
     def close(self) -> None:
         """Close the database."""
         with self._lock:
             self._database.close()
 
-    def _check(self, source: str) -> None:
-        found = dict(self._database.execute("SELECT key, value FROM meta").fetchall())
-        if not found:
+    def _read(self, source: str) -> None:
+        """Read everything, after a check that this is the project of this source."""
+        meta = dict(self._database.execute("SELECT key, value FROM meta").fetchall())
+        if not meta:
+            meta = {"format": _FORMAT, "source": source, "next_id": "1"}
             with self._transaction() as database:
-                database.executemany(
-                    "INSERT INTO meta VALUES (?, ?)", [("format", str(FORMAT)), ("source", source), ("next_id", "1")]
-                )
-            return
-        if found.get("format") != str(FORMAT):
+                database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        if meta.get("format") != _FORMAT:
             raise ProjectError(
                 f"{self.path} was written by another version of laplacianshot; choose another --project."
             )
-        if found["source"] != source:
-            raise ProjectError(f"{self.path} holds the labels of {found['source']}; choose another --project.")
-
-    def _read_book(self) -> LabelState:
-        # The third column is called colour, as in version 0.1, so that both versions read each other's files.
+        if meta["source"] != source:
+            raise ProjectError(f"{self.path} holds the labels of {meta['source']}; choose another --project.")
         classes = self._database.execute("SELECT * FROM classes ORDER BY id").fetchall()
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
-        return LabelState(
+        self.state = LabelState(
             {id: ClassEntry(name, color) for id, name, color in classes},
             {item: Given(class_id, how) for item, class_id, how in labels},
-            int(self.setting("next_id") or 1),
+            int(meta["next_id"]),
         )
-
-    def _read_log(self) -> None:
-        self._log: list[Action] = [
-            Action(*row) for row in self._database.execute("SELECT version, kind, at, summary, target FROM actions")
-        ]
-        self._version = len(self._log)
-        # Stacks of versions: the last one is what undo or redo takes next.
-        self._done: list[int] = []
-        self._undone: list[int] = []
-        for action in self._log:
+        actions = self._database.execute("SELECT version, kind, at, summary, target FROM actions ORDER BY version")
+        self._actions = [Action(*row) for row in actions]
+        # Stacks: the last one is what undo or redo takes next.
+        self._done: list[Action] = []
+        self._undone: list[Action] = []
+        for action in self._actions:
             self._follow(action)
 
     def _follow(self, action: Action) -> None:
@@ -231,7 +409,7 @@ class ChangeLog:
         elif action.kind == "redo":
             self._done.append(self._undone.pop())
         else:
-            self._done.append(action.version)
+            self._done.append(action)
             self._undone.clear()
 
     @contextmanager
@@ -252,17 +430,31 @@ def _write(database: sqlite3.Connection, change: Change, next_id: int) -> None:
         database.execute("DELETE FROM classes WHERE id = ?", (one.id,))
     for one in change.classes:
         if one.after is not None:
-            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, one.after.name, one.after.color))
+            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, *one.after))
     for some in change.labels:
         if some.after is None:
             database.executemany("DELETE FROM labels WHERE item = ?", ((item,) for item in some.items))
         else:
-            label = (some.after.class_id, some.after.how)
-            database.executemany(
-                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?)", ((item, *label) for item in some.items)
-            )
+            rows = ((item, *some.after) for item in some.items)
+            database.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?)", rows)
     database.execute("INSERT OR REPLACE INTO meta VALUES ('next_id', ?)", (str(next_id),))
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _count(n: int) -> str:
+    return "1 item" if n == 1 else f"{n:,} items"
+
+
+def _n_items(labels: Iterable[LabelChange]) -> str:
+    return _count(sum(len(change.items) for change in labels))
+
+
+def _listed(names: Collection[str]) -> str:
+    return next(iter(names)) if len(names) == 1 else f"{len(names)} classes"
+
+
+def _class_entry(values: Sequence[Any] | None) -> ClassEntry | None:
+    return None if values is None else ClassEntry(*values)
+
+
+def _given(values: Sequence[Any] | None) -> Given | None:
+    return None if values is None else Given(*values)

@@ -30,7 +30,7 @@ class DigitSource(Source):
 
     @property
     def vectors(self) -> Floats:
-        """Pixels (n, 64)."""
+        """The pixels (n, 64)."""
         return self.pixels
 
     def content_hash(self, i: int) -> bytes:

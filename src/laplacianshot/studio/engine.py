@@ -12,20 +12,35 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.inference.transforms import blended_center
+from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
-from laplacianshot.studio.accuracy import HeldBack, hold_back
-from laplacianshot.studio.graph_cache import FEW_NEIGHBORS, GraphCache, build_cache
-from laplacianshot.studio.relabel import Predictions, columns_of, compile_kernels, relabel, update
-from laplacianshot.studio.vectors import Stopped, Vectors
+from laplacianshot.studio.relabel import (
+    FEW_NEIGHBORS,
+    GraphCache,
+    HeldBack,
+    Predictions,
+    build_cache,
+    columns_of,
+    compile_kernels,
+    hold_back,
+    relabel,
+    update,
+)
 from laplacianshot.ui.map import map_2d
+
+if TYPE_CHECKING:
+    from laplacianshot.embedding.encoders import Encoder
+    from laplacianshot.labeling.sources import Source
 
 # The full predictions wait for this many seconds without an action, or for this many actions.
 _PAUSE = 0.4
@@ -41,66 +56,145 @@ _GROWTH = 1.5
 # Niceness of the settler, and of feeder and mapper. No higher: on a busy machine a thread that gets no time may hold a
 # lock, such as that of the compiler, which the others need.
 _NICE, _NICER = 3, 5
+# Size of the first batch of vectors, maximum size of a batch, and the seconds that a batch should take.
+_FIRST, _LARGEST = 64, 8192
+_BATCH_SECONDS = 10.0
+# Size of the first part of a source that contains vectors: small enough for predictions within a second.
+_FIRST_LOOK = 4000
 
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """The given labels at one version.
-
-    Attributes
-    ----------
-    version : int
-    classes : int array of shape (n,)
-        Class ids, -1 for no label.
-    asked : bool array of shape (n,)
-        Labels that came from people, not from accepting predictions.
-    """
+    """The given labels of n items at one version."""
 
     version: int
-    classes: Ints
-    asked: NDArray[np.bool_]
+    classes: Ints  # (n,), class ids, -1 for no label
+    asked: NDArray[np.bool_]  # (n,), labels that came from people, not from accepting predictions
 
 
 @dataclass(frozen=True)
 class Progress:
     """The results so far.
 
-    Attributes
-    ----------
-    predictions : Predictions or None
-    predicted, whole, settled : int
-        Versions of the given labels behind the predictions, the last full predictions, and everything derived from
-        them; -1 before the first.
-    seconds : float or None
-        Time of the last predictions.
-    accuracy : HeldBack or None
-    places : float32 array of shape (n, 2), or None
-        Positions on the map; NaN for items without one.
-    map_revision : int
-    problem : str or None
+    ``predicted``, ``whole`` and ``settled`` are the versions of the given labels behind the predictions, the last full
+    predictions, and everything derived from them; -1 before the first.
     """
 
     predictions: Predictions | None = None
     predicted: int = -1
     whole: int = -1
     settled: int = -1
-    seconds: float | None = None
+    seconds: float | None = None  # time of the last predictions
     accuracy: HeldBack | None = None
-    places: Floats | None = None
+    places: Floats | None = None  # (n, 2), positions on the map; NaN for items without one
     map_revision: int = 0
     problem: str | None = None
+
+
+class _Stopped(LaplacianShotError):
+    """The work was stopped from outside."""
+
+
+class Vectors:
+    """Vectors of the n items of a source, which become ready one after the other.
+
+    The order is random, so that the first items represent all: folders are often sorted by class. A source that
+    contains vectors has no encoder; ``cache`` is the folder of the vector cache.
+    """
+
+    def __init__(self, source: Source, encoder: Encoder | None, cache: Path | None) -> None:
+        self._source, self._encoder, self._cache = source, encoder, cache
+        self._order = np.random.default_rng(0).permutation(len(source))
+        self._lock = threading.Lock()
+        own = source.vectors
+        if encoder is not None:
+            own = np.empty((len(source), encoder.dim), np.float32)
+        if own is None:
+            raise ValueError(f"{source!r} has no vectors, and there is no encoder to make them.")
+        self._array: Floats = own
+        self.ready = np.zeros(len(source), dtype=bool)  # which items have a vector
+        self.failed: dict[int, str] = {}
+        self.done = 0
+        self.finished = False
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the vectors."""
+        return self._array.dtype
+
+    def known(self) -> tuple[Ints, Floats]:
+        """Return the positions of the items that have a vector, ascending, and the vectors."""
+        with self._lock:
+            positions = np.flatnonzero(self.ready)
+        if len(positions) == len(self.ready):
+            return positions, np.asarray(self._array)
+        return positions, self._array[positions]
+
+    def fill(self, progress: Callable[[], object], stopped: Callable[[], bool]) -> None:
+        """Make the vectors of all items; calls ``progress`` on the way, and gives up if ``stopped()``."""
+        if self._encoder is None:
+            for some in (self._order[:_FIRST_LOOK], self._order[_FIRST_LOOK:]):
+                self.done += len(some)
+                self._add(some, progress)
+        else:
+            self._encode(self._encoder, progress, stopped)
+        self.finished = True
+        progress()
+
+    def _encode(self, encoder: Encoder, progress: Callable[[], object], stopped: Callable[[], bool]) -> None:
+        from laplacianshot.embedding.encoding import encode_items
+
+        start, size = 0, _FIRST
+        while start < len(self._order):
+            some = self._order[start : start + size]
+
+            def advance(done: int, total: int, before: int = start) -> None:
+                if stopped():
+                    raise _Stopped
+                self.done = before + done
+                progress()
+
+            began = time.monotonic()
+            encoded = encode_items(_Items(self._source, some), encoder, self._cache, progress=advance)
+            for place, reason in encoded.failed:
+                self.failed[int(some[place])] = reason
+            with self._lock:
+                self._array[some[encoded.rows]] = encoded.vectors
+            self._add(some[encoded.rows], progress)
+            start += len(some)
+            fitting = size * _BATCH_SECONDS / max(time.monotonic() - began, 1e-3)
+            size = int(min(max(fitting, _FIRST), 2 * size, _LARGEST))
+
+    def _add(self, positions: Ints, progress: Callable[[], object]) -> None:
+        with self._lock:
+            self.ready[positions] = True
+        progress()
+
+
+class _Items:
+    """Some items of a source, as :func:`~laplacianshot.embedding.encoding.encode_items` takes them."""
+
+    def __init__(self, source: Source, positions: Ints) -> None:
+        self._source, self._positions = source, positions.tolist()
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def content_hash(self, i: int) -> bytes:
+        return self._source.content_hash(self._positions[i])
+
+    def load(self, i: int) -> Any:
+        return self._source.load(self._positions[i])
+
+    def file(self, i: int) -> Path | None:
+        return self._source.file(self._positions[i])
 
 
 class Engine:
     """The background work of a session.
 
-    Parameters
-    ----------
-    vectors : Vectors
-    given : callable
-        Returns the current labels.
-    published : callable
-        Called, from any thread, after :attr:`progress` or the vectors have changed.
+    ``given`` returns the current labels; ``published`` is called, from any thread, after :attr:`progress` or the
+    vectors have changed.
     """
 
     def __init__(self, vectors: Vectors, given: Callable[[], GivenLabels], published: Callable[[], object]) -> None:
@@ -171,15 +265,15 @@ class Engine:
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
-            with contextlib.suppress(Stopped):
+            with contextlib.suppress(_Stopped):
                 work()
         except Exception as error:
             # Without a message the page would wait forever.
             self._publish(problem=" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
-    def _publish(self, **changes: object) -> None:
+    def _publish(self, **changes: Any) -> None:
         with self._changed:
-            self.progress = Progress(**(self.progress.__dict__ | changes))
+            self.progress = replace(self.progress, **changes)
             self._changed.notify_all()
         self._published()
 
@@ -267,11 +361,9 @@ class Engine:
         accuracy = None
         if len(class_ids) >= 2:
             accuracy = hold_back(
-                cache.vectors,
-                codes,
+                cache,
+                given.classes[cache.positions],
                 given.asked[cache.positions],
-                cache.center,
-                cache.class_graph(len(class_ids)),
                 stopped=lambda: self._closing.is_set() or self._given().version != given.version,
             )
             if self._given().version != given.version:

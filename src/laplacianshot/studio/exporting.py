@@ -15,34 +15,18 @@ from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
 from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
-from laplacianshot.studio.change_log import Action
-from laplacianshot.studio.changes import ActionError, Change, How, LabelState, checked_name
-from laplacianshot.studio.session import Session, count_of
+from laplacianshot.studio.change_log import Action, ActionError, How, checked_name
+from laplacianshot.studio.session import Session
 
-_MEDIA = {
-    "csv": "text/csv; charset=utf-8",
-    "jsonl": "application/x-ndjson",
-    "parquet": "application/vnd.apache.parquet",
-    "label-studio": "application/json",
-    "label-studio-interface": "application/xml",
-}
-_NAMES = {
-    "csv": "labels.csv",
-    "jsonl": "labels.jsonl",
-    "parquet": "labels.parquet",
-    "label-studio": "labels.label-studio.json",
-    "label-studio-interface": "labels.label-studio.xml",
+# File name and media type of each format.
+FORMATS = {
+    "csv": ("labels.csv", "text/csv; charset=utf-8"),
+    "jsonl": ("labels.jsonl", "application/x-ndjson"),
+    "parquet": ("labels.parquet", "application/vnd.apache.parquet"),
+    "label-studio": ("labels.label-studio.json", "application/json"),
+    "label-studio-interface": ("labels.label-studio.xml", "application/xml"),
 }
 _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A file to download."""
-
-    content: bytes
-    media_type: str
-    name: str
 
 
 @dataclass(frozen=True)
@@ -55,29 +39,27 @@ class Incoming:
     notes: tuple[str, ...]
 
 
-def export(session: Session, kind: str, *, disputes: bool = False) -> Exported:
+def export(session: Session, kind: str, *, disputes: bool = False) -> bytes:
     """Export the labels; ``disputes`` adds a column of the classes that the neighbors suggest for given labels."""
-    result = result_of(session)
+    result = _result_of(session)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("labels.json" if kind.startswith("label-studio") else _NAMES[kind])
+        path = Path(folder) / FORMATS[kind][0]
         if kind.startswith("label-studio"):
-            interface = export_label_studio(result, session.source, path)
-            path = interface if kind.endswith("interface") else path
+            # Writes the tasks and, beside them, the interface.
+            export_label_studio(result, session.source, path.with_suffix(".json"))
         else:
             write_rows(result, path, relabel=disputes)
-        return Exported(path.read_bytes(), _MEDIA[kind], _NAMES[kind])
+        return path.read_bytes()
 
 
-def result_of(session: Session) -> LabelResult:
+def _result_of(session: Session) -> LabelResult:
     """Return the current labels as a result of ``laplacianshot label``: one row per readable item."""
     view, state = session.view(), session.log.state
     # An item that cannot be read may still have a label.
     rows = np.flatnonzero(view.origins != views.FAILED)
-    numbers = np.array([*state.classes, 0], dtype=np.int64)
-    columns = {class_id: column for column, class_id in enumerate(state.classes)}
-    lookup = np.full(int(numbers.max()) + 2, -1)
-    for class_id, column in columns.items():
-        lookup[class_id] = column
+    # Column of each class id; the last entry is that of no class, -1.
+    lookup = np.full(state.next_id + 1, -1)
+    lookup[list(state.classes)] = np.arange(len(state.classes))
     origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED])[view.origins[rows]]
     vectors, source = session.engine.vectors, session.source
     return LabelResult(
@@ -89,7 +71,7 @@ def result_of(session: Session) -> LabelResult:
         confidence=np.nan_to_num(view.confidence[rows].astype(np.float64)),
         suggestions=view.suggestions[rows],
         disputes=lookup[view.disputes[rows]],
-        novelty=np.nan_to_num(view.strangeness[rows]),
+        novelty=np.nan_to_num(view.novelty[rows]),
         skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in sorted(vectors.failed.items()))),
         settings={"source": str(source.path), "kind": source.kind, "version": __version__},
         source=source,
@@ -132,22 +114,11 @@ def take_over(
     notes: tuple[str, ...] = (),
 ) -> Incoming:
     """Label items, by id, with classes, by name, in one action."""
-    labels_by_id = {item: checked_name(label) for item, label in labels.items()}
-    counts = {"imported": 0, "kept": 0}
-
-    def make(state: LabelState) -> Change:
-        names = {id: entry.name for id, entry in state.classes.items()}
-        own = {item: names[label.class_id] for item, label in state.labels.items() if item in labels_by_id}
-        kept = [item for item, name in own.items() if name != labels_by_id[item] and not replace]
-        left = {item: name for item, name in labels_by_id.items() if own.get(item) != name and item not in set(kept)}
-        counts.update(imported=len(left), kept=len(kept))
-        return state.labeling_by_name(left, how)
-
-    def summary(state: LabelState, change: Change) -> str:
-        return f"{what}: {count_of(change.n_items)}"
-
+    checked = {item: checked_name(label) for item, label in labels.items()}
     with session.lock:
-        if not make(session.log.state):
-            return Incoming(None, 0, counts["kept"], notes)
-        action = session.act("import", make, summary)
-    return Incoming(action, counts["imported"], counts["kept"], notes)
+        state = session.log.state
+        own = {item: state.name_of(label.class_id) for item, label in state.labels.items() if item in checked}
+        kept = {item for item, name in own.items() if name != checked[item] and not replace}
+        new = {item: name for item, name in checked.items() if own.get(item) != name and item not in kept}
+        action = session.act(lambda state: state.labeling_by_name(new, how, what)) if new else None
+    return Incoming(action, len(new), len(kept), notes)

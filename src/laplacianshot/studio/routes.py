@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,59 +13,50 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from laplacianshot.studio import exporting, schemas, view
-from laplacianshot.studio.change_log import Action
-from laplacianshot.studio.changes import ActionError
-from laplacianshot.studio.schemas import Digits, Problem
+from laplacianshot.studio.change_log import Action, ActionError
+from laplacianshot.studio.schemas import MAX_INT, Digits, Problem
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import LARGEST, SIZES, SmallPicture
-from laplacianshot.studio.view import GIVEN, ORIGINS, PREDICTED, View
+from laplacianshot.studio.view import GIVEN, NO_CLASS, ORIGINS, PREDICTED, View
 from laplacianshot.ui.colors import class_color
 from laplacianshot.ui.names import passage
 
 # Maximum number of seconds that a request waits for background work.
 MAX_WAIT = 30.0
-_MAX_INT = 2**31 - 1
 _MAX_SEARCH_LENGTH = 200
 # Maximum number of characters of a text in the gallery, and of a whole text.
 _SHORT, _LONG = 300, 100_000
 # Number of classes and neighbors in the details of an item.
 _CLASSES, _NEIGHBORS = 5, 12
 
-Index = Annotated[int, Path(ge=0, le=_MAX_INT), Digits]
-ClassPath = Annotated[int, Path(ge=1, le=_MAX_INT), Digits]
-_NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "Not found"}}
-_PICTURE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/webp": {}, "image/png": {}, "image/jpeg": {}}, "description": "A picture"},
+_Index = Annotated[int, Path(ge=0, le=MAX_INT), Digits]
+_ClassPath = Annotated[int, Path(ge=1, le=MAX_INT), Digits]
+_Offset = Annotated[int, Query(ge=0, le=MAX_INT), Digits]
+_Limit = Annotated[int, Query(ge=1, le=500), Digits]
+
+_Responses = dict[int | str, dict[str, Any]]
+_NOT_FOUND: _Responses = {404: {"model": Problem, "description": "Not found"}}
+_ACTION: _Responses = {**_NOT_FOUND, 409: {"model": Problem, "description": "Conflicts with the current state"}}
+
+
+def _content(description: str, *media_types: str) -> _Responses:
+    return {200: {"content": {media_type: {} for media_type in media_types}, "description": description}}
+
+
+_PICTURE = {
+    **_content("A picture", "image/webp", "image/png", "image/jpeg"),
     304: {"description": "Not modified"},
     **_NOT_FOUND,
 }
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {}}, "description": "Arrays, little endian"},
-    **_NOT_FOUND,
-}
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    404: {"model": Problem, "description": "Not found"},
-    409: {"model": Problem, "description": "Conflicts with the current state"},
-}
-_FILE: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {
-            "text/csv": {},
-            "application/x-ndjson": {},
-            "application/vnd.apache.parquet": {},
-            "application/json": {},
-            "application/xml": {},
-        },
-        "description": "The file",
-    }
-}
+_BYTES = {**_content("Arrays, little endian", "application/octet-stream"), **_NOT_FOUND}
+_FILE = _content("The file", *(media_type.partition(";")[0] for _, media_type in exporting.FORMATS.values()))
 
 
-def query_of(
+def _query(
     classes: Annotated[
-        list[Annotated[int, Field(ge=-1, le=_MAX_INT), Digits]] | None, Query(alias="class", max_length=1000)
+        list[Annotated[int, Field(ge=-1, le=MAX_INT), Digits]] | None, Query(alias="class", max_length=1000)
     ] = None,
-    origin: Annotated[list[schemas.OriginName] | None, Query(max_length=5)] = None,
+    origin: Annotated[list[view.Origin] | None, Query(max_length=5)] = None,
     min_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
     max_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
     search: Annotated[str, Query(max_length=_MAX_SEARCH_LENGTH)] = "",
@@ -74,76 +64,63 @@ def query_of(
     sort: Annotated[view.Sort, Query()] = "index",
 ) -> view.Query:
     """Read a query from the parameters of the address."""
-    return view.Query(
-        tuple(sorted(set(classes or ()))),
-        tuple(sorted(set(origin or ()))),
-        min_confidence,
-        max_confidence,
-        search,
-        only,
-        sort,
-    )
+    chosen = tuple(sorted(set(classes or ())))
+    origins = tuple(sorted(set(origin or ())))
+    return view.Query(chosen, origins, min_confidence, max_confidence, search, only, sort)
 
 
-QueryParams = Annotated[view.Query, Depends(query_of)]
+_QueryParams = Annotated[view.Query, Depends(_query)]
 
 
 def item_routes(session: Session) -> APIRouter:
     """Paths that show items: pages, groups, details, pictures and the map."""
     router = APIRouter(prefix="/api", tags=["items"])
 
+    def facts(now: View, total: int) -> dict[str, int]:
+        predicted = session.engine.progress.predicted
+        return {"version": session.given.version, "predicted": predicted, "revision": now.revision, "total": total}
+
     @router.get("/items", responses=_NOT_FOUND)
     def items(
-        query: QueryParams,
-        offset: Annotated[int, Query(ge=0, le=_MAX_INT), Digits] = 0,
-        limit: Annotated[int, Query(ge=1, le=500), Digits] = 100,
-        index: Annotated[list[Annotated[int, Field(ge=0, le=_MAX_INT), Digits]] | None, Query(max_length=500)] = None,
+        query: _QueryParams,
+        offset: _Offset = 0,
+        limit: _Limit = 100,
+        index: Annotated[list[Annotated[int, Field(ge=0, le=MAX_INT), Digits]] | None, Query(max_length=500)] = None,
     ) -> schemas.ItemPage:
         """One page of the items that match a query, or the items at the given indices."""
         now = session.view()
         if index:
             session.items(index)
-            return schemas.ItemPage(
-                **_versions(session, now), total=len(index), offset=0, items=items_of(session, now, index)
-            )
+            return schemas.ItemPage(**facts(now, len(index)), offset=0, items=_items(session, now, index))
         rows = session.catalog.select(now, query)
-        return schemas.ItemPage(
-            **_versions(session, now),
-            total=len(rows),
-            offset=offset,
-            items=items_of(session, now, rows[offset : offset + limit].tolist()),
-        )
+        shown = _items(session, now, rows[offset : offset + limit].tolist())
+        return schemas.ItemPage(**facts(now, len(rows)), offset=offset, items=shown)
 
     @router.get("/indices")
-    def indices(query: QueryParams) -> schemas.IndexList:
+    def indices(query: _QueryParams) -> schemas.IndexList:
         """The indices of all items that match a query."""
         now = session.view()
         rows = session.catalog.select(now, query)
-        return schemas.IndexList(revision=now.revision, total=len(rows), indices=rows.tolist())
+        return schemas.IndexList(**facts(now, len(rows)), indices=rows.tolist())
 
     @router.get("/groups")
-    def groups(query: QueryParams) -> schemas.GroupList:
+    def groups(query: _QueryParams) -> schemas.GroupList:
         """The number of matching items per class."""
         now = session.view()
         rows = session.catalog.select(now, query)
-        found = [
-            schemas.GroupInfo.model_validate(
-                asdict(group) | {"class": group.class_id if group.class_id != view.NO_CLASS else None}
-            )
-            for group in view.groups(now, rows, list(session.log.state.classes))
-        ]
-        return schemas.GroupList(**_versions(session, now), total=len(rows), groups=found)
+        found = view.groups(now, rows, list(session.log.state.classes))
+        return schemas.GroupList(**facts(now, len(rows)), groups=found)
 
     @router.get("/items/{index}", responses=_NOT_FOUND)
-    def item(index: Index) -> schemas.ItemDetail:
+    def item(index: _Index) -> schemas.ItemDetail:
         """One item, with its whole text, its most probable classes and its nearest neighbors."""
         session.items([index])
-        return detail_of(session, index)
+        return _detail(session, index)
 
     @router.get("/items/{index}/thumbnail", responses=_PICTURE, response_class=Response)
     def thumbnail(
         request: Request,
-        index: Index,
+        index: _Index,
         size: Annotated[int, Query(json_schema_extra={"enum": list(SIZES)}), Digits] = 128,
     ) -> Response:
         """A small version of an item's picture; never enlarged."""
@@ -153,7 +130,7 @@ def item_routes(session: Session) -> APIRouter:
         return _picture(session, request, session.thumbnails.get(index, size))
 
     @router.get("/items/{index}/picture", responses=_PICTURE, response_class=Response)
-    def picture(request: Request, index: Index) -> Response:
+    def picture(request: Request, index: _Index) -> Response:
         """The picture of an item, at most 2048 pixels wide and high."""
         session.items([index])
         return _picture(session, request, session.thumbnails.get(index, LARGEST))
@@ -171,22 +148,14 @@ def item_routes(session: Session) -> APIRouter:
         """Arrays of all items: class id (int32, -1: none), confidence (float32, NaN: none), origin and flags (uint8).
 
         Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed; of the flags bit 0 is disputed and bit 1
-        strange.
+        novel.
         """
         now = session.view()
-        flags = (now.disputes >= 0).astype(np.uint8) | (now.strange.astype(np.uint8) << 1)
+        flags = (now.disputes >= 0).astype(np.uint8) | (now.novel.astype(np.uint8) << 1)
         arrays = (now.classes.astype("<i4"), now.confidence.astype("<f4"), now.origins, flags)
         return _numbers(b"".join(array.tobytes() for array in arrays), now.revision)
 
     return router
-
-
-def _versions(session: Session, now: view.View) -> dict[str, int]:
-    return {
-        "version": session.given.version,
-        "predicted": session.engine.progress.predicted,
-        "revision": now.revision,
-    }
 
 
 def _picture(session: Session, request: Request, found: SmallPicture) -> Response:
@@ -210,9 +179,9 @@ def action_routes(session: Session) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["actions"])
 
     def done(action: Action) -> schemas.Done:
-        return schemas.Done(state=state_of(session), action=action_info(action))
+        return schemas.Done(state=state_of(session), action=action)
 
-    @router.post("/label", responses=_RESPONSES)
+    @router.post("/label", responses=_ACTION)
     def label(body: schemas.LabelByClass | schemas.LabelByName) -> schemas.Done:
         """Label items, or remove their labels."""
         if isinstance(body, schemas.LabelByName):
@@ -221,54 +190,50 @@ def action_routes(session: Session) -> APIRouter:
             return done(session.clear(body.items))
         return done(session.label(body.items, body.class_id))
 
-    @router.post("/accept", responses=_RESPONSES)
-    def accept(body: schemas.AcceptItems | schemas.AcceptConfident) -> schemas.Done:
+    @router.post("/accept", responses=_ACTION)
+    def accept(body: schemas.ItemsRequest | schemas.AcceptConfident) -> schemas.Done:
         """Turn predictions into given labels."""
-        if isinstance(body, schemas.AcceptItems):
+        if isinstance(body, schemas.ItemsRequest):
             return done(session.accept(body.items))
         return done(session.accept_confident(body.min_confidence, body.class_id))
 
-    @router.post("/classes", responses=_RESPONSES)
+    @router.post("/classes", responses=_ACTION)
     def add_class(body: schemas.ClassRequest) -> schemas.Done:
         """Add a class."""
-        return done(session.add_class(body.name))
+        return done(session.act(lambda state: state.adding(body.name)))
 
-    @router.patch("/classes/{class_id}", responses=_RESPONSES)
-    def rename_class(class_id: ClassPath, body: schemas.ClassRequest) -> schemas.Done:
+    @router.patch("/classes/{class_id}", responses=_ACTION)
+    def rename_class(class_id: _ClassPath, body: schemas.ClassRequest) -> schemas.Done:
         """Rename a class."""
-        return done(session.rename_class(class_id, body.name))
+        return done(session.act(lambda state: state.renaming(class_id, body.name)))
 
-    @router.post("/classes/{class_id}/merge", responses=_RESPONSES)
-    def merge_classes(class_id: ClassPath, body: schemas.MergeRequest) -> schemas.Done:
+    @router.post("/classes/{class_id}/merge", responses=_ACTION)
+    def merge_classes(class_id: _ClassPath, body: schemas.MergeRequest) -> schemas.Done:
         """Merge a class into another one."""
-        return done(session.merge_classes(class_id, body.into))
+        return done(session.act(lambda state: state.merging(class_id, body.into)))
 
-    @router.delete("/classes/{class_id}", responses=_RESPONSES)
-    def delete_class(class_id: ClassPath) -> schemas.Done:
+    @router.delete("/classes/{class_id}", responses=_ACTION)
+    def delete_class(class_id: _ClassPath) -> schemas.Done:
         """Delete a class and its labels."""
-        return done(session.delete_class(class_id))
+        return done(session.act(lambda state: state.deleting(class_id)))
 
-    @router.post("/undo", responses=_RESPONSES)
+    @router.post("/undo", responses=_ACTION)
     def undo(body: schemas.StepsRequest) -> schemas.Done:
         """Undo the last action, or several."""
         return done(session.turn_back(body.steps))
 
-    @router.post("/redo", responses=_RESPONSES)
+    @router.post("/redo", responses=_ACTION)
     def redo(body: schemas.StepsRequest) -> schemas.Done:
         """Redo what was undone."""
         return done(session.turn_back(body.steps, redo=True))
 
     @router.get("/history")
-    def history(
-        offset: Annotated[int, Query(ge=0, le=_MAX_INT), Digits] = 0,
-        limit: Annotated[int, Query(ge=1, le=500), Digits] = 100,
-    ) -> schemas.History:
+    def history(offset: _Offset = 0, limit: _Limit = 100) -> schemas.History:
         """Past actions, the newest first."""
-        found = session.log.history(offset, limit)
         total = session.log.version
-        return schemas.History(version=total, total=total, actions=[action_info(action) for action in found])
+        return schemas.History(version=total, total=total, actions=session.log.history(offset, limit))
 
-    @router.post("/import", responses=_RESPONSES)
+    @router.post("/import", responses=_ACTION)
     def import_labels(
         content: Annotated[bytes, Body(media_type="application/octet-stream")],
         name: Annotated[str, Query(max_length=300)],
@@ -279,13 +244,7 @@ def action_routes(session: Session) -> APIRouter:
         if found.action is None:
             kept = f" {found.kept} items keep their current labels." if found.kept else ""
             raise ActionError(f"the file contains no new labels.{kept}")
-        return schemas.Imported(
-            state=state_of(session),
-            action=action_info(found.action),
-            imported=found.imported,
-            kept=found.kept,
-            notes=list(found.notes),
-        )
+        return schemas.Imported(state=state_of(session), **vars(found))
 
     @router.get("/export", responses=_FILE, response_class=Response)
     def export(
@@ -296,9 +255,10 @@ def action_routes(session: Session) -> APIRouter:
         Waits up to 30 seconds for the full prediction that follows the last action.
         """
         session.engine.wait_until_whole(MAX_WAIT)
-        made = exporting.export(session, format, disputes=disputes)
-        headers = {"content-disposition": f'attachment; filename="{made.name}"'}
-        return Response(made.content, media_type=made.media_type, headers=headers)
+        name, media_type = exporting.FORMATS[format]
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        content = exporting.export(session, format, disputes=disputes)
+        return Response(content, media_type=media_type, headers=headers)
 
     return router
 
@@ -308,7 +268,6 @@ def state_of(session: Session) -> schemas.State:
     now, state, progress = session.view(), session.log.state, session.engine.progress
     vectors, source = session.engine.vectors, session.source
     given, predicted = now.by_class(GIVEN), now.by_class(PREDICTED)
-    undo, redo = session.log.next_undo, session.log.next_redo
     return schemas.State(
         version=session.given.version,
         predicted=progress.predicted,
@@ -342,25 +301,19 @@ def state_of(session: Session) -> schemas.State:
         ],
         counts=schemas.Counts(**now.counts()),
         accuracy=_accuracy(session),
-        undo=None if undo is None else action_info(undo),
-        redo=None if redo is None else action_info(redo),
+        undo=session.log.next_undo,
+        redo=session.log.next_redo,
         map=schemas.MapInfo(ready=progress.places is not None, revision=progress.map_revision),
         hint=_hint(session, len(given)),
         seconds=progress.seconds,
     )
 
 
-def action_info(action: Action) -> schemas.ActionInfo:
-    """Describe an action of the history."""
-    return schemas.ActionInfo.model_validate(action, from_attributes=True)
+def _items(session: Session, now: View, rows: Iterable[int]) -> list[schemas.ItemInfo]:
+    return [schemas.ItemInfo(**_item(session, now, i, _SHORT)) for i in rows]
 
 
-def items_of(session: Session, now: View, rows: Iterable[int]) -> list[schemas.ItemInfo]:
-    """Describe the items at these positions."""
-    return [schemas.ItemInfo.model_validate(_item(session, now, i, _SHORT)) for i in rows]
-
-
-def detail_of(session: Session, i: int) -> schemas.ItemDetail:
+def _detail(session: Session, i: int) -> schemas.ItemDetail:
     """Describe one item with its probabilities and neighbors."""
     now, predictions = session.view(), session.engine.progress.predictions
     probabilities: list[schemas.ClassProbability] = []
@@ -373,37 +326,32 @@ def detail_of(session: Session, i: int) -> schemas.ItemDetail:
             for column in np.argsort(-predictions.probabilities[row], kind="stable")[:_CLASSES].tolist():
                 class_id = int(predictions.class_ids[column])
                 if class_id in session.log.state.classes:
-                    likely = {"class": class_id, "probability": float(predictions.probabilities[row, column])}
-                    probabilities.append(schemas.ClassProbability.model_validate(likely))
-    item = _item(session, now, i, _LONG)
-    return schemas.ItemDetail.model_validate(item | {"probabilities": probabilities, "neighbors": neighbors})
+                    probability = float(predictions.probabilities[row, column])
+                    probabilities.append(schemas.ClassProbability(class_id=class_id, probability=probability))
+    return schemas.ItemDetail(**_item(session, now, i, _LONG), probabilities=probabilities, neighbors=neighbors)
 
 
-def _item(session: Session, now: View, i: int, max_length: int) -> dict[str, object]:
+def _item(session: Session, now: View, i: int, max_length: int) -> dict[str, Any]:
     class_id, confidence, dispute = int(now.classes[i]), float(now.confidence[i]), int(now.disputes[i])
     given = session.log.state.labels.get(session.source.ids[i])
     text = None
     if session.source.kind == "texts":
-        whole = _utf8(str(session.source.preview(i)))
+        # JSON can contain halves of characters, and UTF-8 cannot.
+        whole = str(session.source.preview(i)).encode("utf-8", "replace").decode("utf-8")
         text = passage(whole, max_length) if max_length == _SHORT else whole[:max_length]
     return {
         "index": i,
         "id": session.source.ids[i],
         "text": text,
-        "class": class_id if class_id >= 0 else None,
+        "class_id": class_id if class_id != NO_CLASS else None,
         "origin": ORIGINS[now.origins[i]],
         "how": None if given is None else given.how,
         "confidence": None if math.isnan(confidence) else round(confidence, 6),
-        "dispute": dispute if dispute >= 0 else None,
-        "strange": bool(now.strange[i]),
+        "dispute": dispute if dispute != NO_CLASS else None,
+        "novel": bool(now.novel[i]),
         "suggestion": int(now.suggestions[i]),
         "reason": session.engine.vectors.failed.get(i),
     }
-
-
-def _utf8(text: str) -> str:
-    """Replace halves of characters, which JSON can contain and UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _accuracy(session: Session) -> schemas.Accuracy | None:
@@ -413,16 +361,9 @@ def _accuracy(session: Session) -> schemas.Accuracy | None:
         return None
     expected = predictions.expected_accuracy(session.given.classes[predictions.cache.positions] >= 0)
     if held_back is None:
-        return schemas.Accuracy(estimate=None, low=None, high=None, right=0, checked=0, expected=expected)
+        return schemas.Accuracy(expected=expected)
     low, high = held_back.interval
-    return schemas.Accuracy(
-        estimate=held_back.estimate,
-        low=low,
-        high=high,
-        right=held_back.right,
-        checked=held_back.checked,
-        expected=expected,
-    )
+    return schemas.Accuracy(estimate=held_back.estimate, low=low, high=high, expected=expected, **vars(held_back))
 
 
 def _hint(session: Session, n_classes: int) -> str | None:

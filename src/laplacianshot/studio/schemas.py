@@ -6,19 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
-from laplacianshot.studio.changes import MAX_NAME_LENGTH
+from laplacianshot.labeling.sources.base import Kind
+from laplacianshot.studio.change_log import MAX_NAME_LENGTH, Action, How
+from laplacianshot.studio.view import Group, Origin
 
-OriginName = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
-HowName = Literal["person", "accepted", "imported", "source"]
-KindName = Literal[
-    "label", "accept", "clear", "add-class", "rename-class", "merge-classes", "delete-class", "import", "undo", "redo"
-]
 ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
 
 # Maximum number of items per action.
-MAX_ITEMS = 1_000_000
+_MAX_ITEMS = 1_000_000
 # Largest integer that fits the arrays.
-_LARGEST = 2**31 - 1
+MAX_INT = 2**31 - 1
 
 
 def _whole(value: Any) -> Any:
@@ -35,8 +32,8 @@ def _digits(value: Any) -> Any:
 
 # A whole number in a path or query; constraints come before it.
 Digits = BeforeValidator(_digits)
-Index = Annotated[StrictInt, Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
-ClassId = Annotated[StrictInt, Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
+Index = Annotated[StrictInt, Field(ge=0, le=MAX_INT), BeforeValidator(_whole)]
+ClassId = Annotated[StrictInt, Field(ge=1, le=MAX_INT), BeforeValidator(_whole)]
 Steps = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
 # At least one visible character, and no control characters.
 Name = Annotated[
@@ -60,21 +57,11 @@ class Problem(BaseModel):
     detail: str
 
 
-class ActionInfo(BaseModel):
-    """An action of the history."""
-
-    version: int
-    kind: KindName
-    at: str
-    summary: str
-    undone: bool
-
-
 class SourceInfo(BaseModel):
     """What is labeled. ``key`` changes from run to run: add it to the addresses of pictures as ``v``."""
 
     name: str
-    kind: Literal["pictures", "texts", "vectors"]
+    kind: Kind
     total: int
     tiny: bool
     key: str
@@ -111,18 +98,18 @@ class Counts(BaseModel):
     waiting: int
     failed: int
     disputed: int
-    strange: int
+    novel: int
     suggested: int
 
 
 class Accuracy(BaseModel):
     """Share of held-back labels predicted right, with its 95% interval; mean confidence of predictions."""
 
-    estimate: float | None
-    low: float | None
-    high: float | None
-    right: int
-    checked: int
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    right: int = 0
+    checked: int = 0
     expected: float | None
 
 
@@ -145,8 +132,8 @@ class State(BaseModel):
     classes: list[ClassInfo]
     counts: Counts
     accuracy: Accuracy | None
-    undo: ActionInfo | None
-    redo: ActionInfo | None
+    undo: Action | None
+    redo: Action | None
     map: MapInfo
     hint: str | None
     seconds: float | None
@@ -158,12 +145,12 @@ class ItemInfo(BaseModel):
     index: int
     id: str
     text: str | None
-    class_id: int | None = Field(alias="class")
-    origin: OriginName
-    how: HowName | None
+    class_id: int | None = Field(serialization_alias="class")
+    origin: Origin
+    how: How | None
     confidence: float | None
     dispute: int | None
-    strange: bool
+    novel: bool
     suggestion: int
     reason: str | None
 
@@ -171,7 +158,7 @@ class ItemInfo(BaseModel):
 class ClassProbability(BaseModel):
     """A class and its probability."""
 
-    class_id: int = Field(alias="class")
+    class_id: int = Field(serialization_alias="class")
     probability: float
 
 
@@ -182,43 +169,30 @@ class ItemDetail(ItemInfo):
     neighbors: list[int]
 
 
-class ItemPage(BaseModel):
-    """A page of items."""
-
+class _Selection(BaseModel):
     version: int
     predicted: int
     revision: int
     total: int
+
+
+class ItemPage(_Selection):
+    """A page of items."""
+
     offset: int
     items: list[ItemInfo]
 
 
-class IndexList(BaseModel):
+class IndexList(_Selection):
     """Indices of all matching items."""
 
-    revision: int
-    total: int
     indices: list[int]
 
 
-class GroupInfo(BaseModel):
-    """Items of one class, or of none."""
-
-    class_id: int | None = Field(alias="class")
-    total: int
-    given: int
-    predicted: int
-    confidence: float | None
-
-
-class GroupList(BaseModel):
+class GroupList(_Selection):
     """Items by class."""
 
-    version: int
-    predicted: int
-    revision: int
-    total: int
-    groups: list[GroupInfo]
+    groups: list[Group]
 
 
 class History(BaseModel):
@@ -226,14 +200,14 @@ class History(BaseModel):
 
     version: int
     total: int
-    actions: list[ActionInfo]
+    actions: list[Action]
 
 
 class Done(BaseModel):
     """A saved action, and the state after it."""
 
     state: State
-    action: ActionInfo
+    action: Action
 
 
 class Imported(Done):
@@ -244,24 +218,22 @@ class Imported(Done):
     notes: list[str]
 
 
-class LabelByClass(_Body):
+class ItemsRequest(_Body):
+    """One item or more."""
+
+    items: list[Index] = Field(min_length=1, max_length=_MAX_ITEMS)
+
+
+class LabelByClass(ItemsRequest):
     """Label items with a class, or remove their labels (null)."""
 
-    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     class_id: ClassId | None = Field(alias="class")
 
 
-class LabelByName(_Body):
+class LabelByName(ItemsRequest):
     """Label items with the class of this name, which is added if it does not exist."""
 
-    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
     name: Name
-
-
-class AcceptItems(_Body):
-    """Accept the predictions of these items."""
-
-    items: list[Index] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
 class AcceptConfident(_Body):

@@ -7,7 +7,6 @@ other users of this machine), and the size of its body. Every response has heade
 from __future__ import annotations
 
 import hmac
-import json
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -15,6 +14,7 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_POLICY = (
@@ -40,15 +40,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Gate:
-    """The token and address of a server.
-
-    Attributes
-    ----------
-    token : str
-    host : str
-        Address the server listens on.
-    port : int
-    """
+    """The token of a server, and the host and port that it listens on."""
 
     token: str
     host: str
@@ -63,7 +55,7 @@ class Gate:
     def address(self) -> str:
         """The address to open in a browser."""
         shown = "127.0.0.1" if self.host in _ANY else self.host
-        return f"http://{_bracketed(shown)}:{self.port}/?token={self.token}"
+        return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/?token={self.token}"
 
     def knows_host(self, host: str) -> bool:
         """Whether a Host header is valid: our own address, or any IP address if we listen on all."""
@@ -92,106 +84,82 @@ class Gate:
 
 
 class Guard:
-    """ASGI middleware that refuses requests without permission.
-
-    Parameters
-    ----------
-    app : ASGI application
-    gate : Gate
-    """
+    """ASGI middleware that refuses requests without permission, and adds the security headers."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app, self._gate = app, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, pass it on or refuse it, and add the security headers."""
+        """Check a request, and pass it on or answer it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                answer = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    answer[name] = value
-                answer.setdefault("cache-control", "no-store")
-            await send(message)
-
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await _answer(guarded, *refusal)
-            return
-        if scope["path"] == "/" and b"token=" in scope["query_string"]:
-            await self._let_in(scope, guarded)
-            return
-        if not self._gate.has_token(headers):
-            await _answer(guarded, 401, "open the address that laplacianshot studio printed, including its token.")
-            return
-        most = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
-        length = headers.get("content-length", "0")
-        too_large = f"the request is larger than {most:,} bytes."
-        if not length.isascii() or not length.isdigit() or int(length) > most:
-            await _answer(guarded, 413, too_large)
-            return
+        limit = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
         seen = 0
 
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > most:
-                raise HTTPException(413, too_large)
+            if seen > limit:
+                raise HTTPException(413, _too_large(limit))
             return message
 
-        await self._app(scope, counted, guarded)
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is refused even with the token."""
+        answer = self._answer(scope, Headers(scope=scope), limit)
+        await (answer or self._app)(scope, counted, guarded)
+
+    def _answer(self, scope: Scope, headers: Headers, limit: int) -> Response | None:
+        """Return the answer to a request that is not passed on."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._gate.knows_host(hosts[0]):
-            return 403, "this is not the address of this server; open the address that it printed."
+            return _refusal(403, "this is not the address of this server; open the address that it printed.")
         origin = headers.get("origin")
-        if origin is not None and origin != f"http://{hosts[0]}":
-            return 403, "requests from other pages are refused."
         # Only browsers send this. A link from elsewhere to the page itself is allowed, nothing else is.
         site = headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none") and not (scope["method"] == "GET" and scope["path"] == "/"):
-            return 403, "requests from other pages are refused."
+        is_link = scope["method"] == "GET" and scope["path"] == "/"
+        if origin not in (None, f"http://{hosts[0]}") or (site not in ("same-origin", "none") and not is_link):
+            return _refusal(403, "requests from other pages are refused.")
+        if scope["path"] == "/" and b"token=" in scope["query_string"]:
+            return self._let_in(scope)
+        if not self._gate.has_token(headers):
+            return _refusal(401, "open the address that laplacianshot studio printed, including its token.")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > limit:
+            return _refusal(413, _too_large(limit))
         return None
 
-    async def _let_in(self, scope: Scope, send: Send) -> None:
+    def _let_in(self, scope: Scope) -> Response:
         """Move the token from the address bar into a cookie."""
         tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["method"] not in ("GET", "HEAD") or len(tokens) != 1 or not self._gate.is_token(tokens[0]):
-            await _answer(send, 401, "this is not the token that laplacianshot studio printed.")
-            return
-        cookie = f"{self._gate.cookie}={self._gate.token}; Path=/; HttpOnly; SameSite=Strict"
-        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+            return _refusal(401, "this is not the token that laplacianshot studio printed.")
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._gate.cookie, self._gate.token, httponly=True, samesite="strict")
+        return answer
 
 
-async def _answer(send: Send, status: int, detail: str) -> None:
-    body = json.dumps({"detail": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(status: int, detail: str) -> Response:
+    return JSONResponse({"detail": detail}, status, {"www-authenticate": "Bearer"} if status == 401 else None)
+
+
+def _too_large(limit: int) -> str:
+    return f"the request is larger than {limit:,} bytes."
 
 
 def _split_port(host: str) -> tuple[str, str]:
-    """Name and port of a Host header; ``80`` where there is none."""
+    """Return the name and port of a Host header; the default port is ``80``."""
     name, mark, port = host.rpartition(":")
     if not mark or (":" in name and not name.endswith("]")):
         return host.strip("[]").lower(), "80"
     return name.strip("[]").lower(), port
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _is_address(name: str) -> bool:

@@ -23,7 +23,7 @@ from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
 from laplacianshot.studio.security import Gate
-from laplacianshot.studio.session import Folders, Session
+from laplacianshot.studio.session import Session
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -52,50 +52,32 @@ def open_session(
 ) -> Iterator[Session]:
     """Open a session on a source, until the end of ``with``; a project can be open only once.
 
-    Parameters
-    ----------
-    source : Source
-    labels : Path, optional
-        A labels file to import; items that have labels keep theirs.
-    project : Path, optional
-        Folder of the project; default: a folder in the user's cache, named after the source.
-    encoder : str, optional
-        Name of the encoder of pictures or texts.
-    threads : int, optional
-    note : callable
-        Called with messages for the user.
+    ``labels`` is a file to import; items that have labels keep theirs. The default ``project`` is a folder in the
+    user's cache, named after the source. ``encoder`` turns pictures or texts into vectors. ``note`` is called with
+    messages for the user.
     """
     from laplacianshot.embedding.encoders import open_encoder
 
     cache, fault = user_cache()
     if fault:
         note(fault)
-    folder = project_folder(source, cache) if project is None else project
+    folder = _project_folder(source, cache) if project is None else project
     opened = None
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
     elif encoder is not None:
         raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
-    lock = _taken(folder)
-    try:
-        session = Session(source, opened, Folders(folder, cache / "vectors"))
+    with contextlib.ExitStack() as stack:
         try:
-            _take_given(session, labels, note)
-            session.start()
-            yield session
-        finally:
-            session.close()
-    finally:
-        lock.release()
-
-
-def _taken(folder: Path) -> FolderLock:
-    """Lock a project; its folder is created if it does not exist."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN).acquire()
-    except OSError as error:
-        raise ProjectError(f"--project {folder}: cannot be used ({error.strerror}); choose another folder.") from error
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN))
+        except OSError as error:
+            message = f"--project {folder}: cannot be used ({error.strerror}); choose another folder."
+            raise ProjectError(message) from error
+        session = stack.enter_context(contextlib.closing(Session(source, opened, folder, cache / "vectors")))
+        _take_given(session, labels, note)
+        session.start()
+        yield session
 
 
 def _take_given(session: Session, labels: Path | None, note: Callable[[str], object]) -> None:
@@ -113,7 +95,7 @@ def _take_given(session: Session, labels: Path | None, note: Callable[[str], obj
         note(f"{found.kept:,} items of {labels} already have other labels in this project and keep them.")
 
 
-def project_folder(source: Source, cache: Path) -> Path:
+def _project_folder(source: Source, cache: Path) -> Path:
     """Return the default project folder of a source: its name, and a hash of its path."""
     path = source.path.resolve()
     digest = hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -14,11 +13,9 @@ import numpy as np
 
 from laplacianshot.runtime.types import Ints
 from laplacianshot.studio import view as views
-from laplacianshot.studio.change_log import Action, ChangeLog
-from laplacianshot.studio.changes import ActionError, Change, LabelState, checked_name
-from laplacianshot.studio.engine import Engine, GivenLabels
+from laplacianshot.studio.change_log import Action, ActionError, Change, ChangeLog, LabelState
+from laplacianshot.studio.engine import Engine, GivenLabels, Vectors
 from laplacianshot.studio.thumbnails import Thumbnails
-from laplacianshot.studio.vectors import Vectors
 from laplacianshot.studio.view import Catalog, View
 
 if TYPE_CHECKING:
@@ -29,32 +26,19 @@ if TYPE_CHECKING:
 _TINY_SIDE = 32
 
 
-@dataclass(frozen=True)
-class Folders:
-    """The folders of a project: its own, and the cache of vectors (None: no cache)."""
-
-    project: Path
-    vectors: Path | None
-
-
 class Session:
     """A project that is open.
 
-    Parameters
-    ----------
-    source : Source
-    encoder : Encoder or None
-        None if the source contains vectors.
-    folders : Folders
-        Existing folders.
+    A source that contains vectors has no encoder. ``project`` is the folder of the project, which must exist, and
+    ``cache`` that of the vector cache.
     """
 
-    def __init__(self, source: Source, encoder: Encoder | None, folders: Folders) -> None:
+    def __init__(self, source: Source, encoder: Encoder | None, project: Path, cache: Path | None) -> None:
         self.source = source
         # Distinguishes the pictures of this run from those of another run at the same address.
         self.key = secrets.token_hex(8)
-        self.log = ChangeLog(folders.project, str(source.path.resolve()))
-        self.thumbnails = Thumbnails(source, folders.project / "thumbnails")
+        self.log = ChangeLog(project, str(source.path.resolve()))
+        self.thumbnails = Thumbnails(source, project / "thumbnails")
         texts = [str(source.preview(i)) for i in range(len(source))] if source.kind == "texts" else None
         self.catalog = Catalog(source.ids, texts)
         self._index = {name: i for i, name in enumerate(source.ids)}
@@ -64,7 +48,7 @@ class Session:
         self._revision = 0
         self._view: View | None = None
         self.given = self._read_given(self.log.state)
-        self.engine = Engine(Vectors(source, encoder, folders.vectors), lambda: self.given, self._published)
+        self.engine = Engine(Vectors(source, encoder, cache), lambda: self.given, self._published)
 
     def start(self) -> None:
         """Start the background work."""
@@ -83,44 +67,31 @@ class Session:
         first: Any = self.source.load(0)
         return bool(max(first.size) <= _TINY_SIDE)
 
-    def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Call ``listener``, from any thread, after each change; returns a function that stops this."""
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call ``listener``, from any thread, after each change."""
         with self.lock:
             self._listeners.append(listener)
 
-        def end() -> None:
-            with self.lock:
-                self._listeners.remove(listener)
-
-        return end
-
-    def act(
-        self, kind: str, make: Callable[[LabelState], Change], summary: Callable[[LabelState, Change], str]
-    ) -> Action:
-        """Perform one action: ``make`` returns its change to the state, ``summary`` describes it in words."""
+    def act(self, make: Callable[[LabelState], Change]) -> Action:
+        """Perform one action: ``make`` returns its change to the state."""
         with self.lock:
-            state = self.log.state
-            change = make(state)
-            after = state.after(change) if change.classes else state
-            action = self.log.commit(kind, summary(after, change), change)
+            change = make(self.log.state)
+            action = self.log.commit(change)
             self._follow(change)
         self.engine.wake()
         self._published()
         return action
 
     def turn_back(self, steps: int, *, redo: bool = False) -> Action:
-        """Undo or redo up to ``steps`` actions and return the last one."""
-        action: Action | None = None
+        """Undo or redo up to ``steps`` actions, at least one, and return the last one."""
         with self.lock:
-            for _ in range(steps):
-                if action is not None and (self.log.next_redo if redo else self.log.next_undo) is None:
+            for step in range(steps):
+                if step and (self.log.next_redo if redo else self.log.next_undo) is None:
                     break
                 action = self.log.redo() if redo else self.log.undo()
                 self._follow(self.log.change_of(action.version))
         self.engine.wake()
         self._published()
-        if action is None:
-            raise ActionError("steps must be 1 or more.", 422)
         return action
 
     def items(self, indices: Sequence[int]) -> list[str]:
@@ -131,34 +102,20 @@ class Session:
             raise ActionError(f"there is no item {wrong}; items are numbered 0 to {n - 1}.", 404)
         return [self.source.ids[i] for i in dict.fromkeys(indices)]
 
-    # What a person can do; each of these is one action.
-
     def label(self, indices: Sequence[int], class_id: int) -> Action:
         """Label items with a class."""
         items = self.items(indices)
-        return self.act(
-            "label",
-            lambda state: state.labeling(items, class_id),
-            lambda state, change: f"{count_of(change.n_items)}: {state.name_of(class_id)}",
-        )
+        return self.act(lambda state: state.labeling(items, class_id))
 
     def label_by_name(self, indices: Sequence[int], name: str) -> Action:
         """Label items with the class of that name; the class is added if it does not exist."""
-        items, checked = self.items(indices), checked_name(name)
-        return self.act(
-            "label",
-            lambda state: state.labeling_by_name(dict.fromkeys(items, checked)),
-            lambda state, change: f"{count_of(change.n_items)}: {checked}",
-        )
+        labels = dict.fromkeys(self.items(indices), name)
+        return self.act(lambda state: state.labeling_by_name(labels))
 
     def clear(self, indices: Sequence[int]) -> Action:
         """Remove the given labels of items."""
         items = self.items(indices)
-        return self.act(
-            "clear",
-            lambda state: state.clearing(items),
-            lambda state, change: f"{count_of(change.n_items)}: label removed",
-        )
+        return self.act(lambda state: state.clearing(items))
 
     def accept(self, indices: Sequence[int]) -> Action:
         """Turn the predictions of these items into given labels."""
@@ -178,56 +135,12 @@ class Session:
     def _accept(self, rows: Ints, which: str) -> Action:
         def make(state: LabelState) -> Change:
             view = self.view()
-            chosen = rows[(view.origins[rows] == views.PREDICTED)]
-            if not len(chosen):
+            chosen = rows[view.origins[rows] == views.PREDICTED].tolist()
+            if not chosen:
                 raise ActionError("none of these items has a predicted label.")
-            changes: list[Change] = []
-            for class_id in np.unique(view.classes[chosen]).tolist():
-                some = [self.source.ids[i] for i in chosen[view.classes[chosen] == class_id].tolist()]
-                changes.append(state.labeling(some, class_id, "accepted"))
-            return Change(labels=tuple(one for change in changes for one in change.labels))
+            return state.accepting({self.source.ids[i]: int(view.classes[i]) for i in chosen}, which)
 
-        def summary(state: LabelState, change: Change) -> str:
-            names = sorted({state.name_of(one.after.class_id) for one in change.labels if one.after is not None})
-            what = names[0] if len(names) == 1 else f"{len(names)} classes"
-            return f"{count_of(change.n_items)} accepted: {what}{which}"
-
-        return self.act("accept", make, summary)
-
-    def add_class(self, name: str) -> Action:
-        """Add a class."""
-        return self.act(
-            "add-class",
-            lambda state: state.adding(name),
-            lambda state, change: f"New class: {_new_name(change)}",
-        )
-
-    def rename_class(self, class_id: int, name: str) -> Action:
-        """Rename a class."""
-        before = self.log.state.name_of(class_id)
-        return self.act(
-            "rename-class",
-            lambda state: state.renaming(class_id, name),
-            lambda state, change: f"{before} is now {_new_name(change)}",
-        )
-
-    def merge_classes(self, class_id: int, into: int) -> Action:
-        """Merge a class into another one."""
-        before = self.log.state.name_of(class_id)
-        return self.act(
-            "merge-classes",
-            lambda state: state.merging(class_id, into),
-            lambda state, change: f"{before} merged into {state.name_of(into)}: {count_of(change.n_items)}",
-        )
-
-    def delete_class(self, class_id: int) -> Action:
-        """Delete a class and its labels."""
-        before = self.log.state.name_of(class_id)
-        return self.act(
-            "delete-class",
-            lambda state: state.deleting(class_id),
-            lambda state, change: f"{before} deleted: {count_of(change.n_items)}",
-        )
+        return self.act(make)
 
     def view(self) -> View:
         """Return the current view of all items."""
@@ -235,11 +148,6 @@ class Session:
             if self._view is None or self._view.revision != self._revision:
                 self._view = self._look()
             return self._view
-
-    @property
-    def revision(self) -> int:
-        """Revision of the current view."""
-        return self._revision
 
     def _published(self) -> None:
         with self.lock:
@@ -278,8 +186,8 @@ class Session:
         origins = np.full(n, views.WAITING, dtype=np.uint8)
         confidence = np.full(n, np.nan, dtype=np.float32)
         disputes = np.full(n, views.NO_CLASS, dtype=np.int32)
-        strangeness = np.full(n, np.nan, dtype=np.float32)
-        strange = np.zeros(n, dtype=bool)
+        novelty = np.full(n, np.nan, dtype=np.float32)
+        novel = np.zeros(n, dtype=bool)
         suggestions = np.zeros(n, dtype=np.int32)
         origins[vectors.ready] = views.UNLABELED
         origins[list(vectors.failed)] = views.FAILED
@@ -287,11 +195,8 @@ class Session:
         predictions = progress.predictions
         if predictions is not None:
             at = predictions.cache.positions
-            strangeness[at], strange[at], suggestions[at] = (
-                predictions.strangeness,
-                predictions.strange,
-                predictions.suggestions,
-            )
+            novelty[at], novel[at] = predictions.novelty, predictions.novel
+            suggestions[at] = predictions.suggestions
             if len(predictions.class_ids):
                 # A class may have been deleted since.
                 exists = np.isin(predictions.class_ids, list(self.log.state.classes))
@@ -305,15 +210,6 @@ class Session:
         origins[has_label] = views.GIVEN
         classes[has_label] = given.classes[has_label]
         confidence[has_label & (disputes < 0)] = 1.0
-        strange[has_label] = False
+        novel[has_label] = False
         suggestions[has_label] = 0
-        return View(self._revision, classes, origins, confidence, disputes, strangeness, strange, suggestions)
-
-
-def _new_name(change: Change) -> str:
-    return next(one.after.name for one in change.classes if one.after is not None)
-
-
-def count_of(n: int) -> str:
-    """Return ``"1 item"`` or ``"1,234 items"``."""
-    return "1 item" if n == 1 else f"{n:,} items"
+        return View(self._revision, classes, origins, confidence, disputes, novelty, novel, suggestions)

@@ -36,6 +36,8 @@ _PNG_MARK = b"\x89PNG"
 class NoPicture(InputError):
     """There is no picture to show; the message is one line."""
 
+    code = 404  # HTTP status
+
 
 @dataclass(frozen=True)
 class SmallPicture:
@@ -47,16 +49,9 @@ class SmallPicture:
 
 
 class Thumbnails:
-    """Small pictures of a source's items.
+    """Small pictures of a source's items, cached in memory and in a folder."""
 
-    Parameters
-    ----------
-    source : Source
-    folder : Path or None
-        Folder of the cache.
-    """
-
-    def __init__(self, source: Source, folder: Path | None) -> None:
+    def __init__(self, source: Source, folder: Path) -> None:
         self._source, self._folder = source, folder
         self._root = source.path.resolve()
         self._lock = Lock()
@@ -66,12 +61,9 @@ class Thumbnails:
         self._decoding = Semaphore(available_threads())
 
     def get(self, i: int, size: int) -> SmallPicture:
-        """The picture of item i, at most ``size`` pixels wide and high, never enlarged.
+        """Return the picture of item i, at most ``size`` pixels wide and high, never enlarged.
 
-        Raises
-        ------
-        NoPicture
-            The item has no picture, it cannot be read, or it is outside the source.
+        Raises :class:`NoPicture` if the item has no picture, it cannot be read, or it is outside the source.
         """
         if self._source.kind != "pictures":
             raise NoPicture("this item is not a picture.")
@@ -105,14 +97,11 @@ class Thumbnails:
             if tag in self._kept:
                 self._kept.move_to_end(tag)
                 return self._kept[tag]
-        if self._folder is None:
-            return None
         try:
             content = self._place(tag).read_bytes()
         except OSError:
             return None
-        media_type = _TYPES["PNG" if content.startswith(_PNG_MARK) else picture_format()]
-        found = SmallPicture(content, media_type, tag)
+        found = SmallPicture(content, _TYPES["PNG" if content.startswith(_PNG_MARK) else picture_format()], tag)
         self._keep(found)
         return found
 
@@ -126,8 +115,6 @@ class Thumbnails:
 
     def _write(self, picture: SmallPicture) -> None:
         """Write atomically, but without flushing to disk, as it can be made again."""
-        if self._folder is None:
-            return
         place = self._place(picture.tag)
         with contextlib.suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -137,16 +124,12 @@ class Thumbnails:
             Path(name).replace(place)
 
     def _place(self, tag: str) -> Path:
-        assert self._folder is not None
         return self._folder / tag[:2] / tag
 
 
 def _encoded(picture: Image, size: int) -> tuple[bytes, str]:
     """Return a picture file and its media type. Very small pictures are stored without loss."""
+    kind = "PNG" if max(picture.size) < TINY else picture_format()
     buffer = io.BytesIO()
-    if max(picture.size) < TINY:
-        picture.save(buffer, "PNG")
-        return buffer.getvalue(), _TYPES["PNG"]
-    kind = picture_format()
-    picture.save(buffer, kind, quality=_QUALITY[size])
+    picture.save(buffer, kind, **({} if kind == "PNG" else {"quality": _QUALITY[size]}))
     return buffer.getvalue(), _TYPES[kind]

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from laplacianshot.labeling.tables import composed
 from laplacianshot.runtime.types import Floats, Ints
 
 Origin: TypeAlias = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
-Sort: TypeAlias = Literal[
-    "index", "confidence", "-confidence", "strangeness", "-strangeness", "suggestion", "id", "-id"
-]
-Only: TypeAlias = Literal["suggested", "disputed", "strange"]
+Sort: TypeAlias = Literal["index", "confidence", "-confidence", "novelty", "-novelty", "suggestion", "id", "-id"]
+Only: TypeAlias = Literal["suggested", "disputed", "novel"]
 
 ORIGINS: tuple[Origin, ...] = ("waiting", "unlabeled", "predicted", "given", "failed")
 WAITING, UNLABELED, PREDICTED, GIVEN, FAILED = range(5)
@@ -34,36 +34,16 @@ _CACHED = 32
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """n items at one moment.
+    """n items at one moment; all arrays have shape (n,)."""
 
-    Attributes
-    ----------
-    revision : int
-        Number of this view; grows.
-    classes : int32 array of shape (n,)
-        Class id of each item, given or predicted; -1 for none.
-    origins : uint8 array of shape (n,)
-        Position in :data:`ORIGINS`.
-    confidence : float32 array of shape (n,)
-        NaN where there is none.
-    disputes : int32 array of shape (n,)
-        Class id that the graph prefers to a given label, -1 elsewhere.
-    strangeness : float32 array of shape (n,)
-        NaN where it is unknown.
-    strange : bool array of shape (n,)
-        Whether the item fits no class.
-    suggestions : int32 array of shape (n,)
-        Rank in the queue from 1, 0 for items that are not in it.
-    """
-
-    revision: int
-    classes: Ints
-    origins: NDArray[np.uint8]
-    confidence: Floats
-    disputes: Ints
-    strangeness: Floats
-    strange: NDArray[np.bool_]
-    suggestions: Ints
+    revision: int  # number of this view; grows
+    classes: Ints  # class id, given or predicted; -1 for none
+    origins: NDArray[np.uint8]  # position in ORIGINS
+    confidence: Floats  # NaN where there is none
+    disputes: Ints  # class id that the graph prefers to a given label, -1 elsewhere
+    novelty: Floats  # how little the item fits any class; NaN where it is unknown
+    novel: NDArray[np.bool_]  # whether the item fits no class
+    suggestions: Ints  # rank in the queue from 1, 0 for items that are not in it
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -73,7 +53,7 @@ class View:
         found = np.bincount(self.origins, minlength=len(ORIGINS)).tolist()
         return dict(zip(ORIGINS, found, strict=True)) | {
             "disputed": int(np.count_nonzero(self.disputes >= 0)),
-            "strange": int(np.count_nonzero(self.strange)),
+            "novel": int(np.count_nonzero(self.novel)),
             "suggested": int(np.count_nonzero(self.suggestions)),
         }
 
@@ -97,22 +77,14 @@ class Query:
 
 
 class Catalog:
-    """Answers queries about n items.
-
-    Parameters
-    ----------
-    ids : sequence of n str
-    texts : sequence of n str, optional
-        Searched besides the ids.
-    """
+    """Answers queries about items by their ids and, if there are any, their texts."""
 
     def __init__(self, ids: Sequence[str], texts: Sequence[str] | None = None) -> None:
         self._ids = ids
         self._words = [_plain(name) for name in ids]
         if texts is not None:
             self._words = [f"{name}\n{_plain(text)}" for name, text in zip(self._words, texts, strict=True)]
-        self._by_id: Ints | None = None
-        self._found: OrderedDict[str, NDArray[np.bool_]] = OrderedDict()
+        self._holding = lru_cache(_CACHED)(self._search)
         self._answers: OrderedDict[tuple[int, Query], Ints] = OrderedDict()
         self._lock = Lock()
 
@@ -124,7 +96,9 @@ class Catalog:
         if answer is None:
             answer = self._order(view, np.flatnonzero(self._mask(view, query)), query.sort)
             with self._lock:
-                _keep(self._answers, key, answer)
+                self._answers[key] = answer
+                while len(self._answers) > _CACHED:
+                    self._answers.popitem(last=False)
         return answer
 
     def _mask(self, view: View, query: Query) -> NDArray[np.bool_]:
@@ -142,8 +116,8 @@ class Catalog:
             mask &= view.suggestions > 0
         elif query.only == "disputed":
             mask &= view.disputes >= 0
-        elif query.only == "strange":
-            mask &= view.strange
+        elif query.only == "novel":
+            mask &= view.novel
         for word in _plain(query.search).split():
             mask &= self._holding(word)
         return mask
@@ -152,37 +126,29 @@ class Catalog:
         if sort == "index":
             return rows
         if sort in ("id", "-id"):
-            keys: Ints | Floats = self._id_ranks()[rows]
+            keys: Ints | Floats = self._id_ranks[rows]
         elif sort == "suggestion":
             ranks = view.suggestions[rows]
             keys = np.where(ranks > 0, ranks, len(view) + 1)
         else:
-            keys = (view.confidence if sort.endswith("confidence") else view.strangeness)[rows]
+            keys = (view.confidence if sort.endswith("confidence") else view.novelty)[rows]
         # NaN comes last in both directions.
         return rows[np.argsort(-keys if sort.startswith("-") else keys, kind="stable")]
 
-    def _holding(self, word: str) -> NDArray[np.bool_]:
-        with self._lock:
-            found = self._found.get(word)
-        if found is None:
-            found = np.fromiter((word in words for words in self._words), dtype=bool, count=len(self._words))
-            with self._lock:
-                _keep(self._found, word, found)
-        return found
+    def _search(self, word: str) -> NDArray[np.bool_]:
+        return np.fromiter((word in words for words in self._words), dtype=bool, count=len(self._words))
 
+    @cached_property
     def _id_ranks(self) -> Ints:
-        if self._by_id is None:
-            ranks = np.empty(len(self._ids), dtype=np.int64)
-            ranks[sorted(range(len(self._ids)), key=self._ids.__getitem__)] = np.arange(len(self._ids))
-            self._by_id = ranks
-        return self._by_id
+        ranks = np.empty(len(self._ids), dtype=np.int64)
+        ranks[sorted(range(len(self._ids)), key=self._ids.__getitem__)] = np.arange(len(self._ids))
+        return ranks
 
 
-@dataclass(frozen=True)
-class Group:
-    """Items of one class: their number, origins and mean confidence (None if unknown)."""
+class Group(BaseModel):
+    """Items of one class, or of none: their number, origins and mean confidence (None if unknown)."""
 
-    class_id: int
+    class_id: int | None = Field(serialization_alias="class")
     total: int
     given: int
     predicted: int
@@ -200,24 +166,17 @@ def groups(view: View, rows: Ints, class_ids: Sequence[int]) -> list[Group]:
         if len(members):
             known = confidence[members]
             known = known[~np.isnan(known)]
-            found.append(
-                Group(
-                    class_id,
-                    len(members),
-                    int(np.count_nonzero(origins[members] == GIVEN)),
-                    int(np.count_nonzero(origins[members] == PREDICTED)),
-                    float(known.mean(dtype=np.float64)) if len(known) else None,
-                )
+            group = Group(
+                class_id=None if class_id == NO_CLASS else class_id,
+                total=len(members),
+                given=int(np.count_nonzero(origins[members] == GIVEN)),
+                predicted=int(np.count_nonzero(origins[members] == PREDICTED)),
+                confidence=float(known.mean(dtype=np.float64)) if len(known) else None,
             )
+            found.append(group)
     return found
 
 
 def _plain(text: str) -> str:
     """Normalize a text for searching: case and accents."""
     return composed(text.casefold())
-
-
-def _keep(kept: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]
-    kept[key] = value
-    while len(kept) > _CACHED:
-        kept.popitem(last=False)

@@ -36,23 +36,26 @@ class Person:
             assert time.monotonic() < end, f"never true: {expression}"
             self.page.wait_for_timeout(40)
 
-    def sees_version(self, version: int) -> None:
-        """The labels that the page shows are those of this version."""
+    def knows(self, version: int) -> None:
+        """The page has heard from the server of this action."""
+        self.wait("async (version) => (await import('/page/js/store.js')).store.state?.version >= version", version)
+
+    def sees(self, state: dict[str, Any]) -> None:
+        """The labels that the page shows are those of this state, or later ones."""
         self.wait(
-            """async (version) => {
+            """async (revision) => {
               const { store } = await import("/page/js/store.js");
-              const { state, columns } = store;
-              return state !== null && state.version >= version && state.predicted >= version && columns.n > 0;
+              return store.state !== null && store.state.revision >= revision && store.shown >= revision;
             }""",
-            version,
+            state["revision"],
         )
 
     def counts(self) -> dict[str, int]:
         """Items of each class as the list at the side shows them."""
-        rows = self.page.locator(".class-row")
-        names = rows.locator("bdi").all_text_contents()
-        numbers = rows.locator(".count").all_text_contents()
-        return {name: int(number.replace(",", "")) for name, number in zip(names, numbers, strict=True)}
+        rows = self.page.locator(".class-row").evaluate_all(
+            "rows => rows.map((row) => ['bdi', '.count'].map((part) => row.querySelector(part).textContent))"
+        )
+        return {name: int(number.replace(",", "")) for name, number in rows}
 
     def on_desk(self, other_than: str = "") -> str:
         """Name of the item that is asked about, once it is another than the last one."""

@@ -61,6 +61,8 @@ def test_a_lasso_on_the_map_selects_what_it_encloses_and_a_key_labels_it(studio,
     assert 0 < some < 240
     page.keyboard.press("1")
     page.locator("#selection").wait_for(state="hidden")
+    # After the two classes.
+    person.knows(3)
     assert person.state()["counts"]["given"] == some
 
     # The wheel brings the map nearer: less of it is in sight, and under a lasso. Then all of it is shown again.
@@ -68,7 +70,9 @@ def test_a_lasso_on_the_map_selects_what_it_encloses_and_a_key_labels_it(studio,
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 2)
     page.mouse.wheel(0, -600)
+    person.wait("async () => (await import('/page/js/mapview.js')).drawing.look.zoom > 1")
     drag(page, around(box))
+    person.wait(f"async () => await ({selected})() > 0")
     assert page.evaluate(selected) < 240
     page.get_by_role("button", name="Show all").click()
     drag(page, around(box))
@@ -159,7 +163,7 @@ def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
     page.locator("#selection", has_text="3 selected").wait_for()
-    assert page.locator("#items").get_attribute("aria-activedescendant") == "item-3"
+    page.locator('#items[aria-activedescendant="item-3"]').wait_for()
     page.keyboard.press("1")
     page.locator("#selection").wait_for(state="hidden")
     page.locator("#item-3.given").wait_for()
@@ -167,6 +171,8 @@ def test_the_gallery_is_worked_by_keys_mouse_and_search(studio, visit):
     # Dragged onto a class.
     page.locator("#item-8").drag_to(page.locator(".class-row").nth(1))
     page.locator("#item-8.given").wait_for()
+    # Two classes, one label, three, and this one.
+    person.knows(5)
     state = person.state()
     assert [one["given"] for one in state["classes"]] == [3, 2]
     page.locator("#pick").select_option("given")
@@ -185,15 +191,15 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     def someone_else_labels(item, name):
         sent = other.page.request.post(f"{other.origin}/api/label", data={"items": [item], "class": known[name]})
         assert sent.ok, sent.text()
-        version = other.state()["version"]
-        other.sees_version(version)
-        return version
+        state = other.state()
+        other.sees(state)
+        return state
 
     def news_waits():
         """The page has heard of a change, and does not show it while the mouse is pressed."""
         person.wait("async () => (await import('/page/js/hand.js')).isNewsWaiting()")
 
-    person.sees_version(someone_else_labels(1790, "a"))
+    person.sees(someone_else_labels(1790, "a"))
     person.view("Gallery")
     row, tile = page.locator(".class-row").nth(1), page.locator(".tile").first
     tile.hover()
@@ -201,19 +207,19 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     item = tile.get_attribute("id")
     row.hover()
     row.hover()
-    version = someone_else_labels(1791, "b")
+    state = someone_else_labels(1791, "b")
     news_waits()
     page.mouse.up()
     page.locator(f"#{item}.given").wait_for()
-    person.sees_version(version)
+    person.sees(state)
 
     row.hover()
     page.mouse.down()
-    version = someone_else_labels(1792, "a")
+    state = someone_else_labels(1792, "a")
     news_waits()
     page.mouse.up()
     page.locator(".class-row.chosen", has_text="b").wait_for()
-    person.sees_version(version)
+    person.sees(state)
 
 
 def test_labels_are_imported_and_a_bad_file_is_told(demo, visit, tmp_path):
@@ -241,11 +247,11 @@ def test_dark_and_light_can_be_chosen_and_a_narrow_window_shows_everything(demo,
     light = page.evaluate(paper)
     page.get_by_role("button", name="Theme").click()
     page.get_by_role("menuitem", name="Dark").click()
-    assert page.evaluate(paper) != light
+    person.wait(f"(light) => {paper} !== light", light)
     page.reload()
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    person.wait("document.documentElement.dataset.theme === 'dark'")
     page.set_viewport_size({"width": 420, "height": 900})
     for name, place in (("Classes", "#side"), ("Map", "#map"), ("Gallery", "#gallery"), ("Label", "#label-view .card")):
         person.view(name)
         page.locator(place).wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        person.wait("document.documentElement.scrollWidth <= innerWidth")

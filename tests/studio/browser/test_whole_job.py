@@ -43,7 +43,7 @@ def the_job(person, truth, total, least_right):
     state = person.state()
     assert state["counts"]["given"] == 5
     assert state["counts"]["predicted"] == total - 5
-    person.sees_version(state["version"])
+    person.sees(state)
     assert sum(person.counts().values()) == total
 
     # Accept what is sure enough: the number on the button is the number of labels that become given ones.
@@ -59,7 +59,7 @@ def the_job(person, truth, total, least_right):
 
     # Correct one: the first of the gallery gets the label of another class.
     person.view("Gallery")
-    person.sees_version(state["version"])
+    person.sees(state)
     tile = page.locator(".tile").first
     item = int(tile.get_attribute("data-item"))
     tile.click()
@@ -67,6 +67,7 @@ def the_job(person, truth, total, least_right):
     other = next(one for one in state["classes"] if one["id"] != before["class"])
     page.keyboard.press(str(state["classes"].index(other) + 1))
     page.locator("#selection").wait_for(state="hidden")
+    person.knows(state["version"] + 1)
     after = page.request.get(f"{person.origin}/api/items/{item}").json()
     assert (after["class"], after["origin"]) == (other["id"], "given")
 
@@ -94,7 +95,7 @@ def the_job(person, truth, total, least_right):
 def found_again(person, rows):
     """Everything is there: names, counts and history."""
     labels = [row["label"] for row in rows]
-    person.sees_version(person.state()["version"])
+    person.sees(person.state())
     assert person.counts() == {name: labels.count(name) for name in dict.fromkeys(person.counts())}
     assert set(person.counts()) == set(labels)
     person.page.get_by_role("button", name="History").click()

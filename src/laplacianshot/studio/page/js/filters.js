@@ -24,7 +24,7 @@ const pick = choice("pick", "Origin", [
   ["predicted", "Predicted"],
   ["unlabeled", "Unlabeled"],
   ["disputed", "Disputed"],
-  ["strange", "Fits no class"],
+  ["novel", "Fits no class"],
   ["unsure", "Low confidence"],
 ]);
 const low = choice("low", "Confidence at least", [
@@ -38,7 +38,7 @@ const high = choice("high", "Confidence at most", [
 const sort = choice("sort", "Order", [
   ["sure", "Highest confidence first"],
   ["unsure", "Lowest confidence first"],
-  ["strange", "Most unusual first"],
+  ["novel", "Most unusual first"],
   ["source", "Source order"],
 ]);
 const grouped = el("input", { type: "checkbox", id: "grouped", checked: true });

@@ -70,7 +70,7 @@ function layOut(moving) {
     store.columns,
     store.filter,
     store.classes.map((known) => known.id),
-    store.strangest,
+    store.mostNovel,
   );
   const least = { pictures: tileSize, texts: Math.max(340, tileSize * 4), vectors: Math.max(200, tileSize * 2) }[kind];
   const old = grid;

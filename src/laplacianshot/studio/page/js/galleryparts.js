@@ -21,7 +21,7 @@ export function showSummary(total) {
     predicted: "predicted",
     unlabeled: "unlabeled",
     disputed: "disputed by their neighbors",
-    strange: "that fit no class",
+    novel: "that fit no class",
     unsure: "with low confidence",
   }[filter.pick];
   summary.replaceChildren(
@@ -43,7 +43,7 @@ function nothing(narrowed) {
       "No label is disputed",
       "Items whose neighbors suggest another class than the given label are shown here.",
     ],
-    strange: [
+    novel: [
       "Every item fits a class",
       "Items that fit no class are shown here once two classes have labels.",
     ],

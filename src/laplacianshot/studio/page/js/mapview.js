@@ -19,7 +19,7 @@ const canvas = el("canvas", {
   role: "application",
   "aria-label": "Map of all items. Arrow keys go from item to item, space selects, plus and minus zoom, zero shows all.",
 });
-const drawing = new Drawing(canvas);
+export const drawing = new Drawing(canvas);
 const message = el("div", { class: "map-empty" });
 const key = el("div", { class: "map-key", "aria-hidden": "true" });
 /** @type {Mode} */

@@ -4,7 +4,7 @@
 /** Where a label comes from, as the server numbers it. */
 export const ORIGIN = Object.freeze({ waiting: 0, unlabeled: 1, predicted: 2, given: 3, failed: 4 });
 
-export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
+export const FLAG = Object.freeze({ disputed: 1, novel: 2 });
 
 /**
  * What is known of all n items, one column a property.
@@ -18,8 +18,8 @@ export const FLAG = Object.freeze({ disputed: 1, strange: 2 });
  */
 
 /**
- * @typedef {"all" | "given" | "predicted" | "unlabeled" | "disputed" | "strange" | "unsure"} Pick
- * @typedef {"sure" | "unsure" | "strange" | "source"} Sorting
+ * @typedef {"all" | "given" | "predicted" | "unlabeled" | "disputed" | "novel" | "unsure"} Pick
+ * @typedef {"sure" | "unsure" | "novel" | "source"} Sorting
  * @typedef {object} Filter
  * @property {Pick} pick
  * @property {number | null} only    id of the one class that is shown, -1 for what has none; null for all
@@ -55,7 +55,7 @@ function picked(columns, pick, i, origin) {
   if (pick === "predicted") return origin === ORIGIN.predicted;
   if (pick === "unlabeled") return columns.classes[i] < 0;
   if (pick === "disputed") return (columns.flags[i] & FLAG.disputed) !== 0;
-  if (pick === "strange") return (columns.flags[i] & FLAG.strange) !== 0;
+  if (pick === "novel") return (columns.flags[i] & FLAG.novel) !== 0;
   return origin === ORIGIN.predicted && columns.confidence[i] < UNSURE;
 }
 
@@ -65,15 +65,15 @@ function picked(columns, pick, i, origin) {
  * @param {Columns} columns
  * @param {Filter} filter
  * @param {number[]} order             ids of the classes
- * @param {Map<number, number>} strangest  rank of items that fit nowhere
+ * @param {Map<number, number>} mostNovel  rank of items that fit nowhere
  * @returns {Group[]}
  */
-export function arrange(columns, filter, order, strangest) {
+export function arrange(columns, filter, order, mostNovel) {
   const items = new Int32Array(columns.n);
   let kept = 0;
   for (let i = 0; i < columns.n; i++) if (passes(columns, filter, i)) items[kept++] = i;
   const shown = items.subarray(0, kept);
-  const rank = ranking(columns, filter, strangest);
+  const rank = ranking(columns, filter, mostNovel);
   // Of equals the first in the source stays first.
   if (rank) shown.sort((a, b) => rank[a] - rank[b] || a - b);
   if (!filter.grouped) return kept ? [{ id: null, items: shown }] : [];
@@ -90,9 +90,9 @@ export function arrange(columns, filter, order, strangest) {
  *
  * @param {Columns} columns
  * @param {Filter} filter
- * @param {Map<number, number>} strangest
+ * @param {Map<number, number>} mostNovel
  */
-function ranking(columns, filter, strangest) {
+function ranking(columns, filter, mostNovel) {
   if (filter.sort === "source") return null;
   const rank = new Float64Array(columns.n);
   const sign = filter.sort === "sure" ? -1 : 1;
@@ -101,7 +101,7 @@ function ranking(columns, filter, strangest) {
     const said = columns.origins[i] === ORIGIN.given ? 2 : 0;
     rank[i] = sign * ((columns.confidence[i] || 0) + said);
   }
-  if (filter.sort === "strange") for (const [i, place] of strangest) rank[i] = place - 1e9;
+  if (filter.sort === "novel") for (const [i, place] of mostNovel) rank[i] = place - 1e9;
   return rank;
 }
 

@@ -18,7 +18,7 @@ const LOOKS = [
   ["all", "Everything", ""],
   ["unsure", "Low confidence", "predicted labels below 60%"],
   ["disputed", "Disputed", "given labels that the neighbors dispute"],
-  ["strange", "Fits no class", "items unlike every class"],
+  ["novel", "Fits no class", "items unlike every class"],
   ["given", "Labeled by people", ""],
 ];
 
@@ -161,7 +161,7 @@ function showLooks() {
     all: state.source.total,
     unsure: tally(store.columns).unsure,
     disputed: state.counts.disputed,
-    strange: state.counts.strange,
+    novel: state.counts.novel,
     given: state.counts.given,
   };
   const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
@@ -177,7 +177,7 @@ function showLooks() {
           found: store.filter.found,
           pick,
           grouped: pick === "all" || pick === "given",
-          sort: pick === "unsure" || pick === "strange" ? pick : "sure",
+          sort: pick === "unsure" || pick === "novel" ? pick : "sure",
         });
         store.look("gallery");
       };

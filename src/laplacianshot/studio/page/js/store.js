@@ -29,12 +29,14 @@ class Store {
   state = null;
   /** @type {Columns} */
   columns = noColumns(0);
+  /** Revision of the server's view that the columns show, or a later one; -1 for none. */
+  shown = -1;
   /** @type {Float32Array | null}  x and y of each item, in turn */
   places = null;
   /** @type {number[]}  what to label next */
   queue = [];
   /** @type {Map<number, number>}  rank of items that fit nowhere */
-  strangest = new Map();
+  mostNovel = new Map();
   /** @type {Map<number, number>}  the class that the neighbors of a disputed item prefer */
   disputes = new Map();
   /** @type {Map<number, { id: string, text: string | null, reason: string | null }>}  of items that were shown */

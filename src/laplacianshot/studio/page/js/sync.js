@@ -10,7 +10,6 @@ import { store, unpack } from "./store.js";
 /** Items asked for in one request. */
 const BATCH = 200;
 
-let columnsOf = -1;
 let placesOf = -1;
 
 /**
@@ -32,7 +31,7 @@ function oneAtATime(work) {
       }
     } catch {
       // The connection's own listener tells the user; the next event asks again.
-      columnsOf = -1;
+      store.shown = -1;
     } finally {
       running = false;
     }
@@ -42,16 +41,16 @@ function oneAtATime(work) {
 export const refresh = oneAtATime(async () => {
   const revision = store.state?.revision ?? -1;
   const version = store.state?.predicted ?? -1;
-  const [labels, queue, strange, disputed] = await Promise.all([
+  const [labels, queue, novel, disputed] = await Promise.all([
     api.labels(),
     api.items("only=suggested&sort=suggestion&limit=100"),
-    store.state?.counts.strange ? api.indices("only=strange&sort=-strangeness") : { indices: [] },
+    store.state?.counts.novel ? api.indices("only=novel&sort=-novelty") : { indices: [] },
     store.state?.counts.disputed ? api.items("only=disputed&limit=500") : { items: [] },
   ]);
   await handFree();
-  columnsOf = revision;
+  store.shown = revision;
   store.queue = queue.items.map((item) => item.index);
-  store.strangest = new Map(strange.indices.map((item, rank) => [item, rank]));
+  store.mostNovel = new Map(novel.indices.map((item, rank) => [item, rank]));
   store.disputes = new Map(disputed.items.map((item) => [item.index, item.dispute ?? -1]));
   for (const item of [...queue.items, ...disputed.items]) keep(item);
   store.receive(unpack(labels), version);
@@ -83,7 +82,7 @@ export async function learn(state) {
   store.changed("state");
   const { only } = store.filter;
   if (only !== null && only >= 0 && !store.classOf(only)) store.show({ only: null });
-  if (state.revision !== columnsOf) refresh();
+  if (state.revision !== store.shown) refresh();
   if (state.map.ready && state.map.revision !== placesOf) refreshPlaces();
 }
 
@@ -94,7 +93,7 @@ export function connect() {
     store.connected = connected;
     if (connected) {
       trusting = true;
-      columnsOf = placesOf = -1;
+      store.shown = placesOf = -1;
     }
     store.changed("connection");
   });

@@ -27,7 +27,7 @@ export function about(i) {
   const other = store.classOf(store.disputes.get(i))?.name;
   if (columns.flags[i] & FLAG.disputed)
     parts.push(other ? `neighbors suggest \u2068${other}\u2069` : "disputed by its neighbors");
-  if (columns.flags[i] & FLAG.strange) parts.push("fits no class");
+  if (columns.flags[i] & FLAG.novel) parts.push("fits no class");
   return parts.join(", ");
 }
 
@@ -73,7 +73,7 @@ export function relabel(tile, i, named) {
   tile.dataset.stamp = stamp;
   paint(tile, id);
   tile.classList.toggle("given", origin === ORIGIN.given);
-  tile.classList.toggle("strange", (columns.flags[i] & FLAG.strange) !== 0);
+  tile.classList.toggle("novel", (columns.flags[i] & FLAG.novel) !== 0);
   tile.classList.toggle("disputed", disputed);
   const known = store.classOf(id);
   const other = disputed ? store.classOf(store.disputes.get(i)) : null;

@@ -14,7 +14,7 @@
  * @property {{ name: string, kind: Kind, total: number, tiny: boolean, key: string }} source
  * @property {{ done: number, total: number, failed: number, finished: boolean, problem: string | null }} embedding
  * @property {ClassInfo[]} classes
- * @property {Record<"given" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "strange" | "suggested", number>} counts
+ * @property {Record<"given" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "novel" | "suggested", number>} counts
  * @property {Accuracy | null} accuracy
  * @property {Action | null} undo
  * @property {Action | null} redo
@@ -31,7 +31,7 @@
  * @property {"person" | "accepted" | "imported" | "source" | null} how
  * @property {number | null} confidence
  * @property {number | null} dispute
- * @property {boolean} strange
+ * @property {boolean} novel
  * @property {number} suggestion
  * @property {string | null} reason
  *

@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 # it dies (act "die"), or says so on stderr and waits for a signal.
 AT_EVENT = """
 import os, signal, sys
-import laplacianshot.cli.label as command
+import laplacianshot.cli.output as command
 
 stage, least, act = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 

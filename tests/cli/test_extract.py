@@ -243,7 +243,7 @@ def test_a_stopped_command_goes_on_where_it_was(place, environment, capsys, numb
     assert out == ""
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert err == "interrupted: 16 of 36 pictures are done; the same command goes on from there.\n"
+        assert err == "interrupted: 16 of 36 pictures are done; the same command continues from there.\n"
     assert run(["evaluate", "store"]) == 2
     assert "store is not finished: 16 of 36 items are done; run the same extraction again" in capsys.readouterr().err
     assert run([*command, "--json"]) == 0

@@ -13,10 +13,10 @@ import typer
 
 from laplacianshot import __version__
 from laplacianshot.cli.demo import DEMO_EXAMPLES, demo
-from laplacianshot.cli.errors import BAD_INPUT, FAILED, INTERRUPTED
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
 from laplacianshot.cli.label import LABEL_EXAMPLES, SHARDS_EXAMPLES, label, label_shards
+from laplacianshot.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
@@ -67,15 +67,8 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-
-    Returns
-    -------
-    int
-        0; 2 for bad input, 130 after Ctrl-C, 1 for other failures.
+    The code is 0, 2 for bad input, 130 after Ctrl-C, or 1 for other failures. The default arguments are those of the
+    process.
     """
     # A terminal that lacks a character gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
@@ -93,16 +86,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted.", INTERRUPTED)
     except BrokenPipeError:
-        # The reader (head, less) has left: nothing more can be said, not even by the interpreter at its exit.
+        # The reader (head, less) is gone: nothing more can be printed, not even by the interpreter at its exit.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        # typer's usage errors come from its own copy of click or from click, by version; both know their message.
+        # typer's usage errors come from click or, in newer versions, from its own copy; both have this method.
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        # Of a wrong choice typer's message begins with the kind of error that pydantic saw.
+        # For a wrong choice typer's message begins with the kind of error.
         text = " ".join(message().split()).replace(": Value error, ", ": ", 1)
         # No command at all: typer has printed the help already.
         return _fail(text, BAD_INPUT) if text else BAD_INPUT

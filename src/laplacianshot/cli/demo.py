@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from laplacianshot.cli.console import progress_bar
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.output import Output, check_output, deliver
+from laplacianshot.cli.output import CommandError, Output, check_output, deliver, progress_bar
 
 NEXT = """
 Next, on your own data:

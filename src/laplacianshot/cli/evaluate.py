@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import compilation_shown, note, output_console, print_table, progress_bar, watcher
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.output import Output, check_output, check_report_folder, deliver
+from laplacianshot.cli.output import (
+    CommandError,
+    Output,
+    check_output,
+    check_report_folder,
+    deliver,
+    input_errors,
+    note,
+    output_console,
+    print_table,
+    progress_shown,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
     from laplacianshot.episodes.plans import EvaluationPlan
     from laplacianshot.reports.evaluation import EvaluationReport
 
-DEFAULT_METHODS = (
+_DEFAULT_METHODS = (
     "laplacianshot,laplacianshot-paper,laplacianshot-reference,simpleshot-cl2,bd-cspn,label-propagation,logistic"
 )
 EVALUATE_EXAMPLES = (
@@ -34,6 +44,9 @@ Examples:
     + options.FEATURE_FILES
 )
 
+_recipe_option = partial(typer.Option, rich_help_panel="Recipes paper and reference")
+_more_option = partial(typer.Option, rich_help_panel="Also show")
+
 
 def evaluate(
     context: typer.Context,
@@ -48,63 +61,33 @@ def evaluate(
     way: options.WayOption = "5",
     shots: options.ShotOption = "1",
     query: options.QueryOption = 15,
-    tasks: Annotated[
-        int, typer.Option(min=1, help="Number of tasks per setting.", rich_help_panel=options.TASKS)
-    ] = 10_000,
-    slow_tasks: Annotated[
-        int, typer.Option(min=1, help="Number of tasks for slow methods.", rich_help_panel=options.TASKS)
-    ] = 1000,
+    tasks: Annotated[int, options.task_option(min=1, help="Number of tasks per setting.")] = 10_000,
+    slow_tasks: Annotated[int, options.task_option(min=1, help="Number of tasks for slow methods.")] = 1000,
     split: Annotated[
-        str | None,
-        typer.Option(
-            help="Split to draw tasks from (default: novel, test or all rows).", rich_help_panel=options.TASKS
-        ),
+        str | None, options.task_option(help="Split to draw tasks from (default: novel, test or all rows).")
     ] = None,
     protocol: options.ProtocolOption = "balanced",
     alpha: options.AlphaOption = 2.0,
     seed: options.SeedOption = 0,
     base_mean: options.BaseMeanOption = None,
-    lam: Annotated[
-        float | None,
-        typer.Option(min=0, help="Weight of the graph (paper and reference).", rich_help_panel=options.RECIPE),
-    ] = None,
-    neighbors: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of neighbors (paper and reference).", rich_help_panel=options.RECIPE),
-    ] = None,
+    lam: Annotated[float | None, _recipe_option(min=0, help="Weight of the graph.")] = None,
+    neighbors: Annotated[int | None, _recipe_option(min=1, help="Number of neighbors.")] = None,
     rectify: Annotated[
-        bool | None,
-        typer.Option(
-            "--rectify/--no-rectify",
-            help="Rectify the prototypes with the queries (paper and reference).",
-            rich_help_panel=options.RECIPE,
-        ),
+        bool | None, _recipe_option("--rectify/--no-rectify", help="Rectify the prototypes with the queries.")
     ] = None,
-    engine: options.EngineOption = options.EngineName.local,
+    engine: options.EngineOption = "local",
     address: options.AddressOption = None,
     threads: options.ThreadsOption = None,
-    ablation: Annotated[
-        bool, typer.Option("--ablation", help="Add the paper's ablation table.", rich_help_panel=options.MORE)
-    ] = False,
-    convergence: Annotated[
-        bool, typer.Option("--convergence", help="Add the objective after each update.", rich_help_panel=options.MORE)
-    ] = False,
-    timing: Annotated[
-        bool,
-        typer.Option("--timing", help="Time each method on its own.", rich_help_panel=options.MORE),
-    ] = False,
+    ablation: Annotated[bool, _more_option("--ablation", help="Add the paper's ablation table.")] = False,
+    convergence: Annotated[bool, _more_option("--convergence", help="Add the objective after each update.")] = False,
+    timing: Annotated[bool, _more_option("--timing", help="Time each method on its own.")] = False,
     published: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA/NETWORK",
-            help="Show published figures for this data set and network next to ours.",
-            rich_help_panel=options.MORE,
-        ),
+        _more_option(metavar="DATA/NETWORK", help="Show published figures for this data set and network next to ours."),
     ] = None,
     as_json: options.JsonOption = False,
     csv: Annotated[
-        Path | None,
-        typer.Option("--csv", help="Also write one CSV row per method and setting.", rich_help_panel=options.OUTPUT),
+        Path | None, options.output_option("--csv", help="Also write one CSV row per method and setting.")
     ] = None,
     report: options.ReportOption = None,
 ) -> int:
@@ -116,21 +99,17 @@ def evaluate(
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.plans import EvaluationPlan
-    from laplacianshot.episodes.results import Setting
     from laplacianshot.reports.evaluation import EvaluationReport
 
     feature_set = options.load_features(features)
     constants = {"lam": lam, "n_neighbors": neighbors, "rectify": rectify}
     constants = {key: value for key, value in constants.items() if value is not None}
     chosen_split = options.choose_split(feature_set, split, ("novel", "test"), "--split")
-    settings = [
-        Setting(its_protocol, its_way, its_shot, query, tasks, seed, chosen_split, alpha)
-        for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
-    ]
+    settings = options.settings(protocol, way, shots, query, tasks, seed, chosen_split, alpha)
     plan = EvaluationPlan(
         feature_set,
-        _methods(DEFAULT_METHODS if methods is None else methods, constants, needed=not (ablation or convergence)),
-        tuple(settings),
+        _methods(_DEFAULT_METHODS if methods is None else methods, constants, needed=not (ablation or convergence)),
+        settings,
         base_mean=options.load_base_mean(base_mean, feature_set.dim),
         slow_tasks=slow_tasks,
         threads=threads,
@@ -138,26 +117,24 @@ def evaluate(
         convergence=convergence,
         timing=timing,
         constants=constants,
-        engine=engine.value,
+        engine=engine,
         address=address,
     )
-    try:
+    with input_errors():
         plan.check()
-    except ValueError as error:
-        raise CommandError(str(error)) from error
     _check_published(published, plan)
     if split is None:
         note(_which_rows(chosen_split, feature_set))
     if convergence and any(setting.is_inat for setting in settings):
         note("--convergence skips protocol inat: its one large task keeps no objective.")
-    with progress_bar() as bar, compilation_shown(bar), options.cluster(engine, address):
-        run = plan.run(str(features), watch=watcher(bar))
+    with progress_shown() as watch, options.cluster(engine, address):
+        run = plan.run(str(features), watch=watch)
     result = EvaluationReport.of(run, published=published, command=options.command_line(context))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 
 
 def _methods(text: str, constants: dict[str, Any], *, needed: bool) -> dict[str, Any]:
-    """Estimators by name; those of the recipes paper and reference with the constants that were given."""
+    """Return estimators by name; the given constants are set in the recipes paper and reference."""
     from laplacianshot.episodes.methods import ALIASES, METHODS, make_method
 
     if text == "all":
@@ -187,7 +164,7 @@ def _list_methods() -> None:
 
 
 def _check_published(key: str | None, plan: EvaluationPlan) -> None:
-    """Figures are shown only where the features can be of that data set and network."""
+    """Raise if the features cannot be of that data set and network."""
     from laplacianshot.reports.published import load_published
 
     if key is None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import progress_bar, watcher
-from laplacianshot.cli.errors import INTERRUPTED, CommandError
-from laplacianshot.cli.output import Output, check_output, check_report_folder, deliver
+from laplacianshot.cli.output import (
+    CommandError,
+    Output,
+    check_output,
+    check_report_folder,
+    deliver,
+    input_errors,
+    interrupted,
+    progress_bar,
+    watcher,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
@@ -27,8 +33,8 @@ Examples:
   laplacianshot extract runs/cub --dataset cifarfs --data cifar -o far --dtype float16 --export far.npz
 
 """ + (
-    "The store is a folder that evaluate and tune read in place of a feature file. Stopped at any moment, the same "
-    "command goes on where it was. A store made with other weights, another view or other pictures is refused, never "
+    "The store is a folder that evaluate and tune read in place of a feature file. After an interruption, the same "
+    "command continues where it stopped. A store of other weights, another view or other pictures is refused, never "
     "reused."
 )
 
@@ -36,47 +42,32 @@ Examples:
 LAYOUTS = "folder, csv-splits, mini, tiered, cub, inat, cub84, omniglot28, cifarfs"
 
 
-class Dtype(StrEnum):
-    """How a number is stored."""
-
-    float32 = "float32"
-    float16 = "float16"
-
-
-class OnError(StrEnum):
-    """What becomes of pictures that cannot be read."""
-
-    stop = "raise"
-    skip = "skip"
-
-
 def extract(
     checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="What train wrote: best.safetensors, or its folder.")
+        Path, typer.Argument(metavar="CHECKPOINT", help="Trained network: best.safetensors, or the folder of train.")
     ],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Where the pictures are.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder or file with the pictures.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="Folder of the feature store.")],
     dataset: Annotated[
-        str | None, typer.Option(help=f"Layout of the pictures: {LAYOUTS}. Without: that of the training.")
+        str | None, typer.Option(help=f"Layout of the pictures: {LAYOUTS} (default: that of the training).")
     ] = None,
-    dtype: Annotated[Dtype, typer.Option(help="Numbers of 4 or of 2 bytes.")] = Dtype.float32,
-    on_error: Annotated[
-        OnError, typer.Option(help="A picture that cannot be read stops the command, or is left out and listed.")
-    ] = OnError.stop,
+    dtype: Annotated[
+        Literal["float32", "float16"], typer.Option(help="Type of the stored numbers: 4 or 2 bytes each.")
+    ] = "float32",
+    on_error: options.OnErrorOption = "raise",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a store that was made from something else.")
+        bool, typer.Option("--overwrite", help="Replace a store of other weights, another view or other pictures.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pictures that the network takes at once.")] = 64,
-    workers: Annotated[int, typer.Option(min=0, help="Threads that read pictures ahead.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Number of pictures per batch.")] = 64,
+    workers: Annotated[int, typer.Option(min=0, help="Number of threads that read pictures ahead.")] = 1,
     threads: options.ThreadsOption = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where the network runs: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     export: Annotated[
-        Path | None,
-        typer.Option(help="Also write one file of it: .npz or .parquet.", rich_help_panel=options.OUTPUT),
+        Path | None, options.output_option(metavar="FILE", help="Also write the features to one .npz or .parquet file.")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Turn every picture of a data set into a vector, with a network that train has made."""
+    """Compute the vector of each picture of a data set, with a trained network."""
     folder = check_report_folder(output, "--output")
     export_path = None if export is None else _checked_export(export)
     # Here, so that --help need not wait for torch.
@@ -85,8 +76,7 @@ def extract(
     try:
         trained = _checkpoint(checkpoint)
         layout = trained.config.dataset if dataset is None else dataset
-        skip: Literal["skip", "raise"] = "skip" if on_error == OnError.skip else "raise"
-        pictures = _pictures(layout, data, skip)
+        pictures = _pictures(layout, data, on_error)
         network = _on_device(trained, device, threads)
 
         from laplacianshot.embedding import extract as extract_pictures
@@ -99,8 +89,8 @@ def extract(
                 folder,
                 view=eval_view(trained.config),
                 batch_size=batch_size,
-                dtype=str(dtype),
-                on_error=skip,
+                dtype=dtype,
+                on_error=on_error,
                 workers=workers,
                 overwrite=overwrite,
                 progress=watcher(bar)("Pictures"),
@@ -119,45 +109,40 @@ def extract(
 
 
 def _interrupted(folder: Path) -> int:
-    """Say what is in the store; with nothing in it, an interrupt is like any other."""
+    """Say what is in the store; an interrupt before its first pictures is like any other."""
     from laplacianshot.datasets.feature_store import Manifest, StoreError
 
     try:
-        there = Manifest.read(folder)
+        store = Manifest.read(folder)
     except StoreError:
         raise KeyboardInterrupt from None
-    done = f"{there.items:,} of {there.total:,} pictures are done"
-    print(f"interrupted: {done}; the same command goes on from there.", file=sys.stderr)
-    return INTERRUPTED
+    done = f"{store.items:,} of {store.total:,} pictures are done"
+    return interrupted(f"{done}; the same command continues from there.")
 
 
 def _checked_export(export: Path) -> Path:
     from laplacianshot.datasets.feature_store import EXPORT_FORMATS, check_export
 
     path = check_output(export, EXPORT_FORMATS, "--export")
-    try:
+    with input_errors(f"--export {export}: "):
         check_export(path)
-    except ModuleNotFoundError as error:
-        raise CommandError(f"--export {export}: {error}") from error
     return path
 
 
 def _checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint, or the best one of a training run's folder."""
+    """Read a checkpoint, or the best one in the folder of a training run."""
     from laplacianshot.training import Checkpoint
     from laplacianshot.training.checkpoint import BEST
 
     return Checkpoint.read(path / BEST if path.is_dir() else path)
 
 
-def _pictures(dataset: str, data: Path, on_error: Literal["skip", "raise"]) -> Pictures:
+def _pictures(dataset: str, data: Path, on_error: options.OnError) -> Pictures:
     from laplacianshot.datasets.pictures import DATASETS, open_pictures
 
-    try:
+    with input_errors(f"--dataset {dataset}: "):
         options.known(DATASETS, "data set")(dataset)
-    except ValueError as error:
-        raise CommandError(f"--dataset {dataset}: {error}") from error
-    # What only decoding would find is found on the way.
+    # Pictures that cannot be decoded are found on the way.
     return open_pictures(dataset, data, on_error=on_error, check="quick")
 
 

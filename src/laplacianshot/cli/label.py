@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
-import sys
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import compilation_shown, note, progress_bar, warnings_as_notes, watcher
-from laplacianshot.cli.errors import INTERRUPTED, CommandError
-from laplacianshot.cli.output import Output, check_output, check_report_folder, deliver
+from laplacianshot.cli.output import (
+    CommandError,
+    Output,
+    check_output,
+    check_report_folder,
+    deliver,
+    input_errors,
+    interrupted,
+    note,
+    print_json,
+    progress_bar,
+    progress_shown,
+    watcher,
+)
 from laplacianshot.cli.sort import Sorting, sort_into, undo_option
 
 if TYPE_CHECKING:
@@ -52,53 +62,25 @@ The ids in the file of labels are row numbers, counted from 0 over all files in 
 folder gets one file of labels per shard. An interrupted run continues where it stopped.
 """
 
-ENDINGS = (".csv", ".jsonl", ".parquet")
+_result_option = partial(typer.Option, rich_help_panel="Result")
+_method_option = partial(typer.Option, rich_help_panel="Method")
 
-
-class ExportFormat(StrEnum):
-    """Formats of other tools."""
-
-    label_studio = "label-studio"
-
-
-class GraphMethod(StrEnum):
-    """Methods of neighbor search."""
-
-    auto = "auto"
-    exact = "exact"
-    cells = "cells"
-
-
-_RESULT = "Result"
-_METHOD = "Method"
-
-BalancedOption = Annotated[
-    bool,
-    typer.Option(
-        "--balanced", help="All classes are known to be equally frequent among the items.", rich_help_panel=_METHOD
-    ),
+_Graph = Literal["auto", "exact", "cells"]
+_BalancedOption = Annotated[
+    bool, _method_option("--balanced", help="All classes are known to be equally frequent among the items.")
 ]
-GraphOption = Annotated[
-    GraphMethod,
-    typer.Option(
-        help="Neighbor search: exact, cells (approximate), or auto (exact up to 50,000 items).", rich_help_panel=_METHOD
-    ),
+_GraphOption = Annotated[
+    _Graph, _method_option(help="Neighbor search: exact, cells (approximate), or auto (exact up to 50,000 items).")
 ]
-RunFolderOption = Annotated[
+_RunFolderOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="PATH|URL",
-        help="Where finished stages are kept; every node must be able to write there.",
-        rich_help_panel=options.CLUSTER,
+    options.cluster_option(
+        metavar="PATH|URL", help="Where finished stages are kept; every node must be able to write there."
     ),
 ]
-ShardsOption = Annotated[
+_ShardsOption = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        help="Number of parts to cut the rows into (default: one per CPU).",
-        rich_help_panel=options.CLUSTER,
-    ),
+    options.cluster_option(min=1, help="Number of parts to cut the rows into (default: one per CPU)."),
 ]
 
 
@@ -113,82 +95,66 @@ def label(
     encoder: options.EncoderOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File for the labels of all items: .csv, .jsonl or .parquet.",
-            rich_help_panel=_RESULT,
+        _result_option(
+            "--output", "-o", metavar="OUT", help="File for the labels of all items: .csv, .jsonl or .parquet."
         ),
     ] = None,
-    suggest: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Also suggest N items to label next.", rich_help_panel=_RESULT)
-    ] = 0,
+    suggest: Annotated[int, _result_option(min=0, metavar="N", help="Also suggest N items to label next.")] = 0,
     reject: Annotated[
         float,
-        typer.Option(
+        _result_option(
             min=0,
             max=1,
             metavar="SHARE",
             help="Leave this share of the unlabeled items, those that fit no class, without a label (0.1: a tenth).",
-            rich_help_panel=_RESULT,
         ),
     ] = 0.0,
     relabel: Annotated[
         bool,
-        typer.Option(
-            "--relabel",
-            help="Add a column dispute: the label that similar items suggest in place of a given one.",
-            rich_help_panel=_RESULT,
+        _result_option(
+            "--relabel", help="Add a column dispute: the label that similar items suggest in place of a given one."
         ),
     ] = False,
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write a page with pictures, figures and a map into this folder.",
-            rich_help_panel=_RESULT,
-        ),
+        _result_option(metavar="DIR", help="Write a page with pictures, figures and a map into this folder."),
     ] = None,
     export: Annotated[
-        ExportFormat | None,
-        typer.Option(help="Also write tasks with predictions for this tool, next to OUT.", rich_help_panel=_RESULT),
+        Literal["label-studio"] | None,
+        _result_option(help="Also write tasks with predictions for this tool, next to OUT."),
     ] = None,
     apply: Annotated[
         tuple[Sorting, Path] | None,
-        typer.Option(
+        _result_option(
             metavar="copy|link DIR",
             help="Copy or link the pictures into one folder per class in DIR; see laplacianshot sort.",
-            rich_help_panel=_RESULT,
         ),
     ] = None,
     undo: undo_option = None,
-    balanced: BalancedOption = False,
-    graph: GraphOption = GraphMethod.auto,
+    balanced: _BalancedOption = False,
+    graph: _GraphOption = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="Memory limit besides the vectors, such as 8GB; fail early if it cannot be met.",
-            rich_help_panel=_METHOD,
+        _method_option(
+            metavar="BYTES", help="Memory limit besides the vectors, such as 8GB; fail early if it cannot be met."
         ),
     ] = None,
     threads: options.ThreadsOption = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
-    engine: options.EngineOption = options.EngineName.local,
+    engine: options.EngineOption = "local",
     address: options.AddressOption = None,
-    run_folder: RunFolderOption = None,
-    shards: ShardsOption = None,
+    run_folder: _RunFolderOption = None,
+    shards: _ShardsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
     """Label all items of a source from the few that have a label.
 
     Says how likely each label is to be right, and which items to label next.
     """
-    if engine is options.EngineName.ray and _is_sharded(source):
+    if engine == "ray" and _is_sharded(source):
         _check_shard_options(context)
         return label_shards(source, labels, output, balanced, graph, address, run_folder, shards, as_json)
-    out = None if output is None else check_output(output, ENDINGS)
+    out = None if output is None else check_output(output, options.TABLE_ENDINGS)
     folder = None if report is None else check_report_folder(report)
     tasks = None if export is None else _export_path(out, source)
     if apply is not None and not source.is_dir():
@@ -196,10 +162,11 @@ def label(
     sorted_into = None if apply is None else check_report_folder(apply[1], "--apply")
     # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
+    from laplacianshot.labeling.outputs import write_rows
     from laplacianshot.reports.label_summary import LabelSummary
 
     try:
-        with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
+        with progress_shown() as watch:
             result = label_source(
                 source,
                 labels,
@@ -212,28 +179,34 @@ def label(
                 suggest=suggest,
                 reject=reject,
                 relabel=relabel,
-                graph=graph.value,
+                graph=graph,
                 memory=memory,
                 threads=threads,
                 cache=not no_cache,
-                engine=engine.value,
+                engine=engine,
                 address=address,
                 run_folder=run_folder,
                 shards=shards,
-                watch=watcher(bar),
+                watch=watch,
             )
     except KeyboardInterrupt:
         if no_cache:
             raise
-        print("interrupted: finished work is kept; the same command continues from there.", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted("finished work is kept; the same command continues from there.")
+
+    def write_page(folder: Path) -> None:
+        from laplacianshot.reports.label_page import write_label_report
+
+        with progress_bar() as bar:
+            write_label_report(result, folder, watch=watcher(bar))
+
     outputs: list[Output] = []
     if out is not None:
-        outputs.append(Output(out, lambda: _write_rows(result, out, relabel)))
+        outputs.append(Output(out, lambda: write_rows(result, out, relabel=relabel)))
     if tasks is not None:
         outputs.append(_tasks_of(result, tasks))
     if folder is not None:
-        outputs.append(Output(folder / "index.html", lambda: _write_page(result, folder)))
+        outputs.append(Output(folder / "index.html", lambda: write_page(folder)))
     if apply is not None and sorted_into is not None:
         how, found = apply[0], dict(zip(result.ids, result.labels, strict=True))
         labeled = {name: label for name, label in found.items() if label}
@@ -252,19 +225,13 @@ def label_shards(
     labels: options.LabelsOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR|URL",
-            help="Folder for the labels, one file per shard.",
-            rich_help_panel=_RESULT,
-        ),
+        _result_option("--output", "-o", metavar="DIR|URL", help="Folder for the labels, one file per shard."),
     ] = None,
-    balanced: BalancedOption = False,
-    graph: GraphOption = GraphMethod.auto,
+    balanced: _BalancedOption = False,
+    graph: _GraphOption = "auto",
     address: options.AddressOption = None,
-    run_folder: RunFolderOption = None,
-    shards: ShardsOption = None,
+    run_folder: _RunFolderOption = None,
+    shards: _ShardsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
     """Label vectors that are too many for one machine, on a Ray cluster.
@@ -272,27 +239,25 @@ def label_shards(
     The vectors stay where they are; no machine holds all of them.
     """
     from laplacianshot.ray.label_shards import label_shards as label_on_ray
-    from laplacianshot.reports.text import json_text
 
     if labels is None or output is None:
         raise CommandError("shards need --labels FILE with row numbers as ids, and -o FOLDER for labels in shards.")
     out = _url(output)
     try:
-        with progress_bar() as bar, warnings_as_notes():
+        with progress_shown() as watch:
             fit = label_on_ray(
                 _url(source),
                 labels,
                 out,
                 balanced=balanced,
-                graph=graph.value,
+                graph=graph,
                 address=address,
                 run_folder=run_folder,
                 shards=shards,
-                watch=watcher(bar),
+                watch=watch,
             )
     except KeyboardInterrupt:
-        print("interrupted: finished stages are kept; the same command continues from there.", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted("finished stages are kept; the same command continues from there.")
     if as_json:
         facts = {
             "rows": fit.job.n,
@@ -304,7 +269,7 @@ def label_shards(
             "seconds": dict(fit.seconds),
             "output": out,
         }
-        print(json_text(facts), end="")
+        print_json(facts)
     else:
         print(f"{fit.job.n:,} rows in {len(fit.job.shards)} shards labeled; graph {fit.graph.method}, ", end="")
         print(f"recall {fit.graph.recall:.3f}; {len(fit.objective)} iterations.\nWritten: {out}")
@@ -337,30 +302,14 @@ def _export_path(out: Path | None, source: Path) -> Path:
     return check_output(beside.with_name(f"{beside.stem}.label-studio.json"), (".json",), "--export")
 
 
-def _write_rows(result: LabelResult, path: Path, relabel: bool) -> None:
-    from laplacianshot.labeling.outputs import write_rows
-
-    write_rows(result, path, relabel=relabel)
-
-
 def _tasks_of(result: LabelResult, path: Path) -> Output:
-    from laplacianshot.labeling.errors import LabelingError
     from laplacianshot.labeling.outputs import export_label_studio, how_to_import, interface_of
 
     source = result.source
     assert source is not None
 
     def write() -> None:
-        try:
+        with input_errors("--export: "):
             export_label_studio(result, source, path)
-        except LabelingError as error:
-            raise CommandError(f"--export: {error}") from error
 
     return Output(path, write, (interface_of(path),), how_to_import(source, path))
-
-
-def _write_page(result: LabelResult, folder: Path) -> None:
-    from laplacianshot.reports.label_page import write_label_report
-
-    with progress_bar() as bar:
-        write_label_report(result, folder, watch=watcher(bar))

@@ -1,20 +1,171 @@
-"""The output of commands: checked before the work, written and printed after it."""
+"""What commands print and write: notes, progress, tables, files and errors."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from laplacianshot.cli.console import output_console, print_table
-from laplacianshot.cli.errors import FAILED, INTERRUPTED, CommandError
 from laplacianshot.runtime.errors import LaplacianShotError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table as RichTable
+
     from laplacianshot.reports.table import Table
+    from laplacianshot.runtime.progress import Watch
+
+# Exit codes.
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+_COMPILING = " (compiling for this machine, once)"
+_STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
+
+
+class CommandError(LaplacianShotError):
+    """One line for the user, and the exit code."""
+
+    def __init__(self, message: str, exit_code: int = BAD_INPUT) -> None:
+        super().__init__(" ".join(message.split()))
+        self.exit_code = exit_code
+
+
+@contextmanager
+def input_errors(where: str = "") -> Iterator[None]:
+    """Raise what bad input causes as CommandError; ``where`` comes before the message."""
+    try:
+        yield
+    except (ValueError, ModuleNotFoundError) as error:
+        raise CommandError(f"{where}{error}") from error
+    except OSError as error:
+        # Messages of our own come without a number.
+        place = f"{error.filename}: " if error.filename else ""
+        raise CommandError(where + (str(error) if error.errno is None else f"{place}{error.strerror}.")) from error
+
+
+def note(text: str) -> None:
+    """Print a note to the user on standard error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print warnings of the package as notes, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        note(text)
+
+
+def progress_bar() -> Progress:
+    """Return a bar with the stage, done/total and the time left; it shows nothing outside a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def watcher(bar: Progress) -> Watch:
+    """Return a watch that shows one stage after the other on the bar."""
+    line = bar.add_task("", total=None)
+
+    def watch(what: str) -> Callable[[int, int], object]:
+        nonlocal line
+        # A new line: the total of the last stage would stay.
+        bar.remove_task(line)
+        now = line = bar.add_task(what, total=None)
+        return lambda done, total: bar.update(now, completed=done, total=total)
+
+    return watch
+
+
+@contextmanager
+def compilation_shown(bar: Progress) -> Iterator[None]:
+    """Say on the bar when kernels are compiled, which takes a while, once per machine."""
+    from laplacianshot.runtime.compilation import on_compile
+
+    def tell() -> None:
+        for line in bar.tasks:
+            if not line.description.endswith(_COMPILING):
+                bar.update(line.id, description=f"{line.description}{_COMPILING}")
+
+    with on_compile(tell):
+        yield
+
+
+@contextmanager
+def progress_shown() -> Iterator[Watch]:
+    """Show one stage after the other on a bar, with compilation, and print warnings as notes."""
+    with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
+        yield watcher(bar)
+
+
+def interrupted(what: str) -> int:
+    """Say what an interrupt has left; return the exit code."""
+    print(f"interrupted: {what}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def output_console() -> Console:
+    """Return a console for standard output; outside a terminal lines may be long."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print a line as it is, however long."""
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table with its title and notes; columns that can be spared are left out on a narrow screen."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(table.title, style="bold"))
+    if table.rows:
+        spared = 0
+        lines = _rich_table(console, table)
+        endless = console.options.update(max_width=10_000)
+        while spared < table.spare and console.measure(lines, options=endless).maximum > console.width:
+            spared += 1
+            lines = _rich_table(console, table, len(table.head) - spared)
+        console.print(lines)
+    for text in table.notes:
+        console.print(Text(text, style="dim"))
+
+
+def _rich_table(console: Console, table: Table, columns: int | None = None) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    style = box.SIMPLE_HEAD if console.is_terminal else None
+    gap = 1 if console.is_terminal else 2
+    lines = RichTable(box=style, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    for column, text in enumerate(table.head[:columns]):
+        is_number = table.is_number(column)
+        lines.add_column(text, justify="right" if is_number else "left", no_wrap=is_number or column == 0)
+    for entry in table.rows:
+        cells = [Text(cell.text, style=_STYLES[cell.tone]) for cell in entry.cells[:columns]]
+        lines.add_row(*cells, style="bold" if entry.bold else None)
+    return lines
 
 
 class Output(NamedTuple):
@@ -81,10 +232,7 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
     """
     failure = None if result.interrupted else _write(outputs)
     if as_json:
-        # Imported here, as it brings numpy and more, for which --help does not wait.
-        from laplacianshot.reports.text import json_text
-
-        print(json_text(result.to_dict()), end="")
+        print_json(result.to_dict())
     else:
         console = output_console()
         for table in result.tables():
@@ -92,13 +240,20 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
         for output in [] if failure or result.interrupted else outputs:
             written = [f"\nWritten: {path}" for path in (output.path, *output.beside)]
             for line in [*written, output.hint] if output.hint else written:
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
+                print_line(console, line)
     if failure is not None:
         raise failure
     if not result.interrupted:
         return 0
-    print(f"interrupted: this is what was finished.{' No file was written.' if outputs else ''}", file=sys.stderr)
-    return INTERRUPTED
+    return interrupted(f"this is what was finished.{' No file was written.' if outputs else ''}")
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document."""
+    # Imported here, as it brings numpy and more, for which --help does not wait.
+    from laplacianshot.reports.text import json_text
+
+    print(json_text(document), end="")
 
 
 def _write(outputs: Sequence[Output]) -> LaplacianShotError | None:

@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import output_console, print_table, progress_bar, watcher
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.extract import OnError
-from laplacianshot.cli.output import check_report_folder
-from laplacianshot.reports.text import json_text
+from laplacianshot.cli.output import (
+    CommandError,
+    check_report_folder,
+    input_errors,
+    interrupted,
+    output_console,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    watcher,
+)
+from laplacianshot.cli.train import TrainingDisplay, print_settings, require_training, torch_errors
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from laplacianshot.reproduce import Experiment, Outcome
+    from laplacianshot.reproduce import Outcome
     from laplacianshot.training import TrainStatus
 
 REPRODUCE_EXAMPLES = """\
@@ -58,13 +66,8 @@ def reproduce(
     steps: Annotated[
         str | None, typer.Option(help="Run only these steps: train, extract, tune, evaluate, report.")
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the training config; may be repeated."),
-    ] = None,
-    on_error: Annotated[
-        OnError, typer.Option(help="What to do with a picture that cannot be read: stop, or skip and list it.")
-    ] = OnError.stop,
+    sets: options.SetOption = None,
+    on_error: options.OnErrorOption = "raise",
     list_settings: Annotated[bool, typer.Option("--list", help="List all settings and exit.")] = False,
     as_json: options.JsonOption = False,
 ) -> int:
@@ -74,57 +77,34 @@ def reproduce(
         return 0
     if setting is None or data is None or output is None:
         raise CommandError("give a SETTING (see --list), --data DIR and -o OUT.")
-    from laplacianshot.runtime.extras import require
-
-    # Here, so that --help need not wait for torch.
     try:
-        for module in ("torch", "safetensors", "PIL.Image"):
-            require(module, "train")
-        from laplacianshot.reproduce import reproduce as run
-        from laplacianshot.reproduce.run import STEPS
+        with input_errors(), torch_errors():
+            require_training()
+            # Here, so that --help need not wait for torch.
+            from laplacianshot.reproduce import load_experiment
+            from laplacianshot.reproduce import reproduce as run
+            from laplacianshot.reproduce.run import STEPS
 
-        experiment = _experiment(setting, tasks, sets or [])
-        wanted = STEPS if steps is None else tuple(options.listed(steps, "--steps", options.known(STEPS, "step")))
-        folder = check_report_folder(output, "--output")
-        with progress_bar() as bar:
-            outcome = run(
-                experiment,
-                data,
-                folder,
-                _Display(bar),
-                target_data=target_data,
-                steps=wanted,
-                on_error="skip" if on_error == OnError.skip else "raise",
-                command=options.command_line(context),
-            )
+            experiment = load_experiment(setting, options.assignments(sets or [])).with_tasks(tasks)
+            chosen = STEPS if steps is None else tuple(options.listed(steps, "--steps", options.known(STEPS, "step")))
+            folder = check_report_folder(output, "--output")
+            with progress_bar() as bar:
+                outcome = run(
+                    experiment,
+                    data,
+                    folder,
+                    _Display(bar),
+                    target_data=target_data,
+                    steps=chosen,
+                    on_error=on_error,
+                    command=options.command_line(context),
+                )
     except KeyboardInterrupt as stopped:
-        again = options.command_line(context)
-        print(f"interrupted: what was done is kept; the same command goes on from there: {again}", file=sys.stderr)
+        interrupted(f"finished work is kept; the same command continues from there: {options.command_line(context)}")
         # Training also stops in good order for SIGTERM.
         return 128 + getattr(stopped, "signal", signal.SIGINT)
-    except (ModuleNotFoundError, ValueError) as error:
-        raise CommandError(str(error)) from error
-    except OSError as error:
-        raise CommandError(_os_message(error)) from error
-    except RuntimeError as error:
-        # Such as a device that is not there, or memory that does not suffice.
-        raise CommandError(f"torch: {str(error).splitlines()[0]}", 1) from error
     _print(outcome, as_json)
     return 0
-
-
-def _experiment(setting: str, tasks: int | None, sets: list[str]) -> Experiment:
-    from laplacianshot.reproduce import load_experiment
-
-    return load_experiment(setting, options.assignments(sets)).with_tasks(tasks)
-
-
-def _os_message(error: OSError) -> str:
-    # Messages of our own come without a number.
-    if error.errno is None:
-        return str(error)
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror}."
 
 
 class _Display:
@@ -133,67 +113,52 @@ class _Display:
     _LINE_SECONDS = 30.0
 
     def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._watch = watcher(bar)
-        self._count: Callable[[int, int], object] = lambda done, total: None
-        self._training = ""
-        self._epoch = 0
-        self._told = time.monotonic()
+        self._bar, self._watch, self._training = bar, watcher(bar), TrainingDisplay(bar)
+        self._printed = time.monotonic()
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
-        self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Print a line above the bar."""
+        print_line(self._bar.console, text)
 
     def watch(self, what: str) -> Callable[[int, int], object]:
-        """Counts one thing after the other."""
+        """Show the progress of one stage after the other."""
+        self._training.end()
         count = self._watch(what)
 
         def progress(done: int, total: int) -> None:
             count(done, total)
-            self._line(f"{what}: {done:,} of {total:,}")
+            self._log(f"{what}: {done:,} of {total:,}")
 
         return progress
 
     def training(self, status: TrainStatus) -> None:
-        """The epoch at work, with what is known of it."""
-        best = "" if status.best is None else f", best validation {100 * status.best.validation:.2f}%"
-        text = f"train: epoch {status.epoch} of {status.epochs}, loss {status.loss:.3f}{best}"
-        if self._training != text:
-            self._training, self._count = text, self._watch(text)
-        self._count(status.step, status.steps)
+        """Show the status of the training."""
+        self._training(status)
         left = "" if status.seconds_left != status.seconds_left else f", {status.seconds_left / 60:.0f} min left"
-        self._line(f"{text}, {status.images_per_second:,.0f} images/s{left}", status.epoch != self._epoch)
-        self._epoch = status.epoch
+        self._log(f"train: epoch {status.epoch} of {status.epochs}, step {status.step} of {status.steps}{left}")
 
-    def _line(self, text: str, now: bool = False) -> None:
-        """A line for a log that no bar can be drawn in."""
-        if self._bar.disable and (now or time.monotonic() - self._told >= self._LINE_SECONDS):
-            self._told = time.monotonic()
+    def _log(self, text: str) -> None:
+        """Print a line if there is no bar and the last one is long ago."""
+        if self._bar.disable and time.monotonic() - self._printed >= self._LINE_SECONDS:
+            self._printed = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
 
 def _list(as_json: bool) -> None:
     from laplacianshot.datasets.pictures import DATASETS
-    from laplacianshot.reports.table import Table, row
     from laplacianshot.reproduce import load_experiment, named_experiments
 
     found = [load_experiment(name) for name in named_experiments()]
+    used = list(dict.fromkeys(name for e in found for name in e.datasets))
     if as_json:
         entries = [
             {"setting": e.name, "title": e.title, "datasets": list(e.datasets), "network": e.config.network}
             | {"epochs": e.config.epochs, "published": e.published}
             for e in found
         ]
-        needed = {name: DATASETS[name] for e in found for name in e.datasets}
-        print(json_text({"settings": entries, "datasets": needed}), end="")
+        print_json({"settings": entries, "datasets": {name: DATASETS[name] for name in used}})
         return
-    rows = [row(e.name, e.title, " and ".join(e.datasets), str(e.config.epochs)) for e in found]
-    console = output_console()
-    print_table(console, Table("Settings", ("Name", "What", "Data", "Epochs"), tuple(rows), words=(1, 2)))
-    used = dict.fromkeys(name for e in found for name in e.datasets)
-    print_table(
-        console, Table("Data", ("Name", "What is expected"), tuple(row(n, DATASETS[n]) for n in used), words=(1,))
-    )
+    print_settings("Settings", [(e.name, e.title, " and ".join(e.datasets), e.config.epochs) for e in found], used)
 
 
 def _print(outcome: Outcome, as_json: bool) -> None:
@@ -206,11 +171,11 @@ def _print(outcome: Outcome, as_json: bool) -> None:
     steps = [StepTime(record.step, record.seconds, record.finished) for record in outcome.steps]
     if as_json:
         document = {"ran": list(outcome.ran), "steps": [vars(step) for step in steps], "results": results, "run": run}
-        print(json_text(document), end="")
+        print_json(document)
         return
     console = output_console()
     if results is not None:
         print_table(console, accuracy_table(results))
     print_table(console, steps_table(steps))
     if outcome.folder is not None:
-        console.print(f"\nWritten: {outcome.folder / PAGE}", soft_wrap=True, highlight=False, markup=False)
+        print_line(console, f"\nWritten: {outcome.folder / PAGE}")

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import note, progress_bar, warnings_as_notes, watcher
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.output import check_report_folder
+from laplacianshot.cli.output import (
+    CommandError,
+    check_report_folder,
+    note,
+    print_json,
+    progress_bar,
+    warnings_as_notes,
+    watcher,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sorting import SortResult
@@ -129,8 +135,4 @@ def _name_skipped(done: SortResult) -> None:
 
 
 def _print_json(counts: dict[str, int], done: SortResult) -> None:
-    skipped = [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]
-    # Imported here, as it brings numpy and more, for which --help does not wait.
-    from laplacianshot.reports.text import json_text
-
-    print(json_text({**counts, "left": skipped}), end="")
+    print_json({**counts, "left": [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import note, warnings_as_notes
-from laplacianshot.cli.errors import CommandError
+from laplacianshot.cli.output import CommandError, note, warnings_as_notes
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source
@@ -32,13 +32,11 @@ Examples:
     "saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio."
 )
 
-_SERVER = "Server"
+_server_option = partial(typer.Option, rich_help_panel="Server")
 
 
 def studio(
-    source: Annotated[
-        Path | None, typer.Argument(metavar="SOURCE", help="Folder of pictures, table of texts, or file of vectors.")
-    ] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="SOURCE", help=options.SOURCE_HELP)] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show scikit-learn's digits; nothing is downloaded.")] = False,
     labels: options.LabelsOption = None,
     text_column: options.TextColumnOption = None,
@@ -48,23 +46,16 @@ def studio(
     encoder: options.EncoderOption = None,
     project: Annotated[
         Path | None,
-        typer.Option(
+        options.input_option(
             metavar="DIR",
             help="Project folder, where labels are saved (default: a folder in your cache, one per SOURCE).",
-            rich_help_panel=options.INPUT,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_SERVER)] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.", rich_help_panel=_SERVER)
-    ] = 8765,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, open no browser.", rich_help_panel=_SERVER)
-    ] = False,
+    host: Annotated[str, _server_option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, _server_option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8765,
+    no_browser: Annotated[bool, _server_option("--no-browser", help="Print the address, open no browser.")] = False,
     threads: options.ThreadsOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the address as one JSON document.", rich_help_panel=_SERVER)
-    ] = False,
+    as_json: Annotated[bool, _server_option("--json", help="Print the address as one JSON document.")] = False,
 ) -> int:
     """Label a few items in a browser, and watch the rest being labeled."""
     if demo and source is not None:
@@ -80,18 +71,21 @@ def studio(
     from laplacianshot.studio.demo import digit_source
     from laplacianshot.studio.server import listen, open_browser, open_session, serve
 
-    def tell(gate: Gate) -> None:
-        _tell(gate, opened, as_json)
+    def ready(gate: Gate) -> None:
+        if as_json:
+            print(json.dumps({"address": gate.address, "token": gate.token, "items": len(items)}), flush=True)
+        else:
+            print(f"{len(items):,} {items.kind} in the studio:\n\n  {gate.address}\n\nStop it with Ctrl-C.", flush=True)
         if host not in ("127.0.0.1", "localhost", "::1"):
             note(f"other machines can reach {host}; everyone with the address and its token can change the labels.")
         if not no_browser:
             open_browser(gate.address)
 
     with warnings_as_notes():
-        opened = (
-            digit_source()
-            if source is None
-            else open_source(
+        if source is None:
+            items: Source = digit_source()
+        else:
+            items = open_source(
                 source,
                 text_column=text_column,
                 id_column=id_column,
@@ -99,18 +93,10 @@ def studio(
                 folders_are_labels=folders_are_labels,
                 labels_file=labels is not None,
             )
-        )
     with (
         listen(host, port) as listener,
-        open_session(opened, labels=labels, project=project, encoder=encoder, threads=threads, note=note) as session,
+        open_session(items, labels=labels, project=project, encoder=encoder, threads=threads, note=note) as session,
     ):
-        serve(session, host, listener, opened=tell)
+        serve(session, host, listener, opened=ready)
     note("the studio has ended; all labels are saved, and the same command continues from there.")
     return 0
-
-
-def _tell(gate: Gate, source: Source, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"address": gate.address, "token": gate.token, "items": len(source)}), flush=True)
-    else:
-        print(f"{len(source):,} {source.kind} in the studio:\n\n  {gate.address}\n\nStop it with Ctrl-C.", flush=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import compilation_shown, progress_bar, warnings_as_notes, watcher
-from laplacianshot.cli.errors import INTERRUPTED
-from laplacianshot.cli.output import Output, check_output, deliver
+from laplacianshot.cli.output import Output, check_output, deliver, interrupted, progress_shown
 
 SUGGEST_EXAMPLES = """\
 Examples:
@@ -25,8 +22,6 @@ that would tell most about the rest. The output has the columns id, label and su
 labels, and pass the file to --labels. It also holds the labels that were given, so one file is enough.
 """
 
-ENDINGS = (".csv", ".jsonl", ".parquet")
-
 
 def suggest(
     source: options.SourceArgument,
@@ -39,26 +34,20 @@ def suggest(
     encoder: options.EncoderOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File to fill in: .csv, .jsonl or .parquet.",
-            rich_help_panel=options.OUTPUT,
-        ),
+        options.output_option("--output", "-o", metavar="OUT", help="File to fill in: .csv, .jsonl or .parquet."),
     ] = None,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
     """Suggest which items to label first, or next."""
-    out = None if output is None else check_output(output, ENDINGS)
+    out = None if output is None else check_output(output, options.TABLE_ENDINGS)
     # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
     from laplacianshot.labeling.outputs import write_suggestions
     from laplacianshot.reports.label_summary import SuggestionSummary
 
     try:
-        with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
+        with progress_shown() as watch:
             result = label_source(
                 source,
                 labels,
@@ -69,10 +58,9 @@ def suggest(
                 folders_are_labels=folders_are_labels,
                 suggest=n,
                 threads=threads,
-                watch=watcher(bar),
+                watch=watch,
             )
     except KeyboardInterrupt:
-        print("interrupted: finished work is kept; the same command continues from there.", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted("finished work is kept; the same command continues from there.")
     outputs = [] if out is None else [Output(out, lambda: write_suggestions(result, out))]
     return deliver(SuggestionSummary(result), outputs, as_json=as_json)

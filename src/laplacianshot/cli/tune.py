@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from laplacianshot.cli import options
-from laplacianshot.cli.console import compilation_shown, note, progress_bar, watcher
-from laplacianshot.cli.errors import CommandError
-from laplacianshot.cli.output import Output, check_report_folder, deliver
+from laplacianshot.cli.output import (
+    CommandError,
+    Output,
+    check_report_folder,
+    deliver,
+    input_errors,
+    note,
+    progress_shown,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
-    from laplacianshot.reports.tuning import TuningReport
 
 TUNE_EXAMPLES = """\
 Examples:
@@ -29,25 +32,17 @@ Examples:
     f"there is one.\n\n{options.FEATURE_FILES}"
 )
 
-
-class Recipe(StrEnum):
-    """Which recipe is tuned."""
-
-    reference = "reference"
-    paper = "paper"
-    default = "default"
+_Recipe = Literal["reference", "paper", "default"]
 
 
 def tune(
     context: typer.Context,
     features: options.FeaturesArgument,
-    recipe: Annotated[Recipe, typer.Option(help="Which recipe to tune.")] = Recipe.reference,
+    recipe: Annotated[_Recipe, typer.Option(help="Which recipe to tune.")] = "reference",
     way: options.WayOption = "5",
     shots: options.ShotOption = "1,5",
     query: options.QueryOption = 15,
-    tasks: Annotated[
-        int, typer.Option(min=1, help="Number of tasks per setting and split.", rich_help_panel=options.TASKS)
-    ] = 500,
+    tasks: Annotated[int, options.task_option(min=1, help="Number of tasks per setting and split.")] = 500,
     lams: Annotated[str | None, typer.Option(help="Values of lambda to try (default: the paper's eight).")] = None,
     neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbors to try (default: 3,5,10).")] = None,
     split: Annotated[str | None, typer.Option(help="Split to choose lambda on (default: val).")] = None,
@@ -69,21 +64,18 @@ def tune(
     folder = None if report is None else check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.plans import TuningPlan
-    from laplacianshot.episodes.results import Setting
     from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, NO_SPLITS
-    from laplacianshot.reports.tuning import TuningReport
+    from laplacianshot.reports.page import PAGE
+    from laplacianshot.reports.tuning import TuningReport, write_report
 
     feature_set = options.load_features(features)
     lam_split = _tuning_split(feature_set, split)
-    settings = tuple(
-        Setting(its_protocol, its_way, its_shot, query, tasks, seed, lam_split, alpha)
-        for its_protocol, its_way, its_shot in options.combinations(protocol, way, shots)
-    )
+    settings = options.settings(protocol, way, shots, query, tasks, seed, lam_split, alpha)
     if any(setting.is_inat for setting in settings):
         raise CommandError("--protocol inat: has one large task and no classes to tune on; choose another.")
     plan = TuningPlan(
         feature_set,
-        "laplacianshot" if recipe == Recipe.default else f"laplacianshot-{recipe}",
+        "laplacianshot" if recipe == "default" else f"laplacianshot-{recipe}",
         settings,
         lams=LAMS if lams is None else tuple(options.listed(lams, "--lams", options.weight)),
         neighbors=NEIGHBORS if neighbors is None else tuple(options.listed(neighbors, "--neighbors", options.positive)),
@@ -92,28 +84,20 @@ def tune(
         base_mean=options.load_base_mean(base_mean, feature_set.dim),
         threads=threads,
     )
-    try:
+    with input_errors():
         plan.check()
-    except ValueError as error:
-        raise CommandError(str(error)) from error
     if lam_split is None:
         note(NO_SPLITS.format("file"))
-    with progress_bar() as bar, compilation_shown(bar):
-        run = plan.run(watch=watcher(bar))
+    with progress_shown() as watch:
+        run = plan.run(watch=watch)
     result = TuningReport.of(run, str(features), options.command_line(context))
-    return deliver(result, _outputs(result, folder), as_json=as_json)
+    outputs = [] if folder is None else [Output(folder / PAGE, lambda: write_report(result, folder))]
+    return deliver(result, outputs, as_json=as_json)
 
 
-def _tuning_split(feature_set: FeatureSet, wanted: str | None) -> str | None:
-    """The split val or the one that was named; None, all rows, only where there are no splits at all."""
-    found = options.choose_split(feature_set, wanted, ("val",), "--split")
+def _tuning_split(feature_set: FeatureSet, requested: str | None) -> str | None:
+    """Return the requested split, or val; None (all rows) only if the file has no splits."""
+    found = options.choose_split(feature_set, requested, ("val",), "--split")
     if found is None and feature_set.splits:
         raise CommandError(f"--split: the file has no split val; name one of {', '.join(feature_set.splits)}.")
     return found
-
-
-def _outputs(result: TuningReport, folder: Path | None) -> list[Output]:
-    from laplacianshot.reports.page import PAGE
-    from laplacianshot.reports.tuning import write_report
-
-    return [] if folder is None else [Output(folder / PAGE, lambda: write_report(result, folder))]

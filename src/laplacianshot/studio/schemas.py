@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
-from laplacianshot.labeling.sources.base import Kind
+from laplacianshot.labeling.sources import Kind
 from laplacianshot.studio.change_log import MAX_NAME_LENGTH, Action, How
 from laplacianshot.studio.view import Group, Origin
 

@@ -12,10 +12,11 @@ import pytest
 
 from laplacianshot.episodes.results import Evaluations, Setting
 from laplacianshot.reports.evaluation import (
+    EvaluationReport,
     ablation_table,
     classes_table,
     convergence_table,
-    csv_rows,
+    csv_text,
     overview_table,
     published_tables,
     setting_table,
@@ -23,11 +24,15 @@ from laplacianshot.reports.evaluation import (
     timing_table,
     verdict,
 )
-from laplacianshot.reports.evaluation_page import PAGE, csv_text, report_page, write_report
+from laplacianshot.reports.evaluation_page import PAGE, report_drawings, report_page, write_evaluation
 from laplacianshot.reports.table import Table, row, to_markdown, to_text
 from tests.reports.made_up import MEANS, convergence, evaluations, report
 
 FEW = Setting(tasks=200)
+
+
+def page_of(made: EvaluationReport) -> str:
+    return report_page(made, report_drawings(made))
 
 
 def column(table: Table, name: str) -> list[str]:
@@ -148,7 +153,7 @@ def test_classes_come_hardest_first_and_those_never_asked_for_not_at_all():
         ["coot", "70.0", "60.0"],
         ["auk", "80.0", "70.0"],
     ]
-    shorter = classes_table(evaluations(FEW, {"ridge": 0.5}), most=1)
+    shorter = classes_table(evaluations(FEW, {"ridge": 0.5}), max_classes=1)
     assert [entry.cells[0].text for entry in shorter.rows] == ["coot"]
     assert shorter.notes == ("The 1 hardest of 2 classes.",)
 
@@ -185,7 +190,7 @@ def test_convergence_counts_updates_and_rises():
         [convergence("laplacianshot", FEW), convergence("laplacianshot-reference", FEW, rising=3)]
     )
     assert column(table, "Mean updates") == ["9.0", "9.0"]
-    assert column(table, "Most") == ["10", "10"]
+    assert column(table, "Maximum") == ["10", "10"]
     assert column(table, "Settled") == ["75.0%", "75.0%"]
     assert column(table, "Tasks with a rise") == ["0", "3"]
 
@@ -217,7 +222,7 @@ def test_where_nothing_was_published_nothing_is_printed_but_that():
 
 def test_without_the_users_word_no_published_figure_is_anywhere():
     silent = report(published=None)
-    for text in (report_page(silent), json.dumps(silent.to_dict()), to_markdown(silent.tables())):
+    for text in (page_of(silent), json.dumps(silent.to_dict()), to_markdown(silent.tables())):
         assert "79.90" not in text
         assert "Hungarian" not in text
 
@@ -272,13 +277,12 @@ def test_csv_has_a_line_a_method_and_setting_with_the_numbers_of_the_json():
 
 def test_csv_of_nothing_is_a_line_of_names():
     nothing = report(evaluations=())
-    assert csv_rows(nothing) == []
     assert csv_text(nothing).strip() == "method"
 
 
 def test_the_numbers_of_the_page_are_those_of_the_json():
     everything = report()
-    pages = [table[1:] for table in Cells(report_page(everything)).tables if table[0][1] == "Accuracy, %"]
+    pages = [table[1:] for table in Cells(page_of(everything)).tables if table[0][1] == "Accuracy, %"]
     assert len(pages) == 2
     for page, result in zip(pages, everything.to_dict()["results"], strict=True):
         expected = sorted(result["evaluations"], key=lambda entry: -entry["mean"])
@@ -291,7 +295,7 @@ def test_the_numbers_of_the_page_are_those_of_the_json():
 
 
 def test_the_page_loads_nothing_and_runs_nothing():
-    page = report_page(report())
+    page = page_of(report())
     assert "http" not in page
     assert "<script" not in page
     assert re.findall(r'(?:src|href)="(?!#)', page) == []
@@ -300,7 +304,7 @@ def test_the_page_loads_nothing_and_runs_nothing():
 
 
 def test_links_within_the_page_have_a_target_and_ids_are_unique():
-    page = report_page(report())
+    page = page_of(report())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
@@ -308,13 +312,13 @@ def test_links_within_the_page_have_a_target_and_ids_are_unique():
 
 
 def test_names_with_markup_in_them_are_text():
-    page = report_page(report(command="evaluate '<script>.npz'"))
+    page = page_of(report(command="evaluate '<script>.npz'"))
     assert "birds &amp; co.npz" in page
     assert "<script" not in page
 
 
 def test_figures_take_the_colors_of_the_page():
-    svg = report_page(report()).split("<figure>")[1].split("</svg>")[0]
+    svg = page_of(report()).split("<figure>")[1].split("</svg>")[0]
     assert "var(--blue)" in svg
     assert "#0072b2" not in svg.lower()
     assert 'role="img"' in svg
@@ -322,11 +326,11 @@ def test_figures_take_the_colors_of_the_page():
 
 
 def test_an_interrupted_report_says_so_on_top():
-    assert "Partial result" in report_page(report(interrupted=True)).split("<nav>")[0]
+    assert "Partial result" in page_of(report(interrupted=True)).split("<nav>")[0]
 
 
 def test_the_report_fills_a_folder_and_leaves_no_litter(tmp_path):
-    write_report(report(), tmp_path)
+    write_evaluation(report(), tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {PAGE, "results.json", "results.csv", "tables.md", "accuracy-5-way-1-shot-balanced.svg"} <= names
     assert sum(name.endswith(".svg") for name in names) == 2 + 3 + 2
@@ -337,7 +341,7 @@ def test_the_report_fills_a_folder_and_leaves_no_litter(tmp_path):
 def test_the_same_result_gives_the_same_files(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        write_report(report(), tmp_path / name)
+        write_evaluation(report(), tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from laplacianshot.reports.figures import save_figure
-from laplacianshot.reports.training import TrainingReport, _duration, training_curves
+from laplacianshot.reports.text import duration
+from laplacianshot.reports.training import TrainingReport, training_curves
 from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
 
 
@@ -65,10 +66,10 @@ def test_json_holds_config_history_and_files():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (11520, "3 h 12 min")]
+    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 00 s"), (3599, "59 min 59 s"), (11520, "3 h 12 min")]
 )
 def test_durations_are_in_words(seconds, text):
-    assert _duration(seconds) == text
+    assert duration(seconds, digits=0) == text
 
 
 def test_the_curves_are_loss_accuracies_and_learning_rate():

@@ -13,7 +13,7 @@ from laplacianshot.reports.tuning import (
     lam_figure,
     lam_table,
     neighbors_table,
-    report_page,
+    write_tuning,
 )
 
 LAMS = np.array([0.1, 0.5, 1.0])
@@ -71,9 +71,10 @@ def test_the_figure_shows_both_curves_and_the_choice(tuned):
     np.testing.assert_allclose(test.get_ydata(), 100 * tuned.tuning.lam_accuracies.mean(axis=1) + 2)
 
 
-def test_the_page_has_the_numbers_and_says_when_it_is_partial(tuned):
+def test_the_page_has_the_numbers_and_says_when_it_is_partial(tuned, tmp_path):
     report = TuningReport("<birds>.npz", "laplacianshot-paper", (tuned,), "laplacianshot tune", interrupted=True)
-    page = report_page(report)
+    write_tuning(report, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "&lt;birds&gt;.npz" in page
     assert "Partial result" in page
     for point in report.to_dict()["results"][0]["test"]["lams"]:

@@ -186,7 +186,8 @@ def _which_rows(split: str | None, feature_set: FeatureSet) -> str:
 
 
 def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | None) -> list[Output]:
-    from laplacianshot.reports.evaluation_page import csv_text, write_report
+    from laplacianshot.reports.evaluation import csv_text
+    from laplacianshot.reports.evaluation_page import write_evaluation
     from laplacianshot.reports.page import PAGE
     from laplacianshot.reports.text import write_text
 
@@ -194,5 +195,5 @@ def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | Non
     if csv_path is not None:
         outputs.append(Output(csv_path, lambda: write_text(csv_path, csv_text(result))))
     if folder is not None:
-        outputs.append(Output(folder / PAGE, lambda: write_report(result, folder)))
+        outputs.append(Output(folder / PAGE, lambda: write_evaluation(result, folder)))
     return outputs

@@ -66,7 +66,7 @@ def tune(
     from laplacianshot.episodes.plans import TuningPlan
     from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, NO_SPLITS
     from laplacianshot.reports.page import PAGE
-    from laplacianshot.reports.tuning import TuningReport, write_report
+    from laplacianshot.reports.tuning import TuningReport, write_tuning
 
     feature_set = options.load_features(features)
     lam_split = _tuning_split(feature_set, split)
@@ -91,7 +91,7 @@ def tune(
     with progress_shown() as watch:
         run = plan.run(watch=watch)
     result = TuningReport.of(run, str(features), options.command_line(context))
-    outputs = [] if folder is None else [Output(folder / PAGE, lambda: write_report(result, folder))]
+    outputs = [] if folder is None else [Output(folder / PAGE, lambda: write_tuning(result, folder))]
     return deliver(result, outputs, as_json=as_json)
 
 

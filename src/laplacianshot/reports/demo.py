@@ -17,7 +17,7 @@ from laplacianshot.estimator import LaplacianShot
 from laplacianshot.reports.evaluation import methods_table, ranked, seconds_per_task
 from laplacianshot.reports.figures import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, save_figure
 from laplacianshot.reports.table import Table, row
-from laplacianshot.reports.text import counted, interval_dict, percent, points, side
+from laplacianshot.reports.text import counted, interval_dict, points, side
 from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class DemoResult:
         rows = [
             row(
                 self.methods[one.method].title,
-                percent(one.interval),
-                "best" if one is best else percent(one.difference(best), sign=True),
+                one.interval.percent(),
+                "best" if one is best else one.difference(best).percent(sign=True),
                 f"{seconds_per_task(one):.3f}",
                 bold=one.method == DEFAULT,
             )

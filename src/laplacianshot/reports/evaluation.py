@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,23 +15,21 @@ from laplacianshot import __version__
 from laplacianshot.episodes.plans import ABLATION, EvaluationRun
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, PairedDifference, Setting
 from laplacianshot.reports.published import Figure, load_published
-from laplacianshot.reports.table import Cell, Table, Tone, row
-from laplacianshot.reports.text import interval_dict, milliseconds, percent, percentage, points, side
+from laplacianshot.reports.table import Cell, Columns, Table, columns_table, row
+from laplacianshot.reports.text import interval_dict, milliseconds, percentage, points, side
+
+DEFAULT = "laplacianshot"
+# What the other methods are compared with: the first of these that was run.
+PROTOTYPES = ("simpleshot-cl2", "nearest-prototype")
+
+PARTIAL = "Partial result: the run was interrupted."
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationReport(EvaluationRun):
-    """The results of one call of the command, as tables and plain data.
+    """The results of one call of the command, as tables and plain data."""
 
-    Attributes
-    ----------
-    published : str or None
-        Data set and network of the features, as given by the user.
-    command : str
-        The command line.
-    """
-
-    published: str | None = None
+    published: str | None = None  # data set and network of the features, as the user says
     command: str = ""
 
     @classmethod
@@ -69,60 +69,60 @@ class EvaluationReport(EvaluationRun):
 
 
 def verdict(evaluations: Evaluations) -> str:
-    """Who won, and where the default stands, in plain words."""
+    """Say which method is best, and how the default compares, in plain words."""
     best = evaluations.best
     text = f"{best.method} is best with {100 * best.mean:.2f}%"
     if len(evaluations) == 1:
         return f"{text}."
-    subject = best
-    rivals = [name for name in (ranked(evaluations)[1].method, prototype_of(evaluations)) if name]
+    subject, rival = best, ranked(evaluations)[1].method
     if best.method != DEFAULT and DEFAULT in evaluations.names:
-        subject = evaluations[DEFAULT]
-        rivals = [name for name in (best.method, prototype_of(evaluations)) if name]
-    gaps = [(name, evaluations.difference(subject.method, name)) for name in dict.fromkeys(rivals)]
-    parts = [f"{points(gap, digits=2)} {side(gap.mean)} {name}" for name, gap in gaps if name != subject.method]
+        subject, rival = evaluations[DEFAULT], best.method
+    parts = []
+    for name in dict.fromkeys((rival, prototype_of(evaluations))):
+        if name is not None and name != subject.method:
+            gap = evaluations.difference(subject.method, name)
+            parts.append(f"{points(gap, digits=2)} {side(gap.mean)} {name}")
     start = f"{text}: " if subject is best else f"{text}. {subject.method} is "
     return f"{start}{' and '.join(parts)}."
 
 
-def csv_rows(report: EvaluationReport) -> list[dict[str, Any]]:
-    """One row a method and setting, numbers in full, accuracies as shares."""
+def csv_text(report: EvaluationReport) -> str:
+    """One line per method and setting, numbers in full, accuracies as shares."""
     rows = []
     for evaluations in report.evaluations:
         prototype = prototype_of(evaluations)
         for evaluation in evaluations:
-            to_prototype = evaluations.difference(evaluation.method, prototype) if prototype else None
-            to_best = evaluation.difference(evaluations.best)
-            setting = asdict(evaluation.setting)
-            numbers = evaluation.to_dict()
-            rows.append(
-                {"file": report.features.file, **setting, "tasks_asked": setting["tasks"]}
-                | {key: numbers[key] for key in ("method", "tasks", "mean", "ci95", "mean_class_accuracy")}
-                | _columns("to_prototype", to_prototype)
-                | _columns("to_best", to_best)
-                | {"seconds_per_task": _measured(seconds_per_task(evaluation))}
-                | {key: numbers[key] for key in ("mean_iterations", "interrupted")}
-            )
-    return rows
-
-
-def _columns(name: str, difference: PairedDifference | None) -> dict[str, Any]:
-    values = None if difference is None else interval_dict(difference)
-    return {name: values and values["mean"], f"{name}_ci95": values and values["ci95"]}
+            setting, numbers = asdict(evaluation.setting), evaluation.to_dict()
+            gaps = {
+                "to_prototype": evaluations.difference(evaluation.method, prototype) if prototype else None,
+                "to_best": evaluation.difference(evaluations.best),
+            }
+            line = {"file": report.features.file, **setting, "tasks_asked": setting["tasks"]}
+            line |= {key: numbers[key] for key in ("method", "tasks", "mean", "ci95", "mean_class_accuracy")}
+            for name, gap in gaps.items():
+                values = {"mean": None, "ci95": None} if gap is None else interval_dict(gap)
+                line |= {name: values["mean"], f"{name}_ci95": values["ci95"]}
+            line["seconds_per_task"] = _finite(seconds_per_task(evaluation))
+            rows.append(line | {key: numbers[key] for key in ("mean_iterations", "interrupted")})
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]) if rows else ["method"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
 
 
 def _evaluations_dict(evaluations: Evaluations) -> dict[str, Any]:
     document = evaluations.to_dict()
     prototype = prototype_of(evaluations)
     for entry, evaluation in zip(document["evaluations"], evaluations, strict=True):
-        entry["seconds_per_task"] = _measured(seconds_per_task(evaluation))
+        entry["seconds_per_task"] = _finite(seconds_per_task(evaluation))
         if prototype is not None:
             entry["difference_to_prototype"] = interval_dict(evaluations.difference(evaluation.method, prototype))
     setting = evaluations[0].setting
     return {"setting": asdict(setting), "prototype": prototype, "verdict": verdict(evaluations), **document}
 
 
-def _measured(seconds: float) -> float | None:
+def _finite(seconds: float) -> float | None:
     return seconds if math.isfinite(seconds) else None
 
 
@@ -149,15 +149,8 @@ def _published_dict(key: str, all_evaluations: Sequence[Evaluations]) -> dict[st
     return {"key": key, "title": published.title(key), "figures": figures, "notes": list(published_notes(key))}
 
 
-DEFAULT = "laplacianshot"
-# What the others are set against: the first of these that was run.
-PROTOTYPES = ("simpleshot-cl2", "nearest-prototype")
-
-PARTIAL = "Partial result: the run was interrupted."
-
-
 def prototype_of(evaluations: Evaluations) -> str | None:
-    """The nearest-prototype method that others are set against, if one was run."""
+    """The nearest-prototype method that others are compared with, if one was run."""
     return next((name for name in PROTOTYPES if name in evaluations.names), None)
 
 
@@ -182,138 +175,109 @@ def short_name(setting: Setting, others: Sequence[Setting]) -> str:
 def setting_table(evaluations: Evaluations) -> Table:
     """All methods on the tasks of one setting, best first."""
     setting, best, prototype = evaluations[0].setting, evaluations.best, prototype_of(evaluations)
-    counts_updates = any(evaluation.iterations is not None for evaluation in evaluations)
-    is_timed = any(math.isfinite(evaluation.seconds) for evaluation in evaluations)
-    rows = []
-    for evaluation in ranked(evaluations):
-        cells: list[str | Cell] = [evaluation.method, _accuracy(evaluation)]
-        if prototype is not None:
-            is_prototype = evaluation.method == prototype
-            cells.append(Cell("-", "quiet") if is_prototype else _gap(evaluations, evaluation.method, prototype))
-        if setting.is_inat:
-            cells.append(f"{100 * evaluation.mean_class_accuracy:.2f}")
-        is_best = evaluation is best
-        cells.append(Cell("best", "good") if is_best else _gap(evaluations, evaluation.method, best.method))
-        if is_timed:
-            cells.append(milliseconds(seconds_per_task(evaluation)))
-        if counts_updates:
-            cells.append("" if evaluation.iterations is None else f"{evaluation.iterations.mean():.1f}")
-        rows.append(row(*cells, bold=evaluation.method == DEFAULT))
-    head = ["Method", "Accuracy, %"]
+    order = ranked(evaluations)
+    columns: Columns = {
+        "Method": [one.method for one in order],
+        "Accuracy, %": [_accuracy(one) for one in order],
+    }
     if prototype is not None:
-        head.append("To prototype")
+        columns["To prototype"] = [_gap_to(one, evaluations[prototype], Cell("-", "quiet")) for one in order]
     if setting.is_inat:
-        head.append("Per class, %")
-    head.append("To the best")
+        columns["Per class, %"] = [f"{100 * one.mean_class_accuracy:.2f}" for one in order]
+    columns["To the best"] = [_gap_to(one, best, Cell("best", "good")) for one in order]
+    is_timed = any(math.isfinite(one.seconds) for one in order)
     if is_timed:
-        head.append("ms/task")
-    if counts_updates:
-        head.append("Updates")
+        columns["ms/task"] = [milliseconds(seconds_per_task(one)) for one in order]
+    if any(one.iterations is not None for one in order):
+        columns["Updates"] = ["" if one.iterations is None else f"{one.iterations.mean():.1f}" for one in order]
     notes = (setting.description, *_notes(evaluations))
-    return Table(setting.title, tuple(head), tuple(rows), notes, spare=2 + is_timed)
+    return columns_table(setting.title, columns, bold=_are_default(order), notes=notes, spare=2 + is_timed)
 
 
-def classes_table(evaluations: Evaluations, most: int = 50) -> Table:
+def classes_table(evaluations: Evaluations, max_classes: int = 50) -> Table:
     """Accuracy of each class, hardest first, for the default (or the best method) and the nearest prototype."""
     first = evaluations[DEFAULT] if DEFAULT in evaluations.names else evaluations.best
     prototype = prototype_of(evaluations)
     shown = [first] + ([evaluations[prototype]] if prototype not in (None, first.method) else [])
-    found = np.flatnonzero(np.isfinite(first.class_accuracies))
-    order = found[np.argsort(first.class_accuracies[found], kind="stable")][:most]
-    rows = [
-        row(first.class_names[c], *(f"{100 * evaluation.class_accuracies[c]:.1f}" for evaluation in shown))
-        for c in order
-    ]
-    notes = () if len(order) == len(found) else (f"The {most} hardest of {len(found)} classes.",)
-    head = ("Class", *(f"{evaluation.method}, %" for evaluation in shown))
-    return Table(f"Classes: {first.setting.title}", head, tuple(rows), notes)
+    measured = np.flatnonzero(np.isfinite(first.class_accuracies))
+    order = measured[np.argsort(first.class_accuracies[measured], kind="stable")][:max_classes]
+    columns: Columns = {"Class": [first.class_names[c] for c in order]}
+    columns |= {f"{one.method}, %": [f"{100 * one.class_accuracies[c]:.1f}" for c in order] for one in shown}
+    notes = () if len(order) == len(measured) else (f"The {max_classes} hardest of {len(measured)} classes.",)
+    return columns_table(f"Classes: {first.setting.title}", columns, notes=notes)
 
 
 def overview_table(all_evaluations: Sequence[Evaluations]) -> Table:
     """Gain over nearest prototype, or accuracy where that was not run, method by setting."""
     settings = [evaluations[0].setting for evaluations in all_evaluations]
     prototype = prototype_of(all_evaluations[0])
-    names = dict.fromkeys(name for evaluations in all_evaluations for name in evaluations.names)
-    rows = []
-    for name in names:
-        if name == prototype:
-            continue
-        cells = []
-        for evaluations in all_evaluations:
+    names = [name for evaluations in all_evaluations for name in evaluations.names if name != prototype]
+    names = list(dict.fromkeys(names))
+    columns: Columns = {"Method": [*names]}
+    for setting, evaluations in zip(settings, all_evaluations, strict=True):
+        column = columns.setdefault(short_name(setting, settings), [])
+        for name in names:
             if name not in evaluations.names or (prototype and prototype not in evaluations.names):
-                cells.append(Cell("", "quiet"))
+                column.append(Cell("", "quiet"))
             elif prototype is None:
-                cells.append(Cell(f"{100 * evaluations[name].mean:.2f}"))
+                column.append(f"{100 * evaluations[name].mean:.2f}")
             else:
-                difference = evaluations.difference(name, prototype)
-                cells.append(Cell(f"{100 * difference.mean:+.2f}", _tone(difference)))
-        rows.append(row(name, *cells, bold=name == DEFAULT))
+                gap = evaluations.difference(name, prototype)
+                column.append(Cell(f"{100 * gap.mean:+.2f}", gap_cell(gap).tone))
     title = f"Gain over {prototype}, points" if prototype else "Accuracy, %"
-    head = ("Method", *(short_name(setting, settings) for setting in settings))
-    return Table(title, head, tuple(rows))
+    return columns_table(title, columns, bold=[name == DEFAULT for name in names])
 
 
 def ablation_table(evaluations: Evaluations, published: str | None = None) -> Table:
     """The paper's four rows: prototype term, with the graph, with rectification, with both."""
     setting = evaluations[0].setting
+    switches = [ABLATION[one.method] for one in evaluations]
+    columns: Columns = {
+        "Prototype term": ["yes" for _ in evaluations],
+        "Laplacian": ["yes" if graph else "no" for graph, _ in switches],
+        "Rectified": ["yes" if rectified else "no" for _, rectified in switches],
+        "Accuracy, %": [_accuracy(one) for one in evaluations],
+        "To prototype": [_gap_to(one, evaluations["prototype"], Cell("-", "quiet")) for one in evaluations],
+    }
+    words = ["Laplacian", "Rectified"]
     figures = load_published().ablation(published, setting) if published else {}
-    rows = []
-    for evaluation in evaluations:
-        graph, rectified = ABLATION[evaluation.method]
-        is_first = evaluation.method == "prototype"
-        gain = Cell("-", "quiet") if is_first else _gap(evaluations, evaluation.method, "prototype")
-        cells: list[str | Cell] = ["yes", _yes(graph), _yes(rectified), _accuracy(evaluation), gain]
-        if figures:
-            figure = figures[evaluation.method]
-            cells.append(f"{figure.text} ({figure.status})")
-        rows.append(row(*cells))
-    head = ["Prototype term", "Laplacian", "Rectified", "Accuracy, %", "To prototype"]
     if figures:
-        head.append("Published, %")
+        rows = [figures[one.method] for one in evaluations]
+        columns["Published, %"] = [f"{figure.text} ({figure.status})" for figure in rows]
+        words.append("Published, %")
     title = f"Ablation of laplacianshot-reference: {setting.title}"
-    return Table(title, tuple(head), tuple(rows), _notes(evaluations), words=(1, 2, 5))
+    return columns_table(title, columns, notes=_notes(evaluations), words=words)
 
 
 def convergence_table(traces: Sequence[Convergence]) -> Table:
     """Updates of each recipe, and in how many tasks its objective rose."""
-    rows = []
-    for trace in traces:
-        n, rises = len(trace.objective), int(trace.rises.sum())
-        rows.append(
-            row(
-                trace.method,
-                trace.setting.title,
-                f"{n:,}",
-                f"{trace.iterations.mean():.1f}",
-                str(int(trace.iterations.max())),
-                percentage(trace.converged.mean(), 1),
-                Cell(f"{rises:,}", "bad" if rises else "good"),
-                bold=trace.method == DEFAULT,
-            )
-        )
-    head = ("Method", "Setting", "Tasks", "Mean updates", "Most", "Settled", "Tasks with a rise")
-    return Table("Convergence", head, tuple(rows), words=(1,))
+    rises = [int(trace.rises.sum()) for trace in traces]
+    columns: Columns = {
+        "Method": [trace.method for trace in traces],
+        "Setting": [trace.setting.title for trace in traces],
+        "Tasks": [f"{len(trace.objective):,}" for trace in traces],
+        "Mean updates": [f"{trace.iterations.mean():.1f}" for trace in traces],
+        "Maximum": [str(int(trace.iterations.max())) for trace in traces],
+        "Settled": [percentage(trace.converged.mean(), 1) for trace in traces],
+        "Tasks with a rise": [Cell(f"{n:,}", "bad" if n else "good") for n in rises],
+    }
+    return columns_table("Convergence", columns, bold=_are_default(traces), words=["Setting"])
 
 
 def timing_table(evaluations: Evaluations) -> Table:
-    """Time of a task of each method, fastest first."""
+    """Time per task of each method, fastest first."""
     prototype = prototype_of(evaluations)
-    base = seconds_per_task(evaluations[prototype] if prototype else min(evaluations, key=seconds_per_task))
-    rows = [
-        row(
-            evaluation.method,
-            milliseconds(seconds_per_task(evaluation)),
-            f"{seconds_per_task(evaluation) / base:.1f}",
-            f"{1 / seconds_per_task(evaluation):,.0f}",
-            f"{evaluation.seconds:,.2f}",
-            f"{evaluation.n_tasks:,}",
-            bold=evaluation.method == DEFAULT,
-        )
-        for evaluation in sorted(evaluations, key=seconds_per_task)
-    ]
-    against = f"x {prototype}" if prototype else "x the fastest"
-    head = ("Method", "ms/task", against, "Tasks/s", "Seconds", "Tasks")
-    return Table(f"Time: {evaluations[0].setting.title}", head, tuple(rows))
+    order = sorted(evaluations, key=seconds_per_task)
+    base = seconds_per_task(evaluations[prototype] if prototype else order[0])
+    columns: Columns = {
+        "Method": [one.method for one in order],
+        "ms/task": [milliseconds(seconds_per_task(one)) for one in order],
+        f"x {prototype or 'the fastest'}": [f"{seconds_per_task(one) / base:.1f}" for one in order],
+        "Tasks/s": [f"{1 / seconds_per_task(one):,.0f}" for one in order],
+        "Seconds": [f"{one.seconds:,.2f}" for one in order],
+        "Tasks": [f"{one.n_tasks:,}" for one in order],
+    }
+    return columns_table(f"Time: {evaluations[0].setting.title}", columns, bold=_are_default(order))
 
 
 def methods_table(settings: Mapping[str, str]) -> Table:
@@ -323,29 +287,26 @@ def methods_table(settings: Mapping[str, str]) -> Table:
 
 
 def published_tables(key: str, all_evaluations: Sequence[Evaluations]) -> tuple[Table, ...]:
-    """Published figures beside ours, a table a setting; all that must be said about them is below the last."""
+    """Published figures beside ours, one table per setting; all that must be said about them is below the last."""
     published = load_published()
     tables = []
     for evaluations in all_evaluations:
         setting = evaluations[0].setting
-        rows = [
-            row(
-                _published_name(figure),
-                figure.text,
-                _ours(figure, evaluations),
-                figure.status,
-                f"{published.sources[figure.source].short}, {figure.place}",
-            )
-            for figure in published.matching(key, setting)
-        ]
+        figures = published.matching(key, setting)
+        columns: Columns = {
+            "Method": [_published_name(figure) for figure in figures],
+            "Published, %": [figure.text for figure in figures],
+            "Ours, %": [_ours(figure, evaluations) for figure in figures],
+            "Status": [figure.status for figure in figures],
+            "Source": [published.source_text(figure) for figure in figures],
+        }
         title = f"Published figures, {published.title(key)}: {setting.title}"
         notes = []
-        if not rows:
+        if not figures:
             notes.append(f"There is no published figure of {published.title(key)} for these tasks.")
         elif setting.center == "task":
             notes.append("Ours are centered at each task, theirs at the mean of the base classes.")
-        head = ("Method", "Published, %", "Ours, %", "Status", "Source")
-        tables.append(Table(title, head, tuple(rows), tuple(notes), words=(3, 4)))
+        tables.append(columns_table(title, columns, notes=notes, words=["Status", "Source"]))
     last = tables.pop()
     return (*tables, replace(last, notes=(*last.notes, *published_notes(key))))
 
@@ -360,32 +321,28 @@ def published_notes(key: str) -> tuple[str, ...]:
     return (claim, *(caveat.text for caveat in published.caveats_for(key)))
 
 
+def gap_cell(difference: PairedDifference) -> Cell:
+    """A paired difference in points, marked where its interval leaves out zero."""
+    text = difference.percent(digits=2, sign=True)
+    if not difference.clear:
+        return Cell(text, "quiet")
+    return Cell(text, "good" if difference.mean > 0 else "bad")
+
+
+def _gap_to(one: Evaluation, other: Evaluation, same: Cell) -> Cell:
+    return same if one is other else gap_cell(one.difference(other))
+
+
+def _are_default(entries: Sequence[Evaluation] | Sequence[Convergence]) -> list[bool]:
+    return [entry.method == DEFAULT for entry in entries]
+
+
 def _accuracy(evaluation: Evaluation) -> str:
-    mark = "†" if _fewer(evaluation) else ""
-    return percent(evaluation.interval, digits=2) + mark
+    return evaluation.interval.percent(digits=2) + ("†" if _fewer(evaluation) else "")
 
 
 def _fewer(evaluation: Evaluation) -> bool:
     return evaluation.n_tasks < evaluation.setting.tasks
-
-
-def _gap(evaluations: Evaluations, method: str, other: str) -> Cell:
-    return gap_cell(evaluations.difference(method, other))
-
-
-def _tone(difference: PairedDifference) -> Tone:
-    if not difference.clear:
-        return "quiet"
-    return "good" if difference.mean > 0 else "bad"
-
-
-def gap_cell(difference: PairedDifference) -> Cell:
-    """A paired difference in points, marked where it is clear."""
-    return Cell(percent(difference, digits=2, sign=True), _tone(difference))
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def _notes(evaluations: Evaluations) -> tuple[str, ...]:
@@ -393,8 +350,8 @@ def _notes(evaluations: Evaluations) -> tuple[str, ...]:
     fewer = [evaluation for evaluation in evaluations if _fewer(evaluation)]
     if fewer:
         counts = ", ".join(f"{evaluation.method} {evaluation.n_tasks:,}" for evaluation in fewer)
-        asked = evaluations[0].setting.tasks
-        notes.append(f"† on the first of the {asked:,} tasks only: {counts}; differences are over shared tasks.")
+        tasks = evaluations[0].setting.tasks
+        notes.append(f"† on the first of the {tasks:,} tasks only: {counts}; differences are over shared tasks.")
     if evaluations.interrupted:
         notes.append(PARTIAL)
     return tuple(notes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +19,7 @@ from laplacianshot.reports.evaluation import (
     ablation_table,
     classes_table,
     convergence_table,
-    csv_rows,
+    csv_text,
     methods_table,
     overview_table,
     prototype_of,
@@ -50,7 +48,7 @@ from laplacianshot.reports.page import (
 )
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import Table, to_markdown
-from laplacianshot.reports.text import counted, json_text, milliseconds, write_text
+from laplacianshot.reports.text import counted, json_text, milliseconds, write_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,50 +64,30 @@ _READING = (
 )
 
 
-def write_report(report: EvaluationReport, folder: Path) -> None:
-    """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
+def write_evaluation(report: EvaluationReport, folder: Path) -> None:
+    """Fill an existing folder; files of the same names are replaced, each atomically."""
     drawn = report_drawings(report)
-    for name, text in drawn.items():
-        write_text(folder / f"{name}.svg", text)
-    write_text(folder / "results.json", json_text(report.to_dict()))
-    write_text(folder / "results.csv", csv_text(report))
-    write_text(folder / "tables.md", to_markdown(report.tables()))
-    # The page last: where it is, the rest is.
-    write_text(folder / PAGE, report_page(report, drawn))
-
-
-def csv_text(report: EvaluationReport) -> str:
-    """A line a method and setting, under a line of names."""
-    rows = csv_rows(report)
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]) if rows else ["method"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+    texts = {"results.json": json_text(report.to_dict()), "results.csv": csv_text(report)}
+    texts |= {"tables.md": to_markdown(report.tables()), PAGE: report_page(report, drawn)}
+    write_report(folder, drawn, texts)
 
 
 def report_drawings(report: EvaluationReport) -> dict[str, str]:
     """Figures as SVG, by the name of their file."""
-    figures = {f"accuracy-{e[0].setting.slug}": accuracy_figure(e) for e in report.evaluations}
-    figures |= {_trace_name(trace): convergence_figure(trace) for trace in report.convergence}
-    if report.timing:
-        figures |= timing_figures(report.evaluations)
-    return drawings(figures)
+    drawn = {f"accuracy-{e[0].setting.slug}": svg_text(accuracy_figure(e)) for e in report.evaluations}
+    drawn |= {_trace_name(trace): svg_text(convergence_figure(trace)) for trace in report.convergence}
+    return drawn | timing_drawings(report.evaluations if report.timing else ())
 
 
-def drawings(figures: Mapping[str, Figure]) -> dict[str, str]:
-    """Figures as SVG, each drawn once."""
-    return {name: svg_text(figure) for name, figure in figures.items()}
-
-
-def report_page(report: EvaluationReport, drawings: Mapping[str, str] | None = None) -> str:
+def report_page(report: EvaluationReport, drawn: Mapping[str, str]) -> str:
     """Return the page, with the figures of :func:`report_drawings`."""
-    drawn = report_drawings(report) if drawings is None else drawings
     sections = report_sections(report, drawn)
     if report.timing:
         sections.append(timing_section(report.evaluations, drawn))
-    if report.published is not None:
-        sections.append(_published_section(report.published, report.evaluations))
+    if (key := report.published) is not None:
+        tables = published_tables(key, report.evaluations)
+        title = f"Published figures, {load_published().title(key)}"
+        sections.append(published_section(title, tables, published_notes(key)))
     sections += closing_sections(report.methods)
     opening = [Text(PARTIAL, "warning")] if report.interrupted else []
     lead = str(report.features)
@@ -127,7 +105,10 @@ def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[
         tables = [ablation_table(evaluations, report.published) for evaluations in report.ablation]
         sections.append(Section("ablation", "Ablation", titled(tables, "ablation")))
     if report.convergence:
-        shown = [drawn_figure(drawn, _trace_name(trace), _trace_caption(trace)) for trace in report.convergence]
+        shown = []
+        for trace in report.convergence:
+            tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
+            shown.append(drawn_figure(drawn, _trace_name(trace), f"{trace.method}, {trace.setting.title}: {tasks}."))
         blocks = (convergence_table(report.convergence), Figures(tuple(shown)))
         sections.append(Section("convergence", "Convergence", blocks))
     return sections
@@ -154,9 +135,9 @@ def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, s
     return Section("time", "Time", tuple(blocks))
 
 
-def timing_figures(all_evaluations: Sequence[Evaluations]) -> dict[str, Figure]:
-    """Figures of times by the name of their file."""
-    return {f"time-{e[0].setting.slug}": timing_figure(e) for e in all_evaluations}
+def timing_drawings(all_evaluations: Sequence[Evaluations]) -> dict[str, str]:
+    """Figures of times as SVG, by the name of their file."""
+    return {f"time-{e[0].setting.slug}": svg_text(timing_figure(e)) for e in all_evaluations}
 
 
 def closing_sections(methods: Mapping[str, str]) -> list[Section]:
@@ -181,35 +162,28 @@ def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Sect
     return Section(setting.slug, setting.title, tuple(blocks))
 
 
-def _published_section(key: str, all_evaluations: tuple[Evaluations, ...]) -> Section:
-    notes = published_notes(key)
-    tables = [
-        replace(table, notes=tuple(note for note in table.notes if note not in notes))
-        for table in published_tables(key, all_evaluations)
-    ]
-    blocks = (*(Text(note, "warning") for note in notes), *titled(tables, "published"))
-    return Section("published", f"Published figures, {load_published().title(key)}", blocks)
+def published_section(title: str, tables: Sequence[Table], notes: Sequence[str]) -> Section:
+    """Tables of published figures, below what must be said about them."""
+    bare_tables = [replace(table, notes=tuple(note for note in table.notes if note not in notes)) for table in tables]
+    blocks = (*(Text(note, "warning") for note in notes), *titled(bare_tables, "published"))
+    return Section("published", title, blocks)
 
 
 def _trace_name(trace: Convergence) -> str:
     return f"convergence-{trace.method}-{trace.setting.slug}"
 
 
-def _trace_caption(trace: Convergence) -> str:
-    tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
-    return f"{trace.method}, {trace.setting.title}: {tasks}."
-
-
+# Inches of a line in a figure.
 _LINE = 0.235
 
 # Single tasks drawn beside the mean of all.
 _SINGLE_TASKS = 6
-# The axis ends where so many of them have.
+# The axis ends where this share of all tasks has ended.
 _SHOWN_TASKS = 0.95
 
 
 def accuracy_figure(evaluations: Evaluations) -> Figure:
-    """Mean accuracy with its 95% interval, a line a method, best on top; dashed: nearest prototype."""
+    """Mean accuracy with its 95% interval, one line per method, best on top; dashed: nearest prototype."""
     order = ranked(evaluations)[::-1]
     figure, axes = _lines(order)
     prototype = prototype_of(evaluations)
@@ -228,7 +202,7 @@ def accuracy_figure(evaluations: Evaluations) -> Figure:
 
 
 def timing_figure(evaluations: Evaluations) -> Figure:
-    """Milliseconds a task on a logarithmic scale, fastest on top."""
+    """Milliseconds per task on a logarithmic scale, fastest on top."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     order = sorted(evaluations, key=seconds_per_task, reverse=True)
@@ -244,7 +218,7 @@ def timing_figure(evaluations: Evaluations) -> Figure:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("milliseconds a task, logarithmic", fontsize=9.5, color=QUIET, loc="right")
+    axes.set_xlabel("milliseconds per task, logarithmic", fontsize=9.5, color=QUIET, loc="right")
     return figure
 
 
@@ -284,16 +258,9 @@ def _lines(order: Sequence[Evaluation]) -> tuple[Figure, Axes]:
 
 
 def _beside(axes: Axes, place: int, text: str, method: str) -> None:
-    axes.text(
-        1.02,
-        place,
-        text,
-        transform=axes.get_yaxis_transform(),
-        va="center",
-        fontsize=9.5,
-        color=INK,
-        fontweight="bold" if method == DEFAULT else "normal",
-    )
+    weight = "bold" if method == DEFAULT else "normal"
+    right = axes.get_yaxis_transform()
+    axes.text(1.02, place, text, transform=right, va="center", fontsize=9.5, color=INK, fontweight=weight)
 
 
 def _color(method: str) -> str:

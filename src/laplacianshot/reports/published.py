@@ -1,10 +1,10 @@
-"""Published figures, read from the one file that holds them, and where they may stand beside ours."""
+"""Published figures, read from the file that holds them, and which of our results they may stand beside."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,49 +16,24 @@ STATUSES = ("as published", "superseded", "never corrected", "corrected", "indep
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number.
-
-    Attributes
-    ----------
-    dataset, network : str
-        Keys of the data file; the network is None where the source does not name it.
-    method : str
-        As its source calls it.
-    value : float
-        Accuracy in percent, or seconds.
-    ci95 : float or None
-        Half-width of the 95% interval, where the source gives one.
-    status : str
-        One of :data:`STATUSES`.
-    source, place : str
-        A key of :attr:`Published.sources`, and the table in it.
-    way, shot, query : int or None
-    protocol : str
-    transform : str or None
-        Of the features.
-    measure : {"accuracy", "per class", "mean", "seconds"}
-    ablation : str or None
-        Row of the ablation table.
-    ours : str or None
-        Our method for it; None if it was published with a training of its own.
-    """
+    """One published number."""
 
     dataset: str
-    network: str | None
-    method: str
-    value: float
-    ci95: float | None
-    status: str
-    source: str
-    place: str
+    network: str | None  # None where the source does not name it
+    method: str  # as its source calls it
+    value: float  # accuracy in percent, or seconds
+    ci95: float | None  # half-width of the 95% interval, where the source gives one
+    status: str  # one of STATUSES
+    source: str  # a key of Published.sources
+    place: str  # the table in the source
     way: int | None
     shot: int | None
     query: int | None
     protocol: str
-    transform: str | None
-    measure: str
-    ablation: str | None
-    ours: str | None
+    transform: str | None  # of the features
+    measure: str  # accuracy, per class, mean or seconds
+    ablation: str | None  # row of the ablation table
+    ours: str | None  # our method for it; None if it was published with a training of its own
 
     @property
     def key(self) -> str:
@@ -89,39 +64,23 @@ class Source:
 
 @dataclass(frozen=True)
 class Caveat:
-    """What must be said wherever figures of these data sets, and of these networks if any are named, are printed."""
+    """What must be said wherever figures of these data sets are printed; without networks, of all of them."""
 
     about: str
     datasets: tuple[str, ...]
     text: str
     networks: tuple[str, ...] = ()
 
-    def concerns(self, key: str) -> bool:
-        """Whether it must be said beside figures of ``key``."""
-        dataset, network = key.split("/")
-        return dataset in self.datasets and (not self.networks or network in self.networks)
-
 
 @dataclass(frozen=True, repr=False)
 class Published:
-    """The whole data file.
-
-    Attributes
-    ----------
-    figures : tuple of Figure
-    sources : dict of str to Source
-    caveats : tuple of Caveat
-    datasets : dict of str to (str, int)
-        Title, and the classes that tasks are drawn from.
-    networks : dict of str to (str, tuple of int)
-        Title, and the lengths its feature vectors may have.
-    """
+    """The whole data file."""
 
     figures: tuple[Figure, ...]
     sources: Mapping[str, Source]
     caveats: tuple[Caveat, ...]
-    datasets: Mapping[str, tuple[str, int]]
-    networks: Mapping[str, tuple[str, tuple[int, ...]]]
+    datasets: Mapping[str, tuple[str, int]]  # title, and number of classes that tasks are drawn from
+    networks: Mapping[str, tuple[str, tuple[int, ...]]]  # title, and lengths that its feature vectors may have
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -135,7 +94,7 @@ class Published:
         return f"{self.datasets[dataset][0]}, {self.networks[network][0]}"
 
     def mismatch(self, key: str, n_classes: int, dimension: int) -> str | None:
-        """Why features of this size, with classes of this number, cannot be those of ``key``; None if they may be."""
+        """Say why features of this size and number of classes cannot be those of ``key``; None if they may be."""
         dataset, network = key.split("/")
         name, classes = self.datasets[dataset]
         if n_classes != classes:
@@ -149,22 +108,23 @@ class Published:
     def matching(self, key: str, setting: Setting) -> tuple[Figure, ...]:
         """Figures of this data set, network and kind of task, corrected ones first."""
         order = ("corrected", "independent", "superseded", "never corrected", "as published", "unconfirmed")
-        found = [
-            figure for figure in self.figures if figure.key == key and not figure.ablation and figure.suits(setting)
-        ]
+        found = [one for one in self.figures if one.key == key and not one.ablation and one.suits(setting)]
         return tuple(sorted(found, key=lambda figure: (figure.ours is None, order.index(figure.status))))
 
     def ablation(self, key: str, setting: Setting) -> Mapping[str, Figure]:
         """The ablation table's column for this data set, network and kind of task, by row."""
-        return {
-            figure.ablation: figure
-            for figure in self.figures
-            if figure.key == key and figure.ablation and figure.suits(setting)
-        }
+        found = [one for one in self.figures if one.key == key and one.suits(setting)]
+        return {one.ablation: one for one in found if one.ablation}
 
     def caveats_for(self, key: str) -> tuple[Caveat, ...]:
         """What must be said beside the figures of this data set and network."""
-        return tuple(caveat for caveat in self.caveats if caveat.concerns(key))
+        dataset, network = key.split("/")
+        found = [caveat for caveat in self.caveats if dataset in caveat.datasets]
+        return tuple(caveat for caveat in found if not caveat.networks or network in caveat.networks)
+
+    def source_text(self, figure: Figure) -> str:
+        """Source and table of a figure, in a table of ours."""
+        return f"{self.sources[figure.source].short}, {figure.place}"
 
     def to_dict(self, figure: Figure) -> dict[str, Any]:
         """One figure with its source spelled out, for JSON."""
@@ -195,7 +155,7 @@ def load_published() -> Published:
 
 
 def _figures(table: Mapping[str, Any], ours: Mapping[str, Mapping[str, str]]) -> list[Figure]:
-    """Cells of a table; what a column or a row says of itself goes before what the table says of all."""
+    """Cells of a table; facts of a column or a row replace those of the table."""
     result = []
     for row in table["rows"]:
         status = row.get("status", table.get("status", "as published"))
@@ -203,27 +163,9 @@ def _figures(table: Mapping[str, Any], ours: Mapping[str, Mapping[str, str]]) ->
         for column, cell, its_status in zip(table["columns"], row["cells"], statuses, strict=True):
             if not cell:
                 continue
-            facts = {**table, **column, **row}
-            transform = facts.get("transform")
-            value, ci95 = cell if len(cell) == 2 else (cell[0], None)
-            result.append(
-                Figure(
-                    dataset=facts["dataset"],
-                    network=facts.get("network"),
-                    method=facts["method"],
-                    value=float(value),
-                    ci95=ci95,
-                    status=its_status,
-                    source=facts["source"],
-                    place=facts["place"],
-                    way=facts.get("way"),
-                    shot=facts.get("shot"),
-                    query=facts.get("query"),
-                    protocol=facts["protocol"],
-                    transform=transform,
-                    measure=facts.get("measure", "accuracy"),
-                    ablation=facts.get("ablation"),
-                    ours=ours.get(facts["method"], {}).get(transform or ""),
-                )
-            )
+            facts: dict[str, Any] = dict.fromkeys(("network", "way", "shot", "query", "transform", "ablation"))
+            facts |= {"measure": "accuracy", **table, **column, **row}
+            facts |= {"value": float(cell[0]), "ci95": cell[1] if len(cell) == 2 else None, "status": its_status}
+            facts["ours"] = ours.get(facts["method"], {}).get(facts["transform"] or "")
+            result.append(Figure(**{each.name: facts[each.name] for each in fields(Figure)}))
     return result

@@ -15,25 +15,26 @@ from laplacianshot.reports.evaluation import (
     DEFAULT,
     PROTOTYPES,
     EvaluationReport,
+    csv_text,
     gap_cell,
     short_name,
     timing_table,
 )
 from laplacianshot.reports.evaluation_page import (
     closing_sections,
-    csv_text,
-    drawings,
     drawn_figure,
+    published_section,
     report_drawings,
     report_sections,
-    timing_figures,
+    timing_drawings,
     timing_section,
     titled,
 )
-from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, Text, render_page
+from laplacianshot.reports.figures import svg_text
+from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, render_page
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import Cell, Table, row, to_markdown
-from laplacianshot.reports.text import json_text, percent, write_text
+from laplacianshot.reports.text import duration, json_text, write_report
 from laplacianshot.reports.training import training_curves
 from laplacianshot.reports.tuning import lam_figure, lam_table, neighbors_table
 from laplacianshot.training.state import EpochRecord
@@ -53,42 +54,19 @@ class StepTime:
 
 @dataclass(frozen=True, repr=False)
 class Reproduction:
-    """Everything that a setting's report holds.
-
-    Attributes
-    ----------
-    name, title : str
-    facts : dict of str to str
-        Data, network, training and seeds, in words.
-    config : dict
-        Of the training.
-    epochs : tuple of EpochRecord
-    best_epoch : int
-        Whose weights were used.
-    tuned : tuple of (method, transform, Tuned)
-    evaluation : EvaluationReport
-        Without times.
-    transforms : tuple of Evaluations
-        Prototype and recipe on each transform, ``pairs`` of method names.
-    pairs : tuple of (transform, prototype, recipe)
-    times : tuple of Evaluations
-        Each method alone.
-    steps : tuple of StepTime
-    environment : dict of str to str
-    command : str
-    """
+    """Everything in the report of a setting."""
 
     name: str
     title: str
-    facts: Mapping[str, str]
-    config: Mapping[str, Any]
+    facts: Mapping[str, str]  # data, network, training and seeds, in words
+    config: Mapping[str, Any]  # of the training
     epochs: tuple[EpochRecord, ...]
-    best_epoch: int
-    tuned: tuple[tuple[str, str, Tuned], ...]
-    evaluation: EvaluationReport
-    transforms: tuple[Evaluations, ...]
-    pairs: tuple[tuple[str, str, str], ...]
-    times: tuple[Evaluations, ...]
+    best_epoch: int  # the one whose weights were used
+    tuned: tuple[tuple[str, str, Tuned], ...]  # method, transform and what was tuned
+    evaluation: EvaluationReport  # without times
+    transforms: tuple[Evaluations, ...]  # prototype and recipe on each transform
+    pairs: tuple[tuple[str, str, str], ...]  # transform, and the names of its prototype and recipe
+    times: tuple[Evaluations, ...]  # each method alone
     steps: tuple[StepTime, ...]
     environment: Mapping[str, str]
     command: str
@@ -143,7 +121,7 @@ class Reproduction:
 
     def tables(self) -> tuple[Table, ...]:
         """All tables that are the same in every run, in the order of reading."""
-        first = (facts_table(self.facts), *self.published_tables(), accuracy_table(self.results()))
+        first = (_facts_table("Setting", "What", self.facts), *self.published_tables(), accuracy_table(self.results()))
         transforms = tuple(transforms_table(evaluations, self.pairs) for evaluations in self.transforms)
         tuning = (tuned_table(self.tuned),) if self.tuned else ()
         curves = tuple(table for entry in self.tuned for table in tuning_tables(*entry))
@@ -152,7 +130,7 @@ class Reproduction:
     def run_tables(self) -> tuple[Table, ...]:
         """Tables of times, and of what the run was made with."""
         times = tuple(timing_table(evaluations) for evaluations in self.times)
-        return (*times, steps_table(self.steps), environment_table(self.environment))
+        return (*times, steps_table(self.steps), _facts_table("Environment", "Version", self.environment))
 
 
 def standing_table(key: str, evaluations: Evaluations) -> Table | None:
@@ -164,13 +142,13 @@ def standing_table(key: str, evaluations: Evaluations) -> Table | None:
     rows = [
         (
             figure.value,
-            row(figure.method, figure.text, f"{published.sources[figure.source].short}, {figure.place}", figure.status),
+            row(figure.method, figure.text, published.source_text(figure), figure.status),
         )
         for figure in figures
     ]
     for name in dict.fromkeys(name for name in _OURS if name in evaluations.names):
         one = evaluations[name]
-        rows.append((100 * one.mean, row(name, percent(one.interval, digits=2), "ours", "this run", bold=True)))
+        rows.append((100 * one.mean, row(name, one.interval.percent(digits=2), "ours", "this run", bold=True)))
     ordered = tuple(entry for _, entry in sorted(rows, key=lambda pair: -pair[0]))
     title = f"Beside published figures, {published.title(key)}: {setting.title}"
     return Table(title, ("Method", "Accuracy, %", "Source", "Status"), ordered, words=(2, 3))
@@ -203,7 +181,7 @@ def accuracy_table(results: Mapping[str, Any]) -> Table:
 
 def _mean(one: Mapping[str, Any]) -> str:
     ci95 = math.inf if one["ci95"] is None else one["ci95"]
-    return percent(MeanInterval(one["mean"], ci95, one["tasks"]), digits=2)
+    return MeanInterval(one["mean"], ci95, one["tasks"]).percent(digits=2)
 
 
 def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, str]]) -> Table:
@@ -211,7 +189,7 @@ def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, s
     rows = []
     for transform, prototype, recipe in pairs:
         gain = gap_cell(evaluations.difference(recipe, prototype))
-        accuracies = [percent(evaluations[name].interval, digits=2) for name in (prototype, recipe)]
+        accuracies = [evaluations[name].interval.percent(digits=2) for name in (prototype, recipe)]
         rows.append(row(transform, *accuracies, gain))
     title = f"Transforms: {evaluations[0].setting.title}"
     head = ("Features", "Nearest prototype, %", "laplacianshot-reference, %", "Gain")
@@ -241,9 +219,8 @@ def tuning_tables(method: str, transform: str, one: Tuned) -> tuple[Table, ...]:
     return tuple(replace(table, title=f"Tuning {method} {transform}, {table.title}", notes=()) for table in tables)
 
 
-def facts_table(facts: Mapping[str, str]) -> Table:
-    """What was done with what."""
-    return Table("Setting", ("", "What"), tuple(row(name, text) for name, text in facts.items()), words=(1,))
+def _facts_table(title: str, heading: str, facts: Mapping[str, str]) -> Table:
+    return Table(title, ("", heading), tuple(row(name, text) for name, text in facts.items()), words=(1,))
 
 
 def steps_table(steps: Sequence[StepTime]) -> Table:
@@ -253,27 +230,6 @@ def steps_table(steps: Sequence[StepTime]) -> Table:
     return Table("Time of each step", ("Step", "Time", "Finished, UTC"), tuple(rows), words=(2,))
 
 
-def environment_table(environment: Mapping[str, str]) -> Table:
-    """Versions and cores."""
-    return Table(
-        "Environment", ("", "Version"), tuple(row(name, text) for name, text in environment.items()), words=(1,)
-    )
-
-
-def duration(seconds: float) -> str:
-    """``2 h 05 min``, ``3 min 20 s`` or ``4.2 s``.
-
-    Examples
-    --------
-    >>> duration(7500), duration(200), duration(4.21)
-    ('2 h 05 min', '3 min 20 s', '4.2 s')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def _timeless(document: Any) -> Any:
     """A document without what a clock says."""
     if isinstance(document, dict):
@@ -281,7 +237,7 @@ def _timeless(document: Any) -> Any:
     return [_timeless(value) for value in document] if isinstance(document, (list, tuple)) else document
 
 
-RESULTS, RUN, MARKDOWN = "results.json", "run.json", "report.md"
+RESULTS, RUN = "results.json", "run.json"
 
 # What comes below is different in every run.
 RUN_TITLE = "This run"
@@ -291,47 +247,45 @@ _TUNING_CAPTION = "Accuracy against lambda with 95% intervals; dashed: the chose
 
 
 def write_reproduction(found: Reproduction, folder: Path) -> None:
-    """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
-    drawn = reproduction_drawings(found)
-    for name, text in drawn.items():
-        write_text(folder / f"{name}.svg", text)
-    write_text(folder / RESULTS, json_text(found.results()))
-    write_text(folder / RUN, json_text(found.run()))
-    write_text(folder / "results.csv", csv_text(found.evaluation))
-    write_text(folder / MARKDOWN, markdown(found, list(drawn)))
-    # The page last: where it is, the rest is.
-    write_text(folder / PAGE, reproduction_page(found, drawn))
+    """Fill an existing folder; files of the same names are replaced, each atomically."""
+    drawn = {"training": svg_text(training_curves(found.epochs, found.best_epoch))}
+    drawn |= {_tuned_name(*entry): svg_text(lam_figure(entry[2])) for entry in found.tuned}
+    drawn |= report_drawings(found.evaluation) | timing_drawings(found.times)
+    texts = {
+        RESULTS: json_text(found.results()),
+        RUN: json_text(found.run()),
+        "results.csv": csv_text(found.evaluation),
+        "report.md": _markdown(found, list(drawn)),
+        PAGE: _page(found, drawn),
+    }
+    write_report(folder, drawn, texts)
 
 
-def reproduction_drawings(found: Reproduction) -> dict[str, str]:
-    """Figures as SVG, by the name of their file."""
-    figures = {"training": training_curves(found.epochs, found.best_epoch)}
-    figures |= {_tuned_name(*entry): lam_figure(entry[2]) for entry in found.tuned}
-    return drawings(figures) | report_drawings(found.evaluation) | drawings(timing_figures(found.times))
-
-
-def reproduction_page(found: Reproduction, drawn: Mapping[str, str]) -> str:
-    """Return the page."""
-    sections = [Section("setting", "Setting", (facts_table(found.facts),)), *_published_sections(found)]
+def _page(found: Reproduction, drawn: Mapping[str, str]) -> str:
+    sections = [Section("setting", "Setting", (_facts_table("Setting", "What", found.facts),))]
+    tables = found.published_tables()
+    if tables and found.evaluation.published is not None:
+        notes = published_notes(found.evaluation.published)
+        sections.append(published_section("Beside published figures", tables, notes))
     accuracy = accuracy_table(found.results())
     sections.append(Section("accuracy", accuracy.title, (accuracy,)))
     sections += report_sections(found.evaluation, drawn)
     if found.transforms:
-        tables = [transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
-        sections.append(Section("transforms", "Transforms", titled(tables, "transforms")))
+        by_transform = [transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
+        sections.append(Section("transforms", "Transforms", titled(by_transform, "transforms")))
     if found.tuned:
         sections.append(Section("tuning", "Tuning", (tuned_table(found.tuned), *_curves(found, drawn))))
     curves = Figures((drawn_figure(drawn, "training", _TRAINING_CAPTION),))
     sections.append(Section("training", "Training", (curves,)))
     if found.times:
         sections.append(timing_section(found.times, drawn))
-    run = (steps_table(found.steps), environment_table(found.environment))
+    run = (steps_table(found.steps), _facts_table("Environment", "Version", found.environment))
     sections += [Section("run", RUN_TITLE, run), *closing_sections(found.evaluation.methods)]
     lead = str(found.evaluation.features)
     return render_page(f"Reproduction: {found.title}", sections, lead=lead, command=found.command)
 
 
-def markdown(found: Reproduction, figures: Sequence[str]) -> str:
+def _markdown(found: Reproduction, figures: Sequence[str]) -> str:
     """The report as Markdown: first what is the same in every run, then times and environment."""
     drawn = [name for name in figures if not name.startswith("time-")]
     return "\n".join(
@@ -344,16 +298,6 @@ def markdown(found: Reproduction, figures: Sequence[str]) -> str:
             to_markdown(found.run_tables()),
         ]
     )
-
-
-def _published_sections(found: Reproduction) -> list[Section]:
-    tables = found.published_tables()
-    if not tables or found.evaluation.published is None:
-        return []
-    notes = published_notes(found.evaluation.published)
-    bare_tables = [replace(table, notes=()) for table in tables]
-    blocks = (*(Text(note, "warning") for note in notes), *titled(bare_tables, "published"))
-    return [Section("published", "Beside published figures", blocks)]
 
 
 def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[Block]:

@@ -27,27 +27,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table. The first column contains names, the others numbers.
-
-    Attributes
-    ----------
-    title : str
-    head : tuple of str
-    rows : tuple of Row
-    notes : tuple of str
-        Sentences below the table.
-    words : tuple of int
-        Columns, besides the first, that contain words and not numbers.
-    spare : int
-        Number of columns, counted from the last, that may be left out on a narrow terminal.
-    """
+    """A titled table. The first column contains names, the others numbers."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-    words: tuple[int, ...] = ()
-    spare: int = 0
+    notes: tuple[str, ...] = ()  # sentences below the table
+    words: tuple[int, ...] = ()  # columns, besides the first, that contain words and not numbers
+    spare: int = 0  # number of columns, counted from the last, that may be left out on a narrow terminal
 
     kind: ClassVar[str] = "table"
 
@@ -59,6 +46,39 @@ class Table:
 def row(*cells: str | Cell, bold: bool = False) -> Row:
     """Make a row of texts and cells."""
     return Row(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells), bold)
+
+
+# Cells of each column by its heading.
+Columns: TypeAlias = dict[str, list[str | Cell]]
+
+
+def columns_table(
+    title: str,
+    columns: Columns,
+    *,
+    bold: Sequence[bool] = (),
+    notes: Sequence[str] = (),
+    words: Sequence[str] = (),
+    spare: int = 0,
+) -> Table:
+    """Make a table of columns by heading.
+
+    Parameters
+    ----------
+    title : str
+    columns : dict of str to list of n cells
+    bold : sequence of n bool
+        Which rows are bold; default: none.
+    notes : sequence of str
+    words : sequence of str
+        Headings of columns, besides the first, that contain words.
+    spare : int
+        See :class:`Table`.
+    """
+    head = tuple(columns)
+    lines = list(zip(*columns.values(), strict=True))
+    rows = tuple(row(*cells, bold=is_bold) for cells, is_bold in zip(lines, bold or [False] * len(lines), strict=True))
+    return Table(title, head, rows, tuple(notes), tuple(head.index(name) for name in words), spare)
 
 
 def to_markdown(tables: Sequence[Table]) -> str:

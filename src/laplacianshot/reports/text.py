@@ -1,4 +1,4 @@
-"""How numbers, JSON documents and files are written: one place for every table, page and sentence."""
+"""Numbers, JSON documents and files as all tables, pages and sentences show them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,8 @@ if TYPE_CHECKING:
     from laplacianshot.episodes.results import MeanInterval
 
 
-def percent(interval: MeanInterval, *, digits: int = 1, sign: bool = False) -> str:
-    """A share in percent with its interval, ``94.9 ± 0.1``; the margin of a single value is left out.
-
-    Examples
-    --------
-    >>> from laplacianshot.episodes.results import MeanInterval
-    >>> percent(MeanInterval(0.949, 0.001, 100))
-    '94.9 ± 0.1'
-    >>> percent(MeanInterval(-0.02, 0.001, 100), digits=2, sign=True)
-    '-2.00 ± 0.10'
-    """
-    return interval.percent(digits=digits, sign=sign)
-
-
 def percentage(share: float, digits: int = 0) -> str:
-    """A share in percent; only all of something is 100%, and only nothing is 0%.
+    """Return a share in percent; only all of something is 100%, and only nothing is 0%.
 
     Examples
     --------
@@ -48,23 +34,23 @@ def percentage(share: float, digits: int = 0) -> str:
 
 
 def points(difference: MeanInterval, *, digits: int = 1) -> str:
-    """The size of a difference in words: ``2.0 ± 0.1 points``."""
+    """Return the size of a difference in words: ``2.0 ± 0.1 points``."""
     size = type(difference)(abs(difference.mean), difference.ci95, difference.n)
-    return f"{percent(size, digits=digits)} points"
+    return f"{size.percent(digits=digits)} points"
 
 
 def side(difference: float) -> str:
-    """Whether a difference puts one ahead of the other."""
+    """Return "ahead of" or "behind", by the sign of a difference."""
     return "ahead of" if difference >= 0 else "behind"
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: ``1 task``, ``10,000 tasks``."""
+    """Return a number of things: ``1 task``, ``10,000 tasks``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds with about three figures.
+    """Return seconds as milliseconds with about three digits.
 
     Examples
     --------
@@ -76,17 +62,46 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def duration(seconds: float, *, digits: int = 1) -> str:
+    """``2 h 05 min``, ``3 min 20 s`` or ``4.2 s``.
+
+    Examples
+    --------
+    >>> duration(7500), duration(200), duration(4.21), duration(4.21, digits=0)
+    ('2 h 05 min', '3 min 20 s', '4.2 s', '4 s')
+    """
+    if round(seconds, digits) < 60:
+        return f"{seconds:.{digits}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def interval_dict(interval: MeanInterval) -> dict[str, float | int | None]:
-    """An interval for JSON; that of one value is None."""
+    """Return an interval for JSON; that of one value is None."""
     ci95 = interval.ci95 if math.isfinite(interval.ci95) else None
     return {"mean": interval.mean, "ci95": ci95, "n": interval.n}
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """One strict JSON document."""
+    """Return one strict JSON document."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Put a text at ``path``, whole or not at all."""
+    """Write a file atomically."""
     put_file(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def write_report(folder: Path, drawings: Mapping[str, str], texts: Mapping[str, str]) -> None:
+    """Write figures and other files into an existing folder, in this order; each replaces an old one atomically.
+
+    Parameters
+    ----------
+    folder : Path
+    drawings : mapping of str to str
+        SVG by the name of its file, without the ending.
+    texts : mapping of str to str
+        By the name of the file. The page is the last: where it is, the rest is.
+    """
+    for name, text in (*((f"{name}.svg", svg) for name, svg in drawings.items()), *texts.items()):
+        write_text(folder / name, text)

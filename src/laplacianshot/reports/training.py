@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from laplacianshot.reports.figures import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
-from laplacianshot.reports.table import Table, row
-from laplacianshot.reports.text import counted
+from laplacianshot.reports.table import Columns, Table, columns_table
+from laplacianshot.reports.text import counted, duration
 from laplacianshot.training.state import EpochRecord
 
 if TYPE_CHECKING:
@@ -19,67 +20,52 @@ if TYPE_CHECKING:
 
     from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
 
-# Epochs of a table; log.csv has all.
+# Maximum number of epochs in a table; log.csv has all.
 _SHOWN = 10
 
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """A finished run, to be printed.
-
-    Attributes
-    ----------
-    config : TrainConfig
-    result : TrainResult
-    skipped : tuple of (str, str)
-        Pictures left out, by name and reason.
-    curves : Path or None
-        The picture that goes with it.
-    next_command : str
-        What turns pictures into vectors with this network.
-    """
+    """A finished run."""
 
     config: TrainConfig
     result: TrainResult
-    skipped: tuple[tuple[str, str], ...]
-    curves: Path | None
-    next_command: str
+    skipped: tuple[tuple[str, str], ...]  # name of each picture that was left out, and why
+    curves: Path | None  # file of the figure
+    next_command: str  # turns pictures into vectors with this network
     interrupted: bool = False
 
     def tables(self) -> Sequence[Table]:
-        """To be printed."""
+        """Return the table to print."""
         history, result = self.result.history, self.result
         shown = _spread(history, result.best_epoch)
-        rows = [
-            row(
-                str(record.epoch),
-                f"{record.learning_rate:.4g}",
-                f"{record.loss:.3f}",
-                f"{100 * record.accuracy:.1f}",
-                "" if record.validation is None else f"{100 * record.validation:.2f} ± {100 * _margin(record):.2f}",
-                f"{record.images_per_second:,.0f}",
-                f"{record.seconds:,.1f}",
-                bold=record.epoch == result.best_epoch,
-            )
-            for record in shown
-        ]
+        columns: Columns = {
+            "Epoch": [str(record.epoch) for record in shown],
+            "Learning rate": [f"{record.learning_rate:.4g}" for record in shown],
+            "Loss": [f"{record.loss:.3f}" for record in shown],
+            "Accuracy, %": [f"{100 * record.accuracy:.1f}" for record in shown],
+            "Validation, %": [_validated(record) for record in shown],
+            "Images/s": [f"{record.images_per_second:,.0f}" for record in shown],
+            "Seconds": [f"{record.seconds:,.1f}" for record in shown],
+        }
         seconds = sum(record.seconds for record in history)
         config = self.config
-        notes = [f"{counted(len(history), 'epoch')} in {_duration(seconds)}. Best (bold): epoch {result.best_epoch}."]
+        time = f"{counted(len(history), 'epoch')} in {duration(seconds, digits=0)}"
         if result.best_validation is None:
-            notes = [f"{counted(len(history), 'epoch')} in {_duration(seconds)}, without validation."]
+            notes = [f"{time}, without validation."]
         else:
-            notes.append(
-                f"Validation: nearest prototype, L2 features, {config.validation_way}-way "
-                f"{config.validation_shot}-shot, {counted(config.validation_tasks, 'task')} of split "
-                f"{config.validation_split}."
-            )
+            size = f"{config.validation_way}-way {config.validation_shot}-shot"
+            tasks = f"{counted(config.validation_tasks, 'task')} of split {config.validation_split}"
+            notes = [
+                f"{time}. Best (bold): epoch {result.best_epoch}.",
+                f"Validation: nearest prototype, L2 features, {size}, {tasks}.",
+            ]
         if len(shown) < len(history):
             notes.append("Not all epochs are shown; log.csv has them.")
         if self.skipped:
             notes.append(f"{counted(len(self.skipped), 'picture')} could not be read and were left out.")
-        head = ("Epoch", "Learning rate", "Loss", "Accuracy, %", "Validation, %", "Images/s", "Seconds")
-        return [Table(f"{config.network} on {config.dataset}", head, tuple(rows), tuple(notes), spare=2)]
+        bold = [record.epoch == result.best_epoch for record in shown]
+        return [columns_table(f"{config.network} on {config.dataset}", columns, bold=bold, notes=notes, spare=2)]
 
     def to_dict(self) -> dict[str, Any]:
         """The same for JSON."""
@@ -90,7 +76,7 @@ class TrainingReport:
             "best_epoch": result.best_epoch,
             "best_validation": result.best_validation,
             "seconds": sum(record.seconds for record in result.history),
-            "history": [dataclasses.asdict(record) for record in result.history],
+            "history": [asdict(record) for record in result.history],
             "config": self.config.to_mapping(),
             "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped],
             "curves": None if self.curves is None else str(self.curves),
@@ -99,37 +85,21 @@ class TrainingReport:
 
 
 def _spread(history: Sequence[EpochRecord], best_epoch: int) -> list[EpochRecord]:
-    """At most so many epochs, evenly from the first to the last, and the best one."""
+    """At most ``_SHOWN`` epochs, evenly from the first to the last, and the best one."""
     if len(history) <= _SHOWN:
         return list(history)
     places = {round(i * (len(history) - 1) / (_SHOWN - 2)) for i in range(_SHOWN - 1)}
     return [record for place, record in enumerate(history) if place in places or record.epoch == best_epoch]
 
 
-def _margin(record: EpochRecord) -> float:
-    return record.validation_ci95 or 0.0
-
-
-def _duration(seconds: float) -> str:
-    """Seconds in words: ``43 s``, ``2 min 5 s``, ``3 h 12 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+def _validated(record: EpochRecord) -> str:
+    if record.validation is None:
+        return ""
+    return f"{100 * record.validation:.2f} ± {100 * (record.validation_ci95 or 0.0):.2f}"
 
 
 def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> Figure:
-    """Loss, accuracy on base classes, accuracy on validation classes and learning rate against the epoch.
-
-    Parameters
-    ----------
-    history : sequence of EpochRecord
-        At least one.
-    best_epoch : int or None
-        Marked in the curve of the validation.
-    """
+    """Draw loss, accuracy on base and on validation classes, and learning rate per epoch; the best epoch is marked."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
@@ -168,9 +138,7 @@ def _validation(axes: Axes, measured: Sequence[EpochRecord], best_epoch: int | N
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", color=QUIET, fontsize=9.5)
         return
     margins = [100 * (record.validation_ci95 or 0.0) for record in measured]
-    low = [value - margin for value, margin in zip(values, margins, strict=True)]
-    high = [value + margin for value, margin in zip(values, margins, strict=True)]
-    axes.fill_between(epochs, low, high, color=FAINT, lw=0)
+    axes.fill_between(epochs, np.subtract(values, margins), np.add(values, margins), color=FAINT, lw=0)
     if best_epoch in epochs:
         best = values[epochs.index(best_epoch)]
         axes.plot([best_epoch], [best], marker="o", ms=8, color=BLUE, mec="white", mew=1.5)

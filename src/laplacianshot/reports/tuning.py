@@ -1,4 +1,4 @@
-"""What ``laplacianshot tune`` found: tables, figures, a page, and the same as plain data."""
+"""The report of ``laplacianshot tune``: tables, figures, a page, and the same as plain data."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from laplacianshot.episodes.results import Tuning, paired_difference
 from laplacianshot.reports.evaluation import DEFAULT, PARTIAL, gap_cell
 from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, WIDTH, bare, inline_svg, new_figure, svg_text
 from laplacianshot.reports.page import PAGE, Beside, Figures, Section, Text, drawing, render_page
-from laplacianshot.reports.table import Table, row, to_markdown
-from laplacianshot.reports.text import interval_dict, json_text, percent, write_text
+from laplacianshot.reports.table import Columns, Table, columns_table, to_markdown
+from laplacianshot.reports.text import interval_dict, json_text, write_report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,22 +28,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 @dataclass(frozen=True, repr=False)
 class TuningReport:
-    """Everything that one call of the command found.
-
-    Attributes
-    ----------
-    file : str
-    method : str
-    tuned : tuple of Tuned
-        One for each setting.
-    command : str
-        What made it.
-    interrupted : bool
-    """
+    """The results of one call of the command."""
 
     file: str
     method: str
-    tuned: tuple[Tuned, ...]
+    tuned: tuple[Tuned, ...]  # one per setting
     command: str = ""
     interrupted: bool = False
 
@@ -75,38 +64,38 @@ def lam_table(one: Tuned, *, bars: bool = True) -> Table:
     tuning = one.tuning
     curve = tuning.lam_curve
     best = int(np.flatnonzero(tuning.lams == tuning.lam)[0])
-    rows = []
-    lengths = bar_lengths([point.mean for point in curve])
-    for place, (lam, point, length) in enumerate(zip(tuning.lams, curve, lengths, strict=True)):
-        gap = paired_difference(tuning.lam_accuracies[place], tuning.lam_accuracies[best])
-        cells = [f"{lam:g}", percent(point, digits=2), "best" if place == best else gap_cell(gap)]
-        if one.test is not None:
-            cells.append(percent(one.test[place], digits=2))
-        if bars:
-            cells.append(length)
-        rows.append(row(*cells, bold=place == best))
-    head = ["Lambda", f"{tuning.lam_split or 'All rows'}, %", "To the best"]
+    gaps = [paired_difference(accuracies, tuning.lam_accuracies[best]) for accuracies in tuning.lam_accuracies]
+    columns: Columns = {
+        "Lambda": [f"{lam:g}" for lam in tuning.lams],
+        f"{tuning.lam_split or 'All rows'}, %": [point.percent(digits=2) for point in curve],
+        "To the best": ["best" if place == best else gap_cell(gap) for place, gap in enumerate(gaps)],
+    }
     if one.test is not None:
-        head.append(f"{one.test_split or 'All rows'}, %")
+        columns[f"{one.test_split or 'All rows'}, %"] = [point.percent(digits=2) for point in one.test]
     if bars:
-        head.append("")
-    title = f"{tuning.setting.title}: lambda {tuning.lam:g}"
-    notes = (tuning.setting.description,)
-    words, spare = ((len(head) - 1,), 1) if bars else ((), 0)
-    return Table(title, tuple(head), tuple(rows), notes, words, spare)
+        columns[""] = [*bar_lengths([point.mean for point in curve])]
+    return columns_table(
+        f"{tuning.setting.title}: lambda {tuning.lam:g}",
+        columns,
+        bold=[place == best for place in range(len(curve))],
+        notes=[tuning.setting.description],
+        words=[""] if bars else [],
+        spare=int(bars),
+    )
 
 
 def neighbors_table(tuning: Tuning, method: str) -> Table:
     """Accuracy at each number of neighbors, each at its own best lambda."""
-    rows = []
-    for number, point in zip(tuning.neighbors, tuning.neighbor_curve, strict=True):
-        rows.append(row(str(number), percent(point, digits=2), bold=int(number) == tuning.n_neighbors))
-    title = f"{tuning.setting.title}: {tuning.n_neighbors} neighbors"
     if method == DEFAULT:
         use = f"In Python: LaplacianShot(lam={tuning.lam:g}, n_neighbors={tuning.n_neighbors})"
     else:
         use = f"For laplacianshot evaluate: --lam {tuning.lam:g} --neighbors {tuning.n_neighbors}"
-    return Table(title, ("Neighbors", f"{tuning.neighbor_split or 'All rows'}, %"), tuple(rows), (use,))
+    columns: Columns = {
+        "Neighbors": [str(number) for number in tuning.neighbors],
+        f"{tuning.neighbor_split or 'All rows'}, %": [point.percent(digits=2) for point in tuning.neighbor_curve],
+    }
+    title = f"{tuning.setting.title}: {tuning.n_neighbors} neighbors"
+    return columns_table(title, columns, bold=(tuning.neighbors == tuning.n_neighbors).tolist(), notes=[use])
 
 
 def bar_lengths(values: list[float]) -> list[str]:
@@ -143,25 +132,15 @@ def lam_figure(one: Tuned) -> Figure:
     return figure
 
 
-def write_report(report: TuningReport, folder: Path) -> None:
-    """Fill a folder, which must be there; files of the same names are replaced, each whole or not at all."""
-    drawn = report_drawings(report)
-    for name, text in drawn.items():
-        write_text(folder / f"{name}.svg", text)
-    write_text(folder / "results.json", json_text(report.to_dict()))
-    write_text(folder / "tables.md", to_markdown(report.tables()))
-    # The page last: where it is, the rest is.
-    write_text(folder / PAGE, report_page(report, drawn))
+def write_tuning(report: TuningReport, folder: Path) -> None:
+    """Fill an existing folder; files of the same names are replaced, each atomically."""
+    drawn = {_name(one): svg_text(lam_figure(one)) for one in report.tuned}
+    texts = {"results.json": json_text(report.to_dict()), "tables.md": to_markdown(report.tables())}
+    write_report(folder, drawn, texts | {PAGE: report_page(report, drawn)})
 
 
-def report_drawings(report: TuningReport) -> dict[str, str]:
-    """Figures as SVG, by the name of their file."""
-    return {_name(one): svg_text(lam_figure(one)) for one in report.tuned}
-
-
-def report_page(report: TuningReport, drawings: Mapping[str, str] | None = None) -> str:
-    """Return the page, with the figures of :func:`report_drawings`."""
-    drawn = report_drawings(report) if drawings is None else drawings
+def report_page(report: TuningReport, drawn: Mapping[str, str]) -> str:
+    """Return the page, with figures as SVG by name."""
     sections = []
     for one in report.tuned:
         tuning, name = one.tuning, _name(one)

@@ -48,7 +48,7 @@ class Protocol:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Check values by name; an unknown name is an error. Methods are checked too."""
+        """Check values by name; an unknown name is an error. For iNat the default methods are those that can run."""
         defaults = {each.name: each.default for each in dataclasses.fields(cls)}
         given: dict[str, Any] = {}
         for name, value in values.items():

@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot import FeatureSet, LaplacianShot
-from laplacianshot.episodes.batched import BatchedRecipe, BatchSolution, Buffers, GramSource
+from laplacianshot.episodes._gram_kernels import BatchSolution
+from laplacianshot.episodes.batched import Buffers, GramSource
+from laplacianshot.episodes.runners import RunnableRecipe
 
 MOST_WORK = 10**15
 
@@ -35,14 +37,11 @@ class Tasks:
         self, estimator: LaplacianShot, base_mean: Any = None, *, whole: bool = False, lams: Any = None
     ) -> BatchSolution:
         """The answer of the batch; ``whole``: from the inner products of the whole set."""
-        recipe = BatchedRecipe(estimator, base_mean, self.features.shape[1])
-        source = GramSource(self.features, recipe.placement, MOST_WORK if whole else 0)
-        buffers = Buffers()
-        grams = np.empty((len(self.rows), self.rows.shape[1], self.rows.shape[1]), dtype=np.float32)
-        source.fill(self.rows, self.labels, self.n_classes, grams, buffers)
-        return recipe.solve(
-            grams, self.labels, self.n_classes, self.rows, source.rows, buffers, lams=lams, keep=lams is None
-        )
+        recipe = RunnableRecipe("recipe", estimator, base_mean, self.features.shape[1])
+        placement = recipe.placement(self.rows.shape[1])
+        source = GramSource(self.features, placement, MOST_WORK if whole else 0)
+        batch = source.batch(self.rows, self.labels, self.n_classes, Buffers())
+        return recipe.solve(batch, lams=lams, keep=lams is None)
 
     def fit(self, estimator: LaplacianShot, base_mean: Any, task: int, dtype: Any = None) -> LaplacianShot:
         """The estimator fitted on the rows of one task, in another precision if asked for."""

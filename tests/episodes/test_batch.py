@@ -11,9 +11,10 @@ import pytest
 from sklearn.base import clone
 
 from laplacianshot import LaplacianShot
-from laplacianshot.baselines import NearestPrototype, TaskBatch
+from laplacianshot.baselines import NearestPrototype
 from laplacianshot.episodes._gram_kernels import Ties, center_gram, gather_grams, gram_neighbors
-from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
+from laplacianshot.episodes.batched import Buffers, GramSource, Placement
+from laplacianshot.episodes.runners import RunnableRecipe
 from laplacianshot.episodes.tuning import LAMS
 from laplacianshot.neighbors.knn import knn
 from tests.episodes.oracle import MOST_WORK, Tasks, random_tasks
@@ -260,9 +261,7 @@ def test_inner_products_by_task_and_of_the_whole_set_agree(placement):
     for work in (0, MOST_WORK):
         source = GramSource(tasks.features, placement, work)
         assert (source._whole is not None) == (work > 0)
-        grams = np.empty((4, tasks.rows.shape[1], tasks.rows.shape[1]), dtype=np.float32)
-        source.fill(tasks.rows, tasks.labels, tasks.n_classes, grams, Buffers())
-        found.append(grams)
+        found.append(source.batch(tasks.rows, tasks.labels, tasks.n_classes, Buffers()).gram)
     scale = np.abs(found[0]).max()
     np.testing.assert_allclose(found[0], found[1], atol=2e-6 * scale)
     if not placement.by_task and not placement.movable:
@@ -373,9 +372,8 @@ def test_a_duplicated_task_has_the_same_result_bit_for_bit(recipe, centered):
 def test_without_graph_and_rectification_a_recipe_is_the_nearest_prototype(centered):
     tasks, base_mean = centered
     placement = Placement.about("cl2", "pooled" if base_mean is None else base_mean)
-    grams = np.empty((3, tasks.rows.shape[1], tasks.rows.shape[1]), dtype=np.float32)
-    GramSource(tasks.features, placement, 0).fill(tasks.rows, tasks.labels, tasks.n_classes, grams, Buffers())
-    scores = NearestPrototype().scores(TaskBatch(grams, tasks.labels, tasks.n_classes))
+    source = GramSource(tasks.features, placement, 0)
+    scores = NearestPrototype().scores(source.batch(tasks.rows, tasks.labels, tasks.n_classes, Buffers()))
     for make in (reference, paper):
         found = tasks.solve(make(lam=0.0, rectify=False), base_mean)
         np.testing.assert_array_equal(found.found[:, 0], scores.argmax(axis=2))
@@ -431,12 +429,12 @@ def test_parameters_are_checked_before_any_task_is_run():
         (paper(base_mean=np.ones(3)), r"base_mean has shape \(3,\), expected \(4,\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            BatchedRecipe(bad, None, 4)
+            RunnableRecipe("recipe", bad, None, 4)
 
 
 def test_only_methods_that_see_distances_alone_may_have_their_rows_moved():
     def moved(estimator):
-        return BatchedRecipe(estimator, None, 4).placement.movable
+        return RunnableRecipe("recipe", estimator, None, 4).placement(10).movable
 
     assert moved(LaplacianShot(transform="none"))
     assert moved(LaplacianShot(transform="l2"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -16,7 +17,7 @@ from laplacianshot.baselines import NearestPrototype
 from laplacianshot.episodes.evaluation import center_for
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
-from laplacianshot.episodes.runners import over_threads
+from laplacianshot.episodes.runners import TaskRunner, over_threads, runnables
 from laplacianshot.episodes.tasks import TaskGroup, draw_tasks
 from tests.episodes.oracle import clustered_set, fit_by_hand
 
@@ -560,6 +561,15 @@ def test_results_of_chunks_come_in_order(threads):
     with over_threads(lambda chunk: int(chunk.numbers[0]), chunks, threads) as results:
         found = list(results)
     assert found == list(range(23))
+
+
+def test_a_runner_sent_to_another_process_places_the_rows_there(hard):
+    methods = runnables(["laplacianshot", "simpleshot-l2"], None, hard.dim)
+    runner = TaskRunner(hard, draw_tasks(hard, tasks=5), methods).prepare()
+    sent = pickle.loads(pickle.dumps(runner)).prepare()
+    for chunk in runner.chunks:
+        for here, there in zip(runner.answers(chunk), sent.answers(chunk), strict=True):
+            np.testing.assert_array_equal(here.found, there.found)
 
 
 def test_unknown_methods_are_refused_with_the_names_there_are(hard):

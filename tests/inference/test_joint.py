@@ -1,7 +1,5 @@
 """The default recipe, as plain formulas and in the engine, against its definition with dense matrices."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -146,19 +144,19 @@ def test_a_class_that_every_row_is_certain_not_to_be_in_keeps_its_share(joint_op
 
 def test_at_convergence_one_more_round_changes_nothing_beyond_tolerance(joint_optimize):
     support, labels, query = make_task(3)
-    constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=500)
+    constants = DefaultConstants.for_task(len(support), len(query), 4)._replace(max_rounds=500)
     W = graph_of(support, query, constants)
     result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=1e-6)
     assert result.converged
     longer = joint_optimize(
-        support, labels, query, W, np.zeros(6), 4, replace(constants, max_rounds=result.n_iter + 1), tol=0.0
+        support, labels, query, W, np.zeros(6), 4, constants._replace(max_rounds=result.n_iter + 1), tol=0.0
     )
     assert abs(longer.objective[-1] - result.objective[-1]) <= 1e-6 * abs(result.objective[-1])
 
 
 def test_the_solution_satisfies_its_own_stationary_equation(joint_optimize):
     support, labels, query = make_task(4)
-    constants = replace(DefaultConstants.for_task(len(support), len(query), 4), max_rounds=5000)
+    constants = DefaultConstants.for_task(len(support), len(query), 4)._replace(max_rounds=5000)
     W = graph_of(support, query, constants)
     result = joint_optimize(support, labels, query, W, np.zeros(6), 4, constants, tol=1e-15)
     n_s = len(support)

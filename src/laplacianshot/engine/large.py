@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
 def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[KeyedFolder, KeyedFolder]:
     """Those of the neighbors and of the updates."""
     graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
-    rest = (task.transform, asdict(task.constants), tol, task.plan.dense, task.plan.max_entries)
+    rest = (task.transform, task.constants._asdict(), tol, task.plan.dense, task.plan.max_entries)
     neighbors = stage_folder(checkpoint, "neighbors", *graph)
     return neighbors, stage_folder(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
 

@@ -8,6 +8,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from laplacianshot.episodes._gram_kernels import (
+    HALF,
+    MIN_LOG,
+    ONE,
+    ZERO,
+    BatchSolution,
     Ties,
     class_products,
     fill_unary,
@@ -22,11 +27,6 @@ from laplacianshot.runtime.types import Floats, Ints
 # Lambdas updated together. Named eight times below: the compiler makes vectors of constants, not of variables.
 _LANES = 8
 _U1, _U2, _U3, _U4, _U5, _U6, _U7, _U8 = (np.uint64(v) for v in range(1, 9))
-
-# Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
-_MIN_LOG: Any = np.float32(-40)
-_ZERO: Any = np.float32(0)
-_ONE: Any = np.float32(1)
 
 
 class BoundScratch(NamedTuple):
@@ -53,7 +53,7 @@ class BoundScratch(NamedTuple):
 
 
 @inlined_kernel
-def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bool, s: BoundScratch) -> None:
+def _rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bool, s: BoundScratch) -> None:
     """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``plain_norms`` of the plain ones.
 
     ``products`` (C, n) is used up.
@@ -70,12 +70,12 @@ def rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bo
     scaled: Any = np.float32(temperature)
     # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
     for i in range(n):
-        lengths[i] = _ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else _ZERO
+        lengths[i] = ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else ZERO
         tops[i] = -np.inf
-        totals[i] = _ZERO
+        totals[i] = ZERO
     for c in range(n_classes):
         row = products[c]
-        length = _ONE / np.sqrt(plain_norms[c]) if plain_norms[c] > 0 else _ZERO
+        length = ONE / np.sqrt(plain_norms[c]) if plain_norms[c] > 0 else ZERO
         for i in range(n):
             row[i] *= length * lengths[i]
             tops[i] = max(tops[i], row[i])
@@ -115,7 +115,7 @@ def bound_terms(
     for b in range(grams.shape[0]):
         gram = grams[b]
         if rectified:
-            shift_queries(grams[b], n_support, s.row, s.shifted)
+            shift_queries(grams[b], n_support, s.weights, s.row, s.shifted)
             gram = s.shifted
         plain_weights(labels[b], s.counts, s.owners, s.weights)
         class_products(gram, s.owners, s.weights, s.plain, s.plain_norms)
@@ -124,7 +124,7 @@ def bound_terms(
             for c in range(n_classes):
                 for i in range(len(gram)):
                     rectified_products[c, i] = plain[c, i]
-            rectify(gram, labels[b], temperature, reassign_support, s)
+            _rectify(gram, labels[b], temperature, reassign_support, s)
             class_products(gram, s.owners, s.weights, s.products, s.norms)
             for c in range(n_classes):
                 if s.counts[c] == 0:
@@ -177,16 +177,6 @@ class UpdateScratch(NamedTuple):
         )
 
 
-class BoundAnswers(NamedTuple):
-    """What :func:`bound_updates` fills: assignments (of the first lambda) and objective unless they have no task."""
-
-    found: Ints  # (B, L, N)
-    iterations: Ints  # (B, L)
-    converged: Ints  # (B, L)
-    assignments: Floats  # (B, N, C)
-    objective: Floats  # (B, L, max updates)
-
-
 @inlined_kernel
 def _edges(neighbors: Ints, symmetric: bool, shift: float, s: UpdateScratch) -> None:
     """The graph of one task in CSR form; an edge that both ends chose is listed twice, which sums to the same."""
@@ -203,7 +193,7 @@ def _edges(neighbors: Ints, symmetric: bool, shift: float, s: UpdateScratch) -> 
     for q in range(n):
         indptr[q + 1] += indptr[q]
         ends[q] = indptr[q]
-    weight = np.float32(0.5) if symmetric else _ONE
+    weight = HALF if symmetric else ONE
     for q in range(n):
         for e in range(k):
             p = neighbors[q, e]
@@ -225,14 +215,14 @@ def _pull(indptr: Ints, indices: Ints, weights: Floats, lanes: int, current: Flo
     """``field_q <- sum_p w_qp y_p`` for one class: current and field (N * lanes,), lanes innermost, 1 or 8 of them."""
     if lanes == 1:
         for q in range(indptr.shape[0] - 1):
-            total = _ZERO
+            total = ZERO
             for e in range(indptr[q], indptr[q + 1]):
                 total += weights[e] * current[indices[e]]
             field[q] = total
         return
     # Eight running sums by name become one vector register; unsigned indices are not tested for being negative.
     for q in range(indptr.shape[0] - 1):
-        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = _ZERO
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = ZERO
         for e in range(indptr[q], indptr[q + 1]):
             w = weights[e]
             p = _U8 * indices[e]
@@ -310,7 +300,7 @@ def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
     tops, totals, pulls = s.rows[0], s.rows[1], s.rows[2]
     sums[:] = 0
     tops[:] = -np.inf
-    pulls[:] = _ZERO
+    pulls[:] = ZERO
     for c in range(n_classes):
         y, b, a, target = current[c], field[c], s.cost[c], updated[c]
         _pull(s.indptr, s.indices, s.weights, lanes, y, b)
@@ -320,19 +310,19 @@ def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
             target[i] = b[i] - a[i]
             tops[i] = max(tops[i], target[i])
     _add(pulls, lanes, sums[0])
-    totals[:] = _ZERO
-    pulls[:] = _ZERO
+    totals[:] = ZERO
+    pulls[:] = ZERO
     for c in range(n_classes):
         target, b = updated[c], field[c]
         for i in range(width):
-            value: Any = exp_nonpositive(max(target[i] - tops[i], _MIN_LOG))
+            value: Any = exp_nonpositive(max(target[i] - tops[i], MIN_LOG))
             target[i] = value
             totals[i] += value
             pulls[i] += value * b[i]
     _add(tops, lanes, sums[2])
     _add_logs(totals, lanes, sums[3], sums[2])
     for i in range(width):
-        totals[i] = _ONE / totals[i]
+        totals[i] = ONE / totals[i]
         pulls[i] *= totals[i]
     _add(pulls, lanes, sums[1])
     for c in range(n_classes):
@@ -345,11 +335,11 @@ def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
 
 
 @inlined_kernel
-def _record(task: int, place: int, lane: int, done: int, current: Floats, lanes: int, out: BoundAnswers) -> None:
-    """Take down the result of one lambda: labels, updates, and the assignments of the first lambda."""
+def _record(task: int, place: int, lane: int, done: int, current: Floats, lanes: int, out: BatchSolution) -> None:
+    """Note the result of one lambda: labels, updates, and the assignments of the first lambda."""
     n_classes, n = current.shape[0], current.shape[1] // lanes
-    out.iterations[task, place] = done
     found, assignments = out.found, out.assignments
+    out.iterations[task, place] = done
     for q in range(n):
         at = lanes * q + lane
         choice = 0
@@ -372,7 +362,7 @@ def bound_updates(
     max_iter: int,
     tol: float,
     s: UpdateScratch,
-    out: BoundAnswers,
+    out: BatchSolution,
 ) -> None:
     """``Y <- softmax(-a + lam W Y)`` for each task and each lambda until its stopping rule holds.
 
@@ -399,7 +389,7 @@ def bound_updates(
                 for v in range(lanes):
                     spread_lams[lanes * q + v] = lams[first + min(v, used - 1)]
             # softmax(-a): an update from nothing.
-            current[:] = _ZERO
+            current[:] = ZERO
             _update(current, updated, s)
             current, updated = updated, current
             for v in range(used):

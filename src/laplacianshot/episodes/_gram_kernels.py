@@ -1,4 +1,4 @@
-"""Kernels on the inner products of tasks: gathering, centering, neighbors, prototypes.
+"""Kernels on the inner products of tasks: gathering, centering, neighbors, prototypes; and what all recipes fill.
 
 ``gram`` (n, n) holds ``x_i.x_j`` of one task, the support first. Everything that a recipe needs of the features is in
 it: a center or a prototype is a combination of rows, and distances to it are combinations of inner products.
@@ -6,7 +6,7 @@ it: a center or a prototype is a combination of rows, and distances to it are co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,27 +22,42 @@ _NO_DIRECTION: Any = np.float32(1e-6)
 # Beyond every packed distance.
 _FARTHEST = np.int64(0x7FFFFFFFFFFFFFFF)
 
-_ZERO: Any = np.float32(0)
-_HALF: Any = np.float32(0.5)
-_ONE: Any = np.float32(1)
-_TWO: Any = np.float32(2)
+# Assignments smaller than e^-40 count as none: their products would be denormal numbers, which are slow.
+MIN_LOG: Any = np.float32(-40)
+ZERO: Any = np.float32(0)
+HALF: Any = np.float32(0.5)
+ONE: Any = np.float32(1)
+TWO: Any = np.float32(2)
 
 
 class Ties(NamedTuple):
-    """What settles ties between neighbors.
+    """What settles ties between neighbors."""
 
-    Attributes
-    ----------
-    rows : int array of shape (B, n)
-        Rows of ``features`` of each task.
-    features : float32 array of shape (n_rows, D)
-    exact : bool
-        Whether distances of these features are those of the inner products; else they only show which rows are equal.
-    """
+    rows: Ints  # (B, n): rows of ``features`` of each task
+    features: Floats  # (n_rows, D) in float32
+    exact: bool  # whether inner products are of these features; otherwise they only show which rows are equal
 
-    rows: Ints
-    features: Floats
-    exact: bool
+
+class BatchSolution(NamedTuple):
+    """A recipe's solution of B tasks, for each of L weights of the graph."""
+
+    found: Ints  # (B, L, N): class of each query
+    iterations: Ints  # (B, L)
+    converged: Ints  # (B, L): 0 or 1
+    assignments: Floats  # (B, N, C) at the first weight, or of no task
+    objective: Floats  # (B, L, max updates), NaN after the last update, or of no task
+
+    @classmethod
+    def empty(cls, n_tasks: int, n_lams: int, n_query: int, n_classes: int, max_updates: int, keep: bool) -> Self:
+        """Arrays for kernels to fill; ``keep``: assignments and objective too."""
+        kept = n_tasks if keep else 0
+        return cls(
+            np.zeros((n_tasks, n_lams, n_query), dtype=np.int64),
+            np.zeros((n_tasks, n_lams), dtype=np.int64),
+            np.zeros((n_tasks, n_lams), dtype=np.int64),
+            np.empty((kept, n_query, n_classes), dtype=np.float32),
+            np.full((kept, n_lams, max_updates), np.nan),
+        )
 
 
 @kernel
@@ -56,6 +71,23 @@ def gather_grams(whole: Floats, rows: Ints, grams: Floats) -> None:
                 target[j] = source[rows[b, j]]
 
 
+@part_kernel
+def _combine(gram: Floats, weights: Floats, products: Floats) -> Any:
+    """``products_i <- x_i.o`` with ``o = sum_j weights_j x_j``; returns ``|o|^2``."""
+    n = gram.shape[0]
+    products[:] = ZERO
+    for j in range(n):
+        weight = weights[j]
+        if weight != 0:
+            row = gram[j]
+            for i in range(n):
+                products[i] += weight * row[i]
+    square = ZERO
+    for j in range(n):
+        square += weights[j] * products[j]
+    return square
+
+
 @kernel
 def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) -> None:
     """Inner products of ``(x_i - o) / |x_i - o|`` with ``o = sum_j weights_j x_j``; rows at the center become zero.
@@ -63,16 +95,7 @@ def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) ->
     products (n,) is scratch.
     """
     n = gram.shape[0]
-    products[:] = _ZERO
-    for j in range(n):
-        weight = weights[j]
-        if weight != 0:
-            row = gram[j]
-            for i in range(n):
-                products[i] += weight * row[i]
-    square = _ZERO
-    for j in range(n):
-        square += weights[j] * products[j]
+    square = _combine(gram, weights, products)
     for i in range(n):
         row = gram[i]
         target = out[i]
@@ -82,7 +105,7 @@ def center_gram(gram: Floats, weights: Floats, products: Floats, out: Floats) ->
     for i in range(n):
         left = out[i, i]
         canceled = gram[i, i] + square
-        products[i] = _ONE / np.sqrt(left) if left > _NO_DIRECTION * canceled else _ZERO
+        products[i] = ONE / np.sqrt(left) if left > _NO_DIRECTION * canceled else ZERO
     for i in range(n):
         target = out[i]
         scale = products[i]
@@ -116,20 +139,20 @@ def gram_neighbors(gram: Floats, first: int, task: int, ties: Ties, keys: Floats
     halves = np.empty(m, dtype=np.float32)
     packed = np.empty(m, dtype=np.int64)
     for j in range(m):
-        halves[j] = _HALF * gram[first + j, first + j]
+        halves[j] = HALF * gram[first + j, first + j]
     bits = keys[:m].view(np.int32)
     for i in range(m):
         row = gram[first + i, first:]
         own = halves[i]
         for j in range(m):
-            keys[j] = max(own + halves[j] - row[j], _ZERO)
+            keys[j] = max(own + halves[j] - row[j], ZERO)
         # Floats from zero up are ordered as their bits are. With the number below them, the least of these integers is
         # the nearest node, the first of several; finding it is a loop without branches.
         for j in range(m):
             packed[j] = (np.int64(bits[j]) << 32) | np.int64(j)
         packed[i] = _FARTHEST
         found = ids[i]
-        limit = _ZERO
+        limit = ZERO
         for slot in range(k):
             nearest = _FARTHEST
             for j in range(m):
@@ -197,8 +220,8 @@ def class_products(gram: Floats, owners: Ints, weights: Floats, products: Floats
     owners and weights (n,), owner -1 for rows in no prototype; products (C, n), norms (C,).
     """
     n = gram.shape[0]
-    products[:] = _ZERO
-    norms[:] = _ZERO
+    products[:] = ZERO
+    norms[:] = ZERO
     for j in range(n):
         if owners[j] >= 0:
             row = gram[j]
@@ -220,23 +243,16 @@ def plain_weights(labels: Ints, counts: Ints, owners: Ints, weights: Floats) -> 
         counts[labels[s]] += 1
     for s in range(labels.shape[0]):
         owners[s] = labels[s]
-        weights[s] = _ONE / np.float32(counts[labels[s]])
+        weights[s] = ONE / np.float32(counts[labels[s]])
 
 
 @inlined_kernel
-def shift_queries(gram: Floats, n_support: int, products: Floats, out: Floats) -> None:
-    """Inner products after ``q <- q + mean(S) - mean(Q)`` for every query. products (n,) is scratch."""
+def shift_queries(gram: Floats, n_support: int, weights: Floats, products: Floats, out: Floats) -> None:
+    """Inner products after ``q <- q + mean(S) - mean(Q)`` for every query. weights and products (n,) are scratch."""
     n = gram.shape[0]
-    n_query = n - n_support
-    products[:] = _ZERO
-    for j in range(n):
-        weight = np.float32(1.0 / n_support) if j < n_support else np.float32(-1.0 / n_query)
-        row = gram[j]
-        for i in range(n):
-            products[i] += weight * row[i]
-    square = _ZERO
-    for j in range(n):
-        square += products[j] * (np.float32(1.0 / n_support) if j < n_support else np.float32(-1.0 / n_query))
+    for i in range(n):
+        weights[i] = np.float32(1.0 / n_support) if i < n_support else np.float32(-1.0 / (n - n_support))
+    square = _combine(gram, weights, products)
     for i in range(n):
         row = gram[i]
         target = out[i]
@@ -263,7 +279,7 @@ def mean_query_spread(gram: Floats, first: int) -> float:
     total: Any = 0.0
     for i in range(first, gram.shape[0]):
         trace += gram[i, i]
-        inner = _ZERO
+        inner = ZERO
         for j in range(first, gram.shape[0]):
             inner += gram[i, j]
         total += inner
@@ -276,4 +292,4 @@ def fill_unary(gram: Floats, n_support: int, products: Floats, norms: Floats, un
     for q in range(unary.shape[0]):
         own: Any = gram[n_support + q, n_support + q]
         for c in range(unary.shape[1]):
-            unary[q, c] = max(own - _TWO * products[c, n_support + q] + norms[c], _ZERO)
+            unary[q, c] = max(own - TWO * products[c, n_support + q] + norms[c], ZERO)

@@ -23,6 +23,12 @@ from laplacianshot.engine.step_kernels import (
     step_logit,
 )
 from laplacianshot.episodes._gram_kernels import (
+    HALF,
+    MIN_LOG,
+    ONE,
+    TWO,
+    ZERO,
+    BatchSolution,
     Ties,
     center_gram,
     class_products,
@@ -31,45 +37,13 @@ from laplacianshot.episodes._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
+from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
 from laplacianshot.runtime.types import Floats, Ints
 
-# Smaller assignments than e^-40 are as good as none, and their products would be denormal numbers, which are slow.
-_MIN_LOG: Any = np.float32(-40)
-_ZERO: Any = np.float32(0)
-_HALF: Any = np.float32(0.5)
-_ONE: Any = np.float32(1)
-_TWO: Any = np.float32(2)
 # A plain 0 would be a type of its own, and what is called with it compiled once more.
 _FIRST: Any = np.int64(0)
-
-
-class JointConstants(NamedTuple):
-    """Constants of the default recipe: :class:`~laplacianshot.inference.recipes.DefaultConstants` and two more."""
-
-    n_neighbors: int
-    lam: float
-    start_lam: float
-    start_rounds: int
-    max_rounds: int
-    e: float
-    beta: float
-    kappa: float
-    gamma: float
-    delta: float
-    pair_spread: float
-    min_confidence: float
-    tol: float
-
-
-class JointAnswers(NamedTuple):
-    """What :func:`joint_tasks` fills: objective is left alone if it has no task."""
-
-    assignments: Floats  # (B, N, C)
-    iterations: Ints  # (B,)
-    converged: Ints  # (B,)
-    objective: Floats  # (B, max rounds) or (0, max rounds)
 
 
 class _Graph(NamedTuple):
@@ -136,30 +110,18 @@ class JointScratch(NamedTuple):
         def per_query() -> Floats:
             return floats(n_query, C)
 
-        graph = _Graph(
-            ints(n, k), floats(n), ints(n_query + 1), ints(n_query), ints(2 * n * k), floats(2 * n * k), per_query()
-        )
-        prior = _Prior(
-            ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C, dtype=np.float64)
-        )
-        rounds = _Rounds(
-            floats(n_query, n_query),
-            per_query(),
-            per_query(),
-            per_query(),
-            per_query(),
-            np.empty(C),
-            np.empty((2, C)),
-            floats(3, C),
-        )
+        edges = 2 * n * k
+        graph = _Graph(ints(n, k), floats(n), ints(n_query + 1), ints(n_query), ints(edges), floats(edges), per_query())
+        prior = _Prior(ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C))
+        square, logs, pulled, cost, field = floats(n_query, n_query), *(per_query() for _ in range(4))
+        rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C))
         return cls(graph, prior, rounds, per_query(), floats(2, n_query, C), per_query(), per_query(), floats(n))
 
 
 @part_kernel
 def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
     """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
-    logs = s.logs
-    p = s.p
+    logs, p = s.logs, s.p
     slope = np.float32(tau)
     n, n_classes = unary.shape
     p[:] = 0
@@ -167,10 +129,10 @@ def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None
         least = unary[q, 0]
         for c in range(1, n_classes):
             least = min(least, unary[q, c])
-        total = _ZERO
+        total = ZERO
         for c in range(n_classes):
             logs[q, c] = slope * (least - unary[q, c])
-            y[q, c] = exp_nonpositive(max(logs[q, c], _MIN_LOG))
+            y[q, c] = exp_nonpositive(max(logs[q, c], MIN_LOG))
             total += y[q, c]
         log_total = np.log(total)
         for c in range(n_classes):
@@ -183,23 +145,23 @@ def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None
 
 @kernel
 def blended_grams(
-    grams: Floats, labels: Ints, constants: JointConstants, fade: float, s: JointScratch, out: Floats
+    grams: Floats,
+    labels: Ints,
+    constants: DefaultConstants,
+    min_confidence: float,
+    fade: float,
+    s: JointScratch,
+    out: Floats,
 ) -> None:
     """CL2 about the center of :func:`laplacianshot.inference.transforms.blended_center`, for every task.
 
     grams (B, n, n) of rows before CL2, labels (B, n_s); out (B, n, n).
     """
-    prior = s.prior
-    counts = prior.counts
-    norms = prior.norms
-    origin = prior.origin
-    owners = prior.owners
-    products = prior.products
-    weights = prior.weights
+    counts, owners, weights, origin, products, norms, _, _ = s.prior
     n, n_support, n_classes = grams.shape[1], labels.shape[1], s.unary.shape[1]
     for b in range(grams.shape[0]):
         plain_weights(labels[b], counts, owners, weights)
-        origin[:] = _ZERO
+        origin[:] = ZERO
         for i in range(n_support):
             origin[i] = weights[i] / np.float32(n_classes)
         center_gram(grams[b], origin, s.row, out[b])
@@ -209,11 +171,11 @@ def blended_grams(
         class_products(out[b], owners, weights, products, norms)
         fill_unary(out[b], n_support, products, norms, s.unary)
         spread = mean_query_spread(out[b], n_support)
-        tau = choose_tau(s.unary, spread, constants.pair_spread, constants.min_confidence, s.gaps)
+        tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
         _first_assignments(s.unary, tau, s.y, s.rounds)
         pooled = np.float32(math.exp(-divergence(s.rounds.p) / fade))
         for i in range(n):
-            origin[i] += pooled * (_ONE / np.float32(n) - origin[i])
+            origin[i] += pooled * (ONE / np.float32(n) - origin[i])
         center_gram(grams[b], origin, s.row, out[b])
 
 
@@ -225,7 +187,7 @@ def centered_grams(grams: Floats, n_support: int, on_support: bool, out: Floats)
     center = np.empty(n, dtype=np.float32)
     used = n_support if on_support else n
     for i in range(n):
-        center[i] = np.float32(1.0 / used) if i < used else _ZERO
+        center[i] = np.float32(1.0 / used) if i < used else ZERO
     for b in range(grams.shape[0]):
         center_gram(grams[b], center, scratch, out[b])
 
@@ -236,23 +198,17 @@ def _normalized_edges(labels: Ints, e: float, s: _Graph) -> None:
 
     An edge that both ends chose is listed twice, which sums to the same.
     """
-    degrees = s.degrees
-    ends = s.ends
-    indices = s.indices
-    indptr = s.indptr
-    neighbors = s.neighbors
-    support_field = s.support_field
-    weights = s.weights
+    neighbors, degrees, indptr, ends, indices, weights, support_field = s
     n, k = neighbors.shape
     n_support, n_query = len(labels), len(ends)
     degrees[:] = np.float32(0.5 * k)
     for i in range(n):
         for slot in range(k):
-            degrees[neighbors[i, slot]] += _HALF
+            degrees[neighbors[i, slot]] += HALF
     for i in range(n):
-        degrees[i] = _ONE / np.sqrt(degrees[i]) if degrees[i] > 0 else _ZERO
+        degrees[i] = ONE / np.sqrt(degrees[i]) if degrees[i] > 0 else ZERO
     indptr[:] = 0
-    support_field[:] = _ZERO
+    support_field[:] = ZERO
     edge = np.float32(0.5 * e)
     for i in range(n):
         for slot in range(k):
@@ -272,7 +228,7 @@ def _normalized_edges(labels: Ints, e: float, s: _Graph) -> None:
         for slot in range(k):
             p = neighbors[n_support + q, slot] - n_support
             if p >= 0:
-                weight = _HALF * degrees[n_support + q] * degrees[n_support + p]
+                weight = HALF * degrees[n_support + q] * degrees[n_support + p]
                 indices[ends[q]] = p
                 weights[ends[q]] = weight
                 ends[q] += 1
@@ -288,18 +244,11 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
     The origin o is the mean of the support or zero. The cost is ``sum_c [beta sum_{s in c} |x_s - u_c|^2 +
     kappa |o - u_c|^2]``.
     """
-    counts = s.counts
-    mass = s.mass
-    norms = s.norms
-    origin = s.origin
-    owners = s.owners
-    products = s.products
-    to_queries = s.to_queries
-    weights = s.weights
+    counts, owners, weights, origin, products, norms, to_queries, mass = s
     n, n_support, n_classes = len(gram), len(labels), len(mass)
     plain_weights(labels, counts, owners, weights)
     class_products(gram, owners, weights, products, norms)
-    origin[:] = _ZERO
+    origin[:] = ZERO
     origin_square = 0.0
     cost = 0.0
     for i in range(n_support):
@@ -322,7 +271,7 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
         for i in range(n_support):
             if labels[i] == c:
                 across += origin[i] / counts[c]
-        norms[c] = near * near * norms[c] + _TWO * near * far * across + far * far * origin_square
+        norms[c] = near * near * norms[c] + TWO * near * far * across + far * far * origin_square
         for i in range(n):
             products[c, i] = near * products[c, i] + far * origin[i]
         for q in range(n - n_support):
@@ -334,14 +283,8 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
 @inlined_kernel
 def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
     """Prototypes for the assignments y (N, C): ``class_cost`` and ``G Y``; gives ``sum_c mass_c |m_c - u_c|^2``."""
-    mass_ = prior.mass
-    norms = prior.norms
-    to_queries = prior.to_queries
-    class_cost = s.class_cost
-    inner = s.inner
-    p = s.p
-    pulled = s.pulled
-    query_gram = s.query_gram
+    masses, norms, to_queries = prior.mass, prior.norms, prior.to_queries
+    query_gram, _, pulled, _, _, p, inner, class_cost = s
     n, n_classes = y.shape
     np.dot(query_gram, y, pulled)
     inner[:] = 0
@@ -351,7 +294,7 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
             inner[1, c] += y[q, c] * pulled[q, c]
     cost = 0.0
     for c in range(n_classes):
-        mass, whole = mass_[c], mass_[c] + n * p[c]
+        mass, whole = masses[c], masses[c] + n * p[c]
         square = (mass * mass * norms[c] + 2 * mass * inner[0, c] + inner[1, c]) / whole**2
         cost += mass * (square - 2 * (mass * norms[c] + inner[0, c]) / whole + norms[c])
         class_cost[0, c] = tau * square
@@ -362,14 +305,12 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 @inlined_kernel
 def _fill_field(y: Floats, graph: _Graph, field: Floats) -> float:
     """``b = W Y`` among the queries, and ``sum_q y_q.b_q``."""
-    indices = graph.indices
-    indptr = graph.indptr
-    weights = graph.weights
+    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
     n_classes = y.shape[1]
     total = 0.0
     for q in range(len(y)):
         b = field[q]
-        b[:] = _ZERO
+        b[:] = ZERO
         for i in range(indptr[q], indptr[q + 1]):
             neighbor = y[indices[i]]
             weight = weights[i]
@@ -386,14 +327,8 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
 
     ``cost_qc`` is ``tau |x_q - m_c|^2 - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
     """
-    mass = prior.mass
-    to_queries = prior.to_queries
-    class_cost = s.class_cost
-    cost_ = s.cost
-    field = s.field
-    logs = s.logs
-    p = s.p
-    pulled = s.pulled
+    mass, to_queries = prior.mass, prior.to_queries
+    _, logs, pulled, costs, field, p, _, class_cost = s
     n, n_classes = new_y.shape
     g_r = g + proximal(lam, g)
     keep, scale, graph = np.float32(g_r), np.float32(1 / (1 + g_r)), np.float32(lam)
@@ -403,7 +338,7 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
         for c in range(n_classes):
             product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
             cost = class_cost[0, c] - class_cost[1, c] * product - graph * support_field[q, c]
-            cost_[q, c] = cost
+            costs[q, c] = cost
             logs[q, c] = step_logit(graph * field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
     for q in range(n):
         top = logs[q, 0]
@@ -414,20 +349,20 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
     # All entries in one loop: rows of few classes would not fill a vector.
     flat_logs, flat_y = logs.ravel(), new_y.ravel()
     for i in range(len(flat_logs)):
-        flat_y[i] = exp_nonpositive(max(flat_logs[i], _MIN_LOG))
+        flat_y[i] = exp_nonpositive(max(flat_logs[i], MIN_LOG))
     p[:] = 0
     energy: Any = 0.0
     for q in range(n):
-        total = _ZERO
+        total = ZERO
         for c in range(n_classes):
             total += new_y[q, c]
         log_total = np.log(total)
-        inverse = _ONE / total
-        row_energy = _ZERO
+        inverse = ONE / total
+        row_energy = ZERO
         for c in range(n_classes):
             new_y[q, c] *= inverse
             logs[q, c] -= log_total
-            row_energy += new_y[q, c] * (logs[q, c] + cost_[q, c])
+            row_energy += new_y[q, c] * (logs[q, c] + costs[q, c])
             p[c] += new_y[q, c]
         energy += row_energy
     for c in range(n_classes):
@@ -437,27 +372,34 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
 
 @inlined_kernel
 def _descend(
-    b: int, tau: float, fixed_cost: float, constants: JointConstants, s: JointScratch, out: JointAnswers
+    b: int,
+    place: int,
+    tau: float,
+    fixed_cost: float,
+    constants: DefaultConstants,
+    tol: float,
+    s: JointScratch,
+    out: BatchSolution,
 ) -> None:
     """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes."""
     y, new_y, p = s.y, s.new_y, s.rounds.p
+    found, iterations, converged, assignments, objective = out
     done = 0
     recorded = 0
     smooth = 0.0
     value = 0.0
-    out.converged[b] = 0
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         pairwise = _fill_field(y, s.graph, s.rounds.field)
         if done > constants.start_rounds:
             before = value
             value = smooth - lam / 2 * pairwise
-            if out.objective.shape[0] > 0:
-                out.objective[b, recorded] = value
+            if objective.shape[0] > 0:
+                objective[b, place, recorded] = value
             recorded += 1
-            if recorded > 1 and abs(value - before) < constants.tol * abs(before):
-                out.converged[b] = 1
-            if out.converged[b] or done == constants.max_rounds:
+            if recorded > 1 and abs(value - before) < tol * abs(before):
+                converged[b, place] = 1
+            if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
         g = balance(p, constants.gamma, constants.delta)
@@ -466,11 +408,17 @@ def _descend(
         smooth += balance_cost(p, len(y), constants.gamma, constants.delta)
         y, new_y = new_y, y
         done += 1
-    out.iterations[b] = recorded
-    assignments = out.assignments
+    iterations[b, place] = recorded
     for q in range(y.shape[0]):
-        for c in range(y.shape[1]):
-            assignments[b, q, c] = y[q, c]
+        choice = 0
+        for c in range(1, y.shape[1]):
+            if y[q, c] > y[q, choice]:
+                choice = c
+        found[b, place, q] = choice
+    if place == 0 and assignments.shape[0] > 0:
+        for q in range(y.shape[0]):
+            for c in range(y.shape[1]):
+                assignments[b, q, c] = y[q, c]
 
 
 @kernel
@@ -479,13 +427,17 @@ def joint_tasks(
     labels: Ints,
     ties: Ties,
     origin_on_support: bool,
-    constants: JointConstants,
+    constants: DefaultConstants,
+    min_confidence: float,
+    tol: float,
+    place: int,
     s: JointScratch,
-    out: JointAnswers,
+    out: BatchSolution,
 ) -> None:
     """The default recipe for every task: grams (B, n, n), labels (B, n_s).
 
-    ``origin_on_support``: the origin o is the mean of the support, else zero.
+    ``origin_on_support``: the origin o is the mean of the support, else zero. ``place`` is the number of this weight of
+    the graph in ``out``.
     """
     n, n_support = grams.shape[1], labels.shape[1]
     query_gram = s.rounds.query_gram
@@ -505,6 +457,6 @@ def joint_tasks(
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
-        tau = choose_tau(s.unary, spread, constants.pair_spread, constants.min_confidence, s.gaps)
+        tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
         _first_assignments(s.unary, tau, s.y, s.rounds)
-        _descend(b, tau, tau * fixed_cost, constants, s, out)
+        _descend(b, place, tau, tau * fixed_cost, constants, tol, s, out)

@@ -1,257 +1,24 @@
-"""The three recipes of :class:`~laplacianshot.LaplacianShot` on batches of tasks."""
+"""Batches of tasks as inner products: rows are placed once for all tasks, then multiplied task by task."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from laplacianshot.baselines.contract import Space, place_rows
-from laplacianshot.episodes._bound_kernels import (
-    BoundAnswers,
-    BoundScratch,
-    UpdateScratch,
-    bound_terms,
-    bound_updates,
-)
+from laplacianshot.baselines.contract import Space, TaskBatch, place_rows
 from laplacianshot.episodes._gram_kernels import Ties, gather_grams
-from laplacianshot.episodes._joint_kernels import (
-    JointAnswers,
-    JointConstants,
-    JointScratch,
-    blended_grams,
-    centered_grams,
-    joint_tasks,
-)
-from laplacianshot.estimator import LaplacianShot, check_parameters
-from laplacianshot.inference.affinity import neighbor_affinity, psd_shift
-from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
-from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
-from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
-from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE, given_center
-from laplacianshot.neighbors.types import Neighbors
+from laplacianshot.episodes._joint_kernels import JointScratch, blended_grams, centered_grams
+from laplacianshot.inference.recipes import MIN_CONFIDENCE, DefaultConstants
+from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, working_dtype
 
-# Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
-_DENSE_NODES = 256
-
-
-@dataclass(frozen=True)
-class BatchSolution:
-    """A recipe's answer to B tasks, for each of L weights of the graph.
-
-    Attributes
-    ----------
-    found : int array of shape (B, L, N)
-        Class of each query.
-    iterations : int array of shape (B, L)
-    converged : bool array of shape (B, L)
-    assignments : array of shape (B, N, C), or of no task
-        At the first weight.
-    objective : array of shape (B, L, most updates), or of no task
-        NaN after the last update.
-    """
-
-    found: Ints
-    iterations: Ints
-    converged: Any
-    assignments: Floats
-    objective: Floats
-
-
-class BatchedRecipe:
-    """A :class:`~laplacianshot.LaplacianShot` that solves many tasks of one shape at once.
-
-    Parameters
-    ----------
-    estimator : LaplacianShot
-        Its parameters are checked here, once. Its ``graph`` must be ``"auto"``.
-    base_mean : array of shape (D,), optional
-        Center of CL2 where the estimator has none of its own.
-    n_features : int
-        D.
-    """
-
-    def __init__(self, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
-        check_parameters(estimator)
-        self._estimator = estimator
-        self._parameters = estimator.get_params()
-        self._transform = self._parameters["transform"]
-        self._center: Any = None
-        if self._transform == "cl2":
-            given = self._parameters["base_mean"]
-            if given is None and base_mean is not None:
-                self._center = base_mean
-            elif given is None:
-                blended = estimator.recipe == "default" and not estimator.balanced
-                self._center = "blended" if blended else "pooled"
-            else:
-                self._center = given if isinstance(given, str) else given_center(given, n_features)
-
-    @property
-    def placement(self) -> Placement:
-        """Where the recipe sees the rows."""
-        # Rectification looks at angles, which change as rows are moved.
-        movable = self._estimator.recipe == "default" or self._estimator.rectify is False
-        return Placement.about(self._transform, self._center, movable=movable)
-
-    def solve(
-        self,
-        grams: Floats,
-        labels: Ints,
-        n_classes: int,
-        rows: Ints,
-        features: Floats,
-        buffers: Buffers,
-        *,
-        lams: Floats | None = None,
-        keep: bool = False,
-    ) -> BatchSolution:
-        """Solve B tasks.
-
-        Parameters
-        ----------
-        grams : float32 array of shape (B, n, n)
-        labels : int array of shape (B, n_s)
-        n_classes : int
-        rows : int array of shape (B, n)
-            Rows of ``features``.
-        features : array of shape (n_rows, D)
-            What settles ties between neighbors, :attr:`GramSource.rows`.
-        buffers : Buffers
-        lams : array of shape (L,), optional
-            Weights of the graph; the estimator's own if not given.
-        keep : bool
-            Whether to keep assignments and objectives.
-        """
-        if self._estimator.recipe == "default":
-            return self._solve_default(grams, labels, n_classes, rows, features, lams, keep)
-        return self._solve_bound(grams, labels, n_classes, rows, features, buffers, lams, keep)
-
-    def _solve_default(
-        self, grams: Floats, labels: Ints, n_classes: int, rows: Ints, features: Floats, lams: Floats | None, keep: bool
-    ) -> BatchSolution:
-        estimator = self._estimator
-        n_tasks, n_support = labels.shape
-        n_query = grams.shape[1] - n_support
-        own = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced)
-        weights = [estimator.lam] if lams is None else [float(lam) for lam in lams]
-        choices = [
-            own.with_choices(lam=lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
-            for lam in weights
-        ]
-        most = max(constants.max_rounds - constants.start_rounds for constants in choices)
-        solution = _empty(n_tasks, len(weights), n_query, n_classes, most, keep)
-        ties = Ties(rows, features, not self.placement.by_task)
-        for number, constants in enumerate(choices):
-            out = JointAnswers(
-                np.empty((n_tasks, n_query, n_classes), dtype=np.float32),
-                np.zeros(n_tasks, dtype=np.int64),
-                np.zeros(n_tasks, dtype=np.int64),
-                np.full((n_tasks if keep else 0, most), np.nan),
-            )
-            scratch = JointScratch.of(n_support + n_query, n_support, n_classes, constants.n_neighbors)
-            numbers = joint_constants(constants, float(estimator.tol))
-            joint_tasks(grams, labels, ties, self._transform != "cl2", numbers, scratch, out)
-            solution.found[:, number] = out.assignments.argmax(axis=2)
-            solution.iterations[:, number] = out.iterations
-            solution.converged[:, number] = out.converged
-            if keep:
-                solution.objective[:, number] = out.objective
-                if number == 0:
-                    solution.assignments[:] = out.assignments
-        return solution
-
-    def _solve_bound(
-        self,
-        grams: Floats,
-        labels: Ints,
-        n_classes: int,
-        rows: Ints,
-        features: Floats,
-        buffers: Buffers,
-        lams: Floats | None,
-        keep: bool,
-    ) -> BatchSolution:
-        estimator = self._estimator
-        paper = estimator.recipe == "paper"
-        n_tasks, n_support = labels.shape
-        n_query = grams.shape[1] - n_support
-        k = PUBLISHED_NEIGHBORS if estimator.n_neighbors is None else estimator.n_neighbors
-        k = min(k if paper else k - 1, n_query - 1)
-        unary = buffers.take("unary", (n_tasks, n_query, n_classes))
-        neighbors = buffers.take("neighbors", (n_tasks, n_query, max(0, k)), np.int64)
-        bound_terms(
-            grams,
-            labels,
-            Ties(rows, features, not self.placement.by_task),
-            estimator.rectify is not False and n_query > 0,
-            PAPER_TEMPERATURE if paper else REFERENCE_TEMPERATURE,
-            not paper,
-            BoundScratch.of(n_support + n_query, n_classes),
-            unary,
-            neighbors,
-        )
-        if lams is None:
-            lams = np.array([PUBLISHED_LAM if estimator.lam is None else estimator.lam])
-        limit = estimator.max_iter or (PAPER_MAX_ITER if paper else REFERENCE_MAX_ITER)
-        solution = _empty(n_tasks, len(lams), n_query, n_classes, limit, keep)
-        bound_updates(
-            unary,
-            neighbors,
-            _psd_shifts(neighbors) if paper else np.zeros(n_tasks),
-            lams.astype(np.float32),
-            paper,
-            limit,
-            float(estimator.tol),
-            UpdateScratch.of(n_query, n_classes, neighbors.shape[2], len(lams)),
-            BoundAnswers(
-                solution.found, solution.iterations, solution.converged, solution.assignments, solution.objective
-            ),
-        )
-        return solution
-
-
-def joint_constants(constants: DefaultConstants, tol: float) -> JointConstants:
-    """The constants as the kernels take them: each always of one type, so that they are compiled once."""
-    values: dict[str, Any] = {name: float(value) for name, value in asdict(constants).items()}
-    for name in ("n_neighbors", "start_rounds", "max_rounds"):
-        values[name] = int(values[name])
-    return JointConstants(**values, min_confidence=MIN_CONFIDENCE, tol=tol)
-
-
-def _empty(n_tasks: int, n_lams: int, n_query: int, n_classes: int, most: int, keep: bool) -> BatchSolution:
-    kept = n_tasks if keep else 0
-    return BatchSolution(
-        found=np.zeros((n_tasks, n_lams, n_query), dtype=np.int64),
-        iterations=np.zeros((n_tasks, n_lams), dtype=np.int64),
-        converged=np.zeros((n_tasks, n_lams), dtype=np.int64),
-        assignments=np.empty((kept, n_query, n_classes), dtype=np.float32),
-        objective=np.full((kept, n_lams, most), np.nan),
-    )
-
-
-def _psd_shifts(neighbors: Ints) -> Floats:
-    """What the diagonal of each task's graph ``(A + A^T)/2`` needs, (B,); neighbors (B, N, k)."""
-    n_tasks, n, k = neighbors.shape
-    if k == 0:
-        return np.zeros(n_tasks)
-    if n > _DENSE_NODES:
-        distances = np.zeros((n, k))
-        graphs = (neighbor_affinity(Neighbors(found, distances)) for found in neighbors)
-        return np.array([psd_shift(graph) for graph in graphs])
-    dense = np.zeros((n_tasks, n, n))
-    tasks, queries = np.arange(n_tasks)[:, None, None], np.arange(n)[None, :, None]
-    dense[tasks, queries, neighbors] = 0.5
-    dense = dense + np.swapaxes(dense, 1, 2)
-    slack = 1e-12 * dense.sum(axis=2).max(axis=1)
-    shifts: Floats = np.maximum(0.0, slack - np.linalg.eigvalsh(dense)[:, 0])
-    return shifts
-
-
 TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
+Scratch = TypeVar("Scratch")
 
 # The inner products of a whole set are formed once if they fit in this many bytes and take fewer operations than those
 # of its tasks, where a scattered read counts as _SCATTERED_READ multiplications.
@@ -266,26 +33,18 @@ _FARTHEST = 100.0
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a method sees the rows.
-
-    Attributes
-    ----------
-    space : {"cl2", "l2", "none", "power"}
-    center : bytes, str or None
-        What ``cl2`` takes away: a vector (its float64 bytes, so that equal ones are equal), or ``pooled``, ``support``
-        or ``blended`` for a center that each task has of its own.
-    movable : bool
-        Spaces ``none`` and ``l2`` for a method that sees distances only: zero is moved amid the rows, which keeps inner
-        products sharp where they lie far from it.
-    """
+    """Where a method sees the rows; only ``cl2`` has a center."""
 
     space: Space
+    # A vector (its float64 bytes, so that equal ones are equal), or the name of a center that each task has of its own.
     center: bytes | TaskCenter | None = None
+    # Spaces none and l2 for a method that sees distances only: zero is moved amid the rows, which keeps inner products
+    # sharp where rows lie far from it.
     movable: bool = False
 
     @classmethod
     def about(cls, space: Space, center: Floats | TaskCenter | None, *, movable: bool = False) -> Placement:
-        """The placement about a vector (D,) or a center of each task's own; only ``cl2`` has a center."""
+        """The placement about a vector (D,) or a center of each task's own."""
         if space != "cl2":
             return cls(space, movable=movable and space in ("none", "l2"))
         if center is None:
@@ -298,8 +57,40 @@ class Placement:
         return isinstance(self.center, str)
 
 
+class Buffers:
+    """Arrays of one thread that are used again from batch to batch."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+        self._scratch: dict[Any, tuple[tuple[int, ...], Any]] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+        """An array of that shape, with whatever it held before."""
+        size = int(np.prod(shape))
+        held = self._arrays.get(name)
+        if held is None or held.size < size:
+            held = self._arrays[name] = np.empty(size, dtype=dtype)
+        return held[:size].reshape(shape)
+
+    def scratch(self, make: Callable[..., Scratch], *size: int) -> Scratch:
+        """The arrays ``make(*size)`` of a kernel; the same ones as last time if the size has not changed."""
+        held = self._scratch.get(make)
+        if held is None or held[0] != size:
+            held = self._scratch[make] = size, make(*size)
+        scratch: Scratch = held[1]
+        return scratch
+
+
+@dataclass(frozen=True, repr=False)
+class Batch(TaskBatch):
+    """B tasks of one shape, with what the compiled recipes need besides their inner products."""
+
+    ties: Ties
+    buffers: Buffers
+
+
 class GramSource:
-    """Inner products of tasks, from the rows of a set placed once.
+    """Inner products of tasks, from rows that are placed once.
 
     Parameters
     ----------
@@ -314,11 +105,14 @@ class GramSource:
     rows : float32 array of shape (n, D)
         What settles ties between distances: rows at the placement or, where tasks have centers of their own, before it.
     sharp : bool
-        Whether float32 inner products tell the rows apart. They do not where rows lie far from zero and close together:
-        such tasks are better fitted on their features.
+        Whether float32 inner products distinguish the rows. They do not where rows lie far from zero and close
+        together: such tasks are better fitted on their features.
+    seconds : float
+        Time that placing the rows took.
     """
 
     def __init__(self, features: Floats, placement: Placement, work: int) -> None:
+        start = perf_counter()
         self._placement = placement
         if placement.by_task:
             # CL2 comes later, task by task.
@@ -333,29 +127,36 @@ class GramSource:
         self.rows: Floats = single if np.array_equal(single, placed) else self._rows
         self.sharp = _sharp(self._rows)
         self._whole = self._inner_products() if self._whole_is_cheaper(work) else None
+        self.seconds = perf_counter() - start
 
-    def fill(self, rows: Ints, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
-        """Inner products (B, n, n) of the tasks with these rows (B, n); labels (B, n_s) of their support."""
+    def batch(self, rows: Ints, labels: Ints, n_classes: int, buffers: Buffers) -> Batch:
+        """The tasks with these rows (B, n) and labels (B, n_s) of the support; valid until the buffers' next batch."""
+        n_tasks, n = rows.shape
         by_task = self._placement.by_task
-        target = buffers.take("raw", grams.shape) if by_task else grams
+        grams = buffers.take("grams", (n_tasks, n, n))
+        target = buffers.take("uncentered", grams.shape) if by_task else grams
         if self._whole is not None:
             gather_grams(self._whole, rows, target)
         else:
-            gathered = buffers.take("gathered", (rows.shape[1], self._rows.shape[1]))
-            for b in range(len(rows)):
+            gathered = buffers.take("gathered", (n, self._rows.shape[1]))
+            for b in range(n_tasks):
                 np.take(self._rows, rows[b], axis=0, out=gathered, mode="clip")
                 np.matmul(gathered, gathered.T, out=target[b])
-        if not by_task:
-            return
-        n_support = labels.shape[1]
-        n_query = rows.shape[1] - n_support
+        if by_task:
+            self._center(target, labels, n_classes, grams, buffers)
+        return Batch(grams, labels, n_classes, Ties(rows, self.rows, not by_task), buffers)
+
+    def _center(self, uncentered: Floats, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
+        """CL2 about the center of each task."""
+        n, n_support = grams.shape[1], labels.shape[1]
+        n_query = n - n_support
         if self._placement.center != "blended" or n_query == 0:
-            centered_grams(target, n_support, self._placement.center == "support", grams)
+            centered_grams(uncentered, n_support, self._placement.center == "support", grams)
             return
         constants = DefaultConstants.for_task(n_support, n_query, n_classes)
         fade = max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query)
-        scratch = JointScratch.of(rows.shape[1], n_support, n_classes, 0)
-        blended_grams(target, labels, joint_constants(constants, 0.0), fade, scratch, grams)
+        scratch = buffers.scratch(JointScratch.of, n, n_support, n_classes, constants.n_neighbors)
+        blended_grams(uncentered, labels, constants, MIN_CONFIDENCE, fade, scratch, grams)
 
     def _whole_is_cheaper(self, work: int) -> bool:
         n, dim = self._rows.shape
@@ -387,18 +188,3 @@ def _sharp(rows: Floats) -> bool:
     middle = _middle(some)
     spread = float(np.median(np.square(some - middle).sum(axis=1)))
     return float(middle @ middle) <= _FARTHEST * spread
-
-
-class Buffers:
-    """Arrays of one thread that are used again from batch to batch."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, Any] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-        """An array of that shape, with whatever it held before."""
-        size = int(np.prod(shape))
-        held = self._arrays.get(name)
-        if held is None or held.size < size or held.dtype != dtype:
-            held = self._arrays[name] = np.empty(size, dtype=dtype)
-        return held[:size].reshape(shape)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.batched import BatchedRecipe
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
 from laplacianshot.episodes.runners import (
-    TOO_FAR,
+    Answer,
     Runnable,
-    TaskRows,
+    RunnableRecipe,
+    TaskRunner,
     method_name,
     over_threads,
     recipe_of,
     runnables,
 )
-from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks, draw_tasks
+from laplacianshot.episodes.tasks import INAT_LEAKING, Tasks, draw_tasks
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
 from laplacianshot.inference.transforms import given_center
 from laplacianshot.runtime.extras import open_engine
@@ -34,9 +31,6 @@ if TYPE_CHECKING:
     from laplacianshot.training.config import TrainConfig
 
 BaseMean: TypeAlias = Any
-
-# What answers the chunks of some tasks, in order.
-Spread: TypeAlias = Callable[["TaskWork", list[TaskGroup]], AbstractContextManager[Iterator[Any]]]
 
 
 @overload
@@ -112,34 +106,93 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     'laplacianshot'
     """
     elsewhere = open_engine(engine, address=address)
-    drawn = draw_tasks(
-        feature_set,
-        protocol,
-        way=way,
-        shot=shot,
-        query=query,
-        tasks=tasks,
-        seed=seed,
-        split=split,
-        alpha=alpha,
-    )
-    center = center_for(feature_set, base_mean)
-    methods, single = runnables(method, center, feature_set.dim, leaking=protocol == INAT_LEAKING)
-    setting = Setting(
-        protocol,
-        drawn.way,
-        shot,
-        query,
-        len(drawn),
-        seed,
-        split,
-        float(alpha),
-        "task" if center is None else "base mean",
-    )
-    run = _Run(feature_set, drawn, methods, slow_tasks)
-    run.execute(progress, partial, threads, None if elsewhere is None else elsewhere.spread)
-    results = tuple(run.evaluation(number, setting) for number in range(len(methods)))
-    return results[0] if single else Evaluations(results)
+    drawn, center, setting = draw_setting(
+        feature_set, base_mean, protocol,
+        way=way, shot=shot, query=query, tasks=tasks, seed=seed, split=split, alpha=alpha,
+    )  # fmt: skip
+    methods = runnables(method, center, feature_set.dim, leaking=protocol == INAT_LEAKING)
+    runner = TaskRunner(feature_set, drawn, methods, slow_tasks).prepare()
+    tallies = [_Tally(one, drawn, feature_set, runner.seconds_to_prepare(one)) for one in methods]
+    share = min(available_threads() if threads is None else threads, len(runner.chunks))
+    done, interrupted = 0, False
+    try:
+        answered = (
+            over_threads(runner.answers, runner.chunks, threads)
+            if elsewhere is None
+            else elsewhere.spread(runner, runner.chunks)
+        )
+        with answered as results:
+            for answers in results:
+                for answer in answers:
+                    tallies[answer.method].add(answer, share)
+                    done += len(answer.numbers)
+                if progress is not None:
+                    progress(done, sum(runner.limits))
+    except KeyboardInterrupt:
+        if not partial or done == 0:
+            raise
+        interrupted = True
+    found = tuple(tally.evaluation(setting, interrupted) for tally in tallies)
+    return Evaluations(found) if isinstance(method, (list, tuple, Mapping)) else found[0]
+
+
+class _Tally:
+    """Results of one method as they come in."""
+
+    def __init__(self, method: Runnable, tasks: Tasks, feature_set: FeatureSet, seconds: float) -> None:
+        self._method, self._tasks, self._set, self._seconds = method, tasks, feature_set, seconds
+        self._accuracies = np.full(len(tasks), np.nan)
+        self._iterations = np.full(len(tasks), -1, dtype=np.int64)
+        self._right = np.zeros(feature_set.n_classes, dtype=np.int64)
+        self._asked = np.zeros(feature_set.n_classes, dtype=np.int64)
+
+    def add(self, answer: Answer, threads: int) -> None:
+        """Count the right labels of some tasks, which ran on one of ``threads`` threads."""
+        numbers, found = answer.numbers, answer.found
+        labels = self._tasks.block(numbers)[1]
+        truth = labels[:, labels.shape[1] - found.shape[1] :]
+        known = truth >= 0
+        right = (found == truth) & known
+        self._accuracies[numbers] = accuracy_of(found, truth)
+        if answer.iterations is not None:
+            self._iterations[numbers] = answer.iterations
+        classes = np.take_along_axis(self._tasks.classes[numbers], np.maximum(truth, 0), axis=1)
+        self._asked += np.bincount(classes[known], minlength=len(self._asked))
+        self._right += np.bincount(classes[right], minlength=len(self._asked))
+        self._seconds += answer.seconds / threads
+
+    def evaluation(self, setting: Setting, interrupted: bool) -> Evaluation:
+        """What the method has found so far."""
+        run = ~np.isnan(self._accuracies)
+        asked, counted = self._asked, self._iterations[run]
+        return Evaluation(
+            method=self._method.name,
+            setting=setting,
+            accuracies=self._accuracies[run],
+            class_accuracies=np.divide(self._right, asked, out=np.full(len(asked), np.nan), where=asked > 0),
+            class_names=self._set.class_names,
+            iterations=counted if len(counted) and counted.min() >= 0 else None,
+            seconds=float(self._seconds),
+            interrupted=interrupted,
+            numbers=np.flatnonzero(run) if interrupted else None,
+        )
+
+
+def accuracy_of(found: Ints, truth: Ints) -> Floats:
+    """Share of right labels along the last axis; queries of classes outside the task (-1) do not count."""
+    known = truth >= 0
+    # A task without a query of its own classes has nothing to be right about.
+    shares: Floats = ((found == truth) & known).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
+    return shares
+
+
+def draw_setting(
+    feature_set: FeatureSet, base_mean: BaseMean, protocol: str, **task: Any
+) -> tuple[Tasks, Floats | None, Setting]:
+    """The tasks of :func:`~laplacianshot.episodes.draw_tasks`, the center (D,) or None, and what to call both."""
+    drawn, center = draw_tasks(feature_set, protocol, **task), center_for(feature_set, base_mean)
+    known = {"way": drawn.way, "tasks": len(drawn), "center": "task" if center is None else "base mean"}
+    return drawn, center, Setting(protocol, **task | known)
 
 
 def validation_score(features: Floats, labels: Ints, config: TrainConfig, threads: int | None = None) -> Evaluation:
@@ -180,151 +233,16 @@ def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:
     return given_center(base_mean, feature_set.dim)
 
 
-@dataclass(frozen=True, repr=False)
-class TaskWork:
-    """Methods and their tasks: all that is needed to answer some of them, here or on another machine.
-
-    Attributes
-    ----------
-    feature_set : FeatureSet
-    tasks : Tasks
-    methods : list of Runnable
-    limits : list of int
-        How many of the tasks each method runs.
-    """
-
-    feature_set: FeatureSet
-    tasks: Tasks
-    methods: list[Runnable]
-    limits: list[int]
-
-    def placed_rows(self) -> TaskRows:
-        """The rows of the tasks, placed for every method."""
-        rows = TaskRows(self.feature_set, self.tasks)
-        for n_rows in {chunk.n_rows for chunk in rows.chunks()}:
-            rows.prepare([method.placement(n_rows) for method in self.methods])
-        return rows
-
-    def answers(
-        self, rows: TaskRows, chunk: TaskGroup
-    ) -> tuple[TaskGroup, list[tuple[int, Ints, Ints, Ints | None, float]]]:
-        """Every method on the tasks of a chunk; methods at the same placement share the inner products."""
-        answers = []
-        by_placement: dict[Any, list[int]] = {}
-        for number, method in enumerate(self.methods):
-            by_placement.setdefault(method.placement(chunk.n_rows), []).append(number)
-        for placement, numbers in by_placement.items():
-            start = perf_counter()
-            batch = rows.batch(chunk, placement)
-            shared = perf_counter() - start
-            for number in numbers:
-                kept = int(np.searchsorted(chunk.numbers, self.limits[number]))
-                if kept == 0:
-                    continue
-                start = perf_counter()
-                answer = self.methods[number].answer(batch if kept == len(chunk.numbers) else batch.first(kept))
-                seconds = shared + perf_counter() - start
-                answers.append((number, chunk.numbers[:kept], answer.found, answer.iterations, seconds))
-        return chunk, answers
-
-
-class _Run:
-    """Accuracies as they come in, method by method."""
-
-    def __init__(self, feature_set: FeatureSet, tasks: Tasks, methods: list[Runnable], slow_tasks: int | None) -> None:
-        if slow_tasks is not None and slow_tasks < 1:
-            raise ValueError(f"slow_tasks must be at least 1, got {slow_tasks}.")
-        n_tasks, n_methods = len(tasks), len(methods)
-        self._set = feature_set
-        self._tasks = tasks
-        self._methods = methods
-        self._limits = [min(n_tasks, slow_tasks) if slow_tasks and m.slow else n_tasks for m in methods]
-        self._accuracies = np.full((n_methods, n_tasks), np.nan)
-        self._iterations = np.full((n_methods, n_tasks), -1, dtype=np.int64)
-        self._right = np.zeros((n_methods, feature_set.n_classes), dtype=np.int64)
-        self._asked = np.zeros((n_methods, feature_set.n_classes), dtype=np.int64)
-        self._seconds = np.zeros(n_methods)
-        self._interrupted = False
-
-    def execute(
-        self, progress: Progress | None, partial: bool, threads: int | None, spread: Spread | None = None
-    ) -> None:
-        """Run every method on every task."""
-        total = sum(self._limits)
-        work = TaskWork(self._set, self._tasks, self._methods, self._limits)
-        rows = work.placed_rows()
-        chunks = rows.chunks()
-        for number, method in enumerate(self._methods):
-            self._seconds[number] += rows.seconds_to_place(method.placement(chunks[0].n_rows))
-        share = min(available_threads() if threads is None else threads, len(chunks))
-        done = 0
-        try:
-            answered = (
-                over_threads(lambda chunk: work.answers(rows, chunk), chunks, threads)
-                if spread is None
-                else spread(work, chunks)
-            )
-            with answered as results:
-                for chunk, answers in results:
-                    for number, numbers, found, iterations, seconds in answers:
-                        self._record(number, numbers, chunk, found, iterations)
-                        self._seconds[number] += seconds / share
-                        done += len(numbers)
-                    if progress is not None:
-                        progress(done, total)
-        except KeyboardInterrupt:
-            if not partial or done == 0:
-                raise
-            self._interrupted = True
-
-    def evaluation(self, number: int, setting: Setting) -> Evaluation:
-        """What one method has found so far."""
-        run = ~np.isnan(self._accuracies[number])
-        asked = self._asked[number]
-        shares = np.divide(self._right[number], asked, out=np.full(len(asked), np.nan), where=asked > 0)
-        counted = self._iterations[number][run]
-        return Evaluation(
-            method=self._methods[number].name,
-            setting=setting,
-            accuracies=self._accuracies[number][run],
-            class_accuracies=shares,
-            class_names=self._set.class_names,
-            iterations=counted if len(counted) and counted.min() >= 0 else None,
-            seconds=float(self._seconds[number]),
-            interrupted=self._interrupted,
-            numbers=np.flatnonzero(run) if self._interrupted else None,
-        )
-
-    def _record(self, number: int, numbers: Ints, chunk: TaskGroup, found: Ints, iterations: Ints | None) -> None:
-        _, labels = self._tasks.block(numbers)
-        wanted = labels[:, chunk.n_support :]
-        known = wanted >= 0
-        right = (found == wanted) & known
-        # A task without a query of its own classes has nothing to be right about.
-        self._accuracies[number, numbers] = right.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-        if iterations is not None:
-            self._iterations[number, numbers] = iterations
-        classes = np.take_along_axis(self._tasks.classes[numbers], np.maximum(wanted, 0), axis=1)
-        n_classes = self._set.n_classes
-        self._asked[number] += np.bincount(classes[known], minlength=n_classes)
-        self._right[number] += np.bincount(classes[right], minlength=n_classes)
-
-
 def trace_convergence(
     feature_set: FeatureSet,
     method: Any = "laplacianshot",
     *,
-    way: int = 5,
-    shot: int | tuple[int, int] = 1,
-    query: int = 15,
-    tasks: int = 1000,
-    seed: int = 0,
     protocol: str = "balanced",
-    split: str | None = None,
-    alpha: float = 2.0,
+    tasks: int = 1000,
     base_mean: BaseMean = None,
     progress: Progress | None = None,
     threads: int | None = None,
+    **task: Any,
 ) -> Convergence:
     """What a recipe minimizes (F, R or E) after each update of each task.
 
@@ -333,54 +251,23 @@ def trace_convergence(
     feature_set : FeatureSet
     method : str or LaplacianShot
         A recipe by name, or an estimator.
-    way, shot, query, tasks, seed, protocol, split, alpha, base_mean, progress, threads
-        See :func:`~laplacianshot.evaluate`.
+    protocol, tasks, base_mean, progress, threads, **task
+        See :func:`~laplacianshot.evaluate`; ``task`` holds way, shot, query, seed, split and alpha.
 
     Returns
     -------
     Convergence
     """
     estimator = recipe_of(method, protocol)
-    center = center_for(feature_set, base_mean)
-    drawn = draw_tasks(
-        feature_set,
-        protocol,
-        way=way,
-        shot=shot,
-        query=query,
-        tasks=tasks,
-        seed=seed,
-        split=split,
-        alpha=alpha,
-    )
-    recipe = BatchedRecipe(estimator, center, feature_set.dim)
-    rows = TaskRows(feature_set, drawn)
-    rows.prepare([recipe.placement])
-
-    def work(chunk: TaskGroup) -> tuple[Ints, Floats, Ints]:
-        batch = rows.batch(chunk, recipe.placement)
-        if batch.grams is None:
-            raise ValueError(TOO_FAR)
-        solution = recipe.solve(
-            batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers, keep=True
-        )
-        return chunk.numbers, solution.objective[:, 0], solution.converged[:, 0]
-
-    found = []
-    done = 0
-    with over_threads(work, rows.chunks(), threads) as parts:
-        for part in parts:
-            found.append(part)
-            done += len(part[0])
-            if progress is not None:
-                progress(done, len(drawn))
-    most = max(int(np.isfinite(objective).sum(axis=1).max()) for _, objective, _ in found)
-    objective = np.full((len(drawn), most), np.nan)
+    drawn, center, setting = draw_setting(feature_set, base_mean, protocol, tasks=tasks, **task)
+    recipe = RunnableRecipe(method_name(method), estimator, center, feature_set.dim)
+    runner = TaskRunner(feature_set, drawn, [recipe]).prepare()
+    found = list(runner.solutions(recipe, threads, progress, keep=True))
+    updates = max(int(solution.iterations.max()) for _, solution in found)
+    objective = np.full((len(drawn), updates), np.nan)
     converged = np.zeros(len(drawn), dtype=bool)
-    for numbers, values, ended in found:
-        width = min(most, values.shape[1])
-        objective[numbers, :width] = values[:, :width]
-        converged[numbers] = ended
-    where = "task" if center is None else "base mean"
-    setting = Setting(protocol, drawn.way, shot, query, len(drawn), seed, split, float(alpha), where)
-    return Convergence(method_name(method), setting, objective, converged)
+    for chunk, solution in found:
+        width = min(updates, solution.objective.shape[2])
+        objective[chunk.numbers, :width] = solution.objective[:, 0, :width]
+        converged[chunk.numbers] = solution.converged[:, 0]
+    return Convergence(recipe.name, setting, objective, converged)

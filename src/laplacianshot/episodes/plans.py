@@ -42,17 +42,7 @@ CONVERGENCE_TASKS = 500
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """What the tasks were drawn from.
-
-    Attributes
-    ----------
-    file : str
-    rows, dimension, classes : int
-        Of the whole file.
-    split : str or None
-        The split that was drawn from; None for all rows.
-    split_rows, split_classes : int
-    """
+    """What the tasks were drawn from: the whole file, and its split (None: all rows)."""
 
     file: str
     rows: int
@@ -72,62 +62,32 @@ class FeatureFile:
 
 @dataclass(frozen=True, repr=False)
 class EvaluationRun:
-    """All results of one evaluation plan.
-
-    Attributes
-    ----------
-    features : FeatureFile
-    methods : dict of str to str
-        What each method ran with.
-    evaluations : tuple of Evaluations
-        One per setting.
-    ablation : tuple of Evaluations
-        The four rows of :data:`ABLATION`, one per setting.
-    convergence : tuple of Convergence
-    timing : bool
-        Whether each method was run alone, so that times can be compared.
-    interrupted : bool
-    """
+    """All results of one evaluation plan."""
 
     features: FeatureFile
-    methods: Mapping[str, str]
-    evaluations: tuple[Evaluations, ...]
-    ablation: tuple[Evaluations, ...] = ()
+    methods: Mapping[str, str]  # what each method ran with
+    evaluations: tuple[Evaluations, ...]  # one per setting
+    ablation: tuple[Evaluations, ...] = ()  # the four rows of ABLATION, one per setting
     convergence: tuple[Convergence, ...] = ()
-    timing: bool = False
+    timing: bool = False  # whether each method was run alone, so that times can be compared
     interrupted: bool = False
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationPlan:
-    """Methods, settings, and what else is to be found out.
-
-    Attributes
-    ----------
-    feature_set : FeatureSet
-    methods : dict of str to estimator
-    settings : tuple of Setting
-        All on the same split.
-    base_mean
-        See :func:`~laplacianshot.evaluate`.
-    slow_tasks, threads : int or None
-    ablation, convergence, timing : bool
-    constants : dict
-        Of the recipes paper and reference in the ablation and the convergence curves, where they are not among the
-        methods.
-    engine, address : str
-        See :func:`~laplacianshot.evaluate`.
-    """
+    """Methods, settings, and what else is to be measured. Other fields are arguments of :func:`evaluate`."""
 
     feature_set: FeatureSet
     methods: Mapping[str, Any]
-    settings: tuple[Setting, ...]
+    settings: tuple[Setting, ...]  # all on the same split
     base_mean: Any = None
     slow_tasks: int | None = None
     threads: int | None = None
     ablation: bool = False
     convergence: bool = False
     timing: bool = False
+    # Of the recipes paper and reference in the ablation and the convergence curves, where they are not among the
+    # methods.
     constants: Mapping[str, Any] = field(default_factory=dict)
     engine: str = "local"
     address: str | None = None
@@ -270,32 +230,16 @@ def _keep(done: list[Evaluations], evaluations: Evaluations) -> None:
 
 @dataclass(frozen=True)
 class Tuned:
-    """One setting: the curves that chose, and the same lambdas on classes that took no part in the choice.
-
-    Attributes
-    ----------
-    tuning : Tuning
-    test : tuple of MeanInterval or None
-        Accuracy at each lambda on ``test_split``, at the chosen number of neighbors.
-    test_split : str or None
-    """
+    """One setting: the curves that chose, and the same lambdas on classes that took no part in the choice."""
 
     tuning: Tuning
-    test: tuple[MeanInterval, ...] | None = None
+    test: tuple[MeanInterval, ...] | None = None  # at each lambda on test_split, at the chosen number of neighbors
     test_split: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class TuningRun:
-    """All results of one tuning plan.
-
-    Attributes
-    ----------
-    method : str
-    tuned : tuple of Tuned
-        One per setting.
-    interrupted : bool
-    """
+    """All results of one tuning plan, one per setting."""
 
     method: str
     tuned: tuple[Tuned, ...]
@@ -304,30 +248,15 @@ class TuningRun:
 
 @dataclass(frozen=True, repr=False)
 class TuningPlan:
-    """A recipe, settings and the values to be tried.
-
-    Attributes
-    ----------
-    feature_set : FeatureSet
-    method : str or LaplacianShot
-        A recipe by name, or an estimator.
-    settings : tuple of Setting
-        All on the split that chooses lambda.
-    lams, neighbors : tuple
-    neighbor_split, test_split : str or None
-        Classes that choose the neighbors, and those that are only shown.
-    base_mean
-        See :func:`~laplacianshot.evaluate`.
-    threads : int or None
-    """
+    """A recipe, settings on the split that chooses lambda, and the values to try."""
 
     feature_set: FeatureSet
-    method: Any
+    method: Any  # a recipe by name, or an estimator
     settings: tuple[Setting, ...]
     lams: tuple[float, ...] = LAMS
     neighbors: tuple[int, ...] = NEIGHBORS
-    neighbor_split: str | None = None
-    test_split: str | None = None
+    neighbor_split: str | None = None  # classes that choose the neighbors
+    test_split: str | None = None  # classes that are only shown
     base_mean: Any = None
     threads: int | None = None
 

@@ -17,22 +17,7 @@ from laplacianshot.runtime.types import Floats, Ints
 
 @dataclass(frozen=True)
 class Setting:
-    """Which tasks a method saw.
-
-    Attributes
-    ----------
-    protocol : str
-        One of :data:`~laplacianshot.episodes.PROTOCOLS`.
-    way, query, tasks, seed : int
-    shot : int or (int, int)
-        A pair: each class has its own number of labels, drawn between the two.
-    split : str or None
-        Classes of this split only.
-    alpha : float
-        Of the Dirichlet distribution of the class shares (protocol ``dirichlet``).
-    center : str
-        Where CL2's center came from: ``base mean`` or ``task``.
-    """
+    """Which tasks a method saw; arguments of :func:`~laplacianshot.episodes.draw_tasks`, and the center."""
 
     protocol: str = "balanced"
     way: int = 5
@@ -42,7 +27,7 @@ class Setting:
     seed: int = 0
     split: str | None = None
     alpha: float = 2.0
-    center: str = "task"
+    center: str = "task"  # where CL2's center came from: "base mean" or "task"
 
     def __post_init__(self) -> None:
         # numpy's numbers and a list for the pair are welcome; a setting holds plain ones, for JSON and for comparing.
@@ -167,8 +152,7 @@ class Evaluation:
             "method": self.method,
             "setting": asdict(self.setting),
             "tasks": self.n_tasks,
-            "mean": self.mean,
-            "ci95": _finite(self.ci95),
+            **self.interval.to_dict(),
             "mean_class_accuracy": _finite(self.mean_class_accuracy) if len(self.class_accuracies) else None,
             "class_accuracies": {name: _finite(value) for name, value in classes},
             "mean_iterations": None if self.iterations is None else float(self.iterations.mean()),
@@ -212,9 +196,8 @@ class Evaluations(Sequence[Evaluation]):
         """A method by its name or number, or several by a slice."""
         if not isinstance(key, str):
             return self.evaluations[key]
-        for evaluation in self.evaluations:
-            if evaluation.method == key:
-                return evaluation
+        if key in self.names:
+            return self.evaluations[self.names.index(key)]
         raise KeyError(f"there is no method {key!r}; there are: {', '.join(self.names)}.")
 
     @property
@@ -249,10 +232,8 @@ class Evaluations(Sequence[Evaluation]):
         rows = []
         for evaluation in self.evaluations:
             gap = evaluation.difference(best)
-            rows.append(
-                evaluation.to_dict(per_task=per_task)
-                | {"difference_to_best": {"mean": gap.mean, "ci95": _finite(gap.ci95), "tasks": gap.n}}
-            )
+            rows.append(evaluation.to_dict(per_task=per_task))
+            rows[-1]["difference_to_best"] = gap.to_dict() | {"tasks": gap.n}
         return {"best": best.method, "evaluations": rows}
 
     def __repr__(self) -> str:
@@ -331,12 +312,11 @@ class Tuning:
             "lam_split": self.lam_split,
             "neighbor_split": self.neighbor_split,
             "lams": [
-                {"lam": float(lam), "mean": point.mean, "ci95": _finite(point.ci95)}
-                for lam, point in zip(self.lams, self.lam_curve, strict=True)
+                {"lam": lam} | point.to_dict() for lam, point in zip(self.lams.tolist(), self.lam_curve, strict=True)
             ],
             "neighbors": [
-                {"n_neighbors": int(k), "mean": point.mean, "ci95": _finite(point.ci95)}
-                for k, point in zip(self.neighbors, self.neighbor_curve, strict=True)
+                {"n_neighbors": k} | point.to_dict()
+                for k, point in zip(self.neighbors.tolist(), self.neighbor_curve, strict=True)
             ],
             "seconds": self.seconds,
         }
@@ -347,21 +327,12 @@ class Tuning:
 
 @dataclass(frozen=True, repr=False)
 class Convergence:
-    """The objective of a recipe after each update, task by task.
-
-    Attributes
-    ----------
-    method : str
-    setting : Setting
-    objective : array of shape (T, most updates)
-        NaN after a task's last update.
-    converged : bool array of shape (T,)
-    """
+    """The objective of a recipe after each update, task by task."""
 
     method: str
     setting: Setting
-    objective: Floats
-    converged: NDArray[np.bool_]
+    objective: Floats  # (T, max updates), NaN after a task's last update
+    converged: NDArray[np.bool_]  # (T,)
 
     @property
     def iterations(self) -> Ints:
@@ -398,20 +369,15 @@ def _finite(value: float) -> float | None:
 
 
 # Standard normal quantile of a two-sided 95% interval.
-Z95 = 1.96
+_Z95 = 1.96
 
 
 @dataclass(frozen=True, repr=False)
 class MeanInterval:
-    """A mean and the half-width of its 95% interval.
+    """A mean of n values and the half-width of its 95% interval.
 
-    Attributes
-    ----------
-    mean : float
-    ci95 : float
-        ``1.96 std / sqrt(n)`` with the sample standard deviation (``n - 1`` below the sum); infinite for one value,
-        which tells nothing about its spread.
-    n : int
+    ``ci95 = 1.96 std / sqrt(n)`` with the sample standard deviation (``n - 1`` below the sum); infinite for one value,
+    which says nothing about its spread.
     """
 
     mean: float
@@ -441,6 +407,10 @@ class MeanInterval:
         mean = f"{100 * self.mean:{'+' if sign else ''}.{digits}f}"
         return f"{mean} ± {100 * self.ci95:.{digits}f}" if math.isfinite(self.ci95) else mean
 
+    def to_dict(self) -> dict[str, float | None]:
+        """``mean`` and ``ci95`` for JSON, an infinite one as None."""
+        return {"mean": self.mean, "ci95": _finite(self.ci95)}
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mean:.4g} ± {self.ci95:.2g}, n={self.n})"
 
@@ -463,7 +433,9 @@ def mean_interval(values: ArrayLike) -> MeanInterval:
     >>> mean_interval([0.8, 0.9, 1.0])
     MeanInterval(0.9 ± 0.11, n=3)
     """
-    return MeanInterval(*_mean_and_ci95(_values(values, "values")))
+    array, n = _values(values, "values"), np.size(values)
+    ci95 = _Z95 * float(array.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return MeanInterval(float(array.mean()), ci95, n)
 
 
 def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
@@ -477,7 +449,8 @@ def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
     first, second = _values(a, "a"), _values(b, "b")
     if first.shape != second.shape:
         raise ValueError(f"a and b must come from the same tasks, got {len(first)} and {len(second)} values.")
-    return PairedDifference(*_mean_and_ci95(first - second))
+    found = mean_interval(first - second)
+    return PairedDifference(found.mean, found.ci95, found.n)
 
 
 def _values(values: ArrayLike, name: str) -> Floats:
@@ -485,9 +458,3 @@ def _values(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty array of shape (n,), got shape {array.shape}.")
     return array
-
-
-def _mean_and_ci95(values: Floats) -> tuple[float, float, int]:
-    n = len(values)
-    ci95 = Z95 * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    return float(values.mean()), ci95, n

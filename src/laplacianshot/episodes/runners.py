@@ -1,179 +1,87 @@
-"""How each method runs over batches of tasks, and batches over threads."""
+"""How each method runs over tasks: in batches or task by task, and on all threads."""
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from numbers import Integral
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import coo_array
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from laplacianshot.baselines import Baseline, TransductiveClassifier
-from laplacianshot.baselines.contract import BatchedBaseline, TaskBatch, best_classes
+from laplacianshot.baselines.contract import Baseline, BatchedBaseline, TransductiveClassifier, best_classes
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.batched import BatchedRecipe, Buffers, GramSource, Placement
+from laplacianshot.episodes._bound_kernels import BoundScratch, UpdateScratch, bound_terms, bound_updates
+from laplacianshot.episodes._gram_kernels import BatchSolution
+from laplacianshot.episodes._joint_kernels import JointScratch, joint_tasks
+from laplacianshot.episodes.batched import Batch, Buffers, GramSource, Placement
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
-from laplacianshot.estimator import LaplacianShot, center_of
-from laplacianshot.inference.affinity import knn_affinity
+from laplacianshot.estimator import LaplacianShot, center_of, check_parameters
+from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
+from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
 from laplacianshot.inference.labels import UNLABELED
-from laplacianshot.inference.recipes import PUBLISHED_NEIGHBORS
-from laplacianshot.inference.transforms import transform_features
+from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
+from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
+from laplacianshot.inference.transforms import given_center, transform_features
+from laplacianshot.neighbors.types import Neighbors
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import Prefetch, available_threads, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
 _MAX_RECIPE_ROWS = 1200
 _MAX_BASELINE_ROWS = 6000
+# Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
+_DENSE_NODES = 256
+# Inner products of a batch stay in cache, and a batch is worth a thread.
+_BATCH_BYTES = 4 * 2**20
+_MAX_TASKS = 64
 
 
-@dataclass(frozen=True)
-class BatchAnswer:
-    """Classes found for B tasks (B, N), and the updates each took (B,) where the method counts them."""
+class Runnable:
+    """A method ready to run over tasks of one set, fitted on the features of one task after the other.
 
-    found: Ints
-    iterations: Ints | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """B tasks of one shape as a method sees them.
-
-    Attributes
-    ----------
-    rows : int array of shape (B, n)
-        Rows of ``features``, the support first.
-    labels : int array of shape (B, n)
-        Classes within the task; a method looks at those of the support only.
-    n_support, n_classes : int
-    features : array of shape (n_rows, D)
-        As they were given.
-    grams : array of shape (B, n, n) or None
-        Inner products at the method's placement.
-    placed : array of shape (n_rows, D), or with no column
-        What settles ties there, :attr:`GramSource.rows`.
-    buffers : Buffers
+    ``base_mean`` (D,) becomes the center of an estimator that has no center of its own.
     """
-
-    rows: Ints
-    labels: Ints
-    n_support: int
-    n_classes: int
-    features: Floats
-    grams: Floats | None
-    placed: Floats
-    buffers: Buffers
-
-    def first(self, count: int) -> Batch:
-        """The first tasks of the batch."""
-        grams = None if self.grams is None else self.grams[:count]
-        return replace(self, rows=self.rows[:count], labels=self.labels[:count], grams=grams)
-
-    @property
-    def support_labels(self) -> Ints:
-        """Labels of the support, (B, n_s)."""
-        return np.ascontiguousarray(self.labels[:, : self.n_support])
-
-
-class Runnable(ABC):
-    """A method ready to run over tasks of one set.
-
-    Attributes
-    ----------
-    name : str
-    slow : bool
-    """
-
-    name: str
-    slow: bool = False
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """Where it wants inner products of tasks with ``n_rows`` rows; None: it wants features."""
-        return None
-
-    @abstractmethod
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-
-
-class RunnableRecipe(Runnable):
-    """LaplacianShot, compiled over batches."""
-
-    def __init__(self, name: str, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
-        self.name = name
-        self.recipe = BatchedRecipe(estimator, base_mean, n_features)
-        self._fitted = RunnableEstimator(name, estimator, base_mean)
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """The recipe's, up to the size at which a task is better fitted on its features."""
-        return self.recipe.placement if n_rows <= _MAX_RECIPE_ROWS else None
-
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-        if batch.grams is None:
-            return self._fitted.answer(batch)
-        solution = self.recipe.solve(
-            batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers
-        )
-        return BatchAnswer(solution.found[:, 0], solution.iterations[:, 0])
-
-
-class RunnableBaseline(Runnable):
-    """A baseline that scores batches."""
-
-    def __init__(self, name: str, estimator: BatchedBaseline, base_mean: Floats | None) -> None:
-        self.name = name
-        self.slow = estimator.slow
-        self._estimator = _about(estimator, "center", base_mean)
-        self._fitted = RunnableEstimator(name, estimator, base_mean)
-
-    def placement(self, n_rows: int) -> Placement | None:
-        """The baseline's, up to the size at which a task is better fitted on its features."""
-        if n_rows > _MAX_BASELINE_ROWS:
-            return None
-        return Placement.about(self._estimator.space, self._estimator.center)
-
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks."""
-        if batch.grams is None:
-            return self._fitted.answer(batch)
-        tasks = TaskBatch(batch.grams, batch.support_labels, batch.n_classes)
-        return BatchAnswer(best_classes(self._estimator.scores(tasks), tasks, self.name))
-
-
-class RunnableEstimator(Runnable):
-    """Anything with ``fit`` and ``transduction_``, fitted task by task on the features."""
 
     def __init__(self, name: str, estimator: TransductiveClassifier, base_mean: Floats | None) -> None:
         self.name = name
         self.slow = bool(getattr(estimator, "slow", False))
-        self._estimator = estimator
-        if isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2":
-            self._estimator = _about(estimator, "base_mean", base_mean)
-        elif isinstance(estimator, Baseline) and hasattr(estimator, "center"):
-            self._estimator = _about(estimator, "center", base_mean)
+        self._estimator: Any = _about(estimator, base_mean)
 
-    def answer(self, batch: Batch) -> BatchAnswer:
-        """Label the queries of B tasks, one after the other."""
-        found = np.empty((len(batch.rows), batch.rows.shape[1] - batch.n_support), dtype=np.int64)
-        iterations = np.zeros(len(batch.rows), dtype=np.int64)
-        for b, (rows, labels) in enumerate(zip(batch.rows, batch.labels, strict=True)):
+    def placement(self, n_rows: int) -> Placement | None:
+        """Where the method needs inner products of tasks with ``n_rows`` rows; None: it needs features."""
+        return None
+
+    def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
+        """Classes of the queries of B tasks, (B, N), and the updates that each task took, (B,), if they are counted."""
+        raise NotImplementedError(f"{self.name} has no placement.")
+
+    def fit_each(self, features: Floats, labels: Ints, n_support: int) -> tuple[Ints, Ints | None]:
+        """The same from features (B, n, D) and labels (B, n); only those of the support are shown to the method."""
+        found = np.empty((len(labels), labels.shape[1] - n_support), dtype=np.int64)
+        iterations = np.zeros(len(labels), dtype=np.int64)
+        for b, X in enumerate(features):
             # What is not a scikit-learn estimator is copied deeply.
             fitted: Any = clone(self._estimator, safe=False)
-            self._fit(fitted, batch.features[rows], labels, batch.n_support)
-            found[b] = self._labels(fitted.transduction_, len(rows))[batch.n_support :]
+            self._fit(fitted, X, labels[b], n_support)
+            found[b] = self._checked(fitted.transduction_, len(X))[n_support:]
             count = getattr(fitted, "n_iter_", None)
             iterations[b] = count if isinstance(count, Integral) else -1
-        return BatchAnswer(found, iterations if iterations.min() >= 0 else None)
+        return found, iterations if iterations.min() >= 0 else None
 
-    def _labels(self, found: Any, n_rows: int) -> Labels:
+    def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
+        given = labels.astype(np.int64)
+        given[n_support:] = UNLABELED
+        fitted.fit(X, given)
+
+    def _checked(self, found: Any, n_rows: int) -> Labels:
         labels: Labels = np.asarray(found)
         if labels.shape == (n_rows,) and labels.dtype.kind in "biuf" and np.isfinite(labels).all():
             return labels
@@ -182,13 +90,129 @@ class RunnableEstimator(Runnable):
             f"{labels.ravel()[:3]}; must be a label of y for each row, shape ({n_rows},)."
         )
 
-    def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
-        given = labels.astype(np.int64)
-        given[n_support:] = UNLABELED
-        fitted.fit(X, given)
+
+class RunnableBaseline(Runnable):
+    """A baseline that scores batches."""
+
+    def placement(self, n_rows: int) -> Placement | None:
+        """The baseline's, up to the size at which a task is better fitted on its features."""
+        if n_rows > _MAX_BASELINE_ROWS:
+            return None
+        return Placement.about(self._estimator.space, self._estimator.center)
+
+    def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
+        """The classes with the best scores."""
+        return best_classes(self._estimator.scores(batch), batch, self.name), None
 
 
-class LeakingRecipe(RunnableEstimator):
+class RunnableRecipe(Runnable):
+    """A :class:`~laplacianshot.LaplacianShot` with ``graph="auto"``, compiled over batches of tasks of one shape."""
+
+    def __init__(self, name: str, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
+        check_parameters(estimator)
+        super().__init__(name, estimator, base_mean)
+        self._transform = estimator.get_params()["transform"]
+        center: Any = self._estimator.base_mean
+        if center is None and self._transform == "cl2":
+            center = "blended" if estimator.recipe == "default" and not estimator.balanced else "pooled"
+        elif not (center is None or isinstance(center, str)):
+            center = given_center(center, n_features)
+        # Rectification looks at angles, which change as rows are moved.
+        movable = estimator.recipe == "default" or estimator.rectify is False
+        self._placement = Placement.about(self._transform, center, movable=movable)
+
+    def placement(self, n_rows: int) -> Placement | None:
+        """The recipe's, up to the size at which a task is better fitted on its features."""
+        return self._placement if n_rows <= _MAX_RECIPE_ROWS else None
+
+    def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
+        """The solution at the estimator's own weight of the graph."""
+        solution = self.solve(batch)
+        return solution.found[:, 0], solution.iterations[:, 0]
+
+    def solve(self, batch: Batch, *, lams: Floats | None = None, keep: bool = False) -> BatchSolution:
+        """Solve B tasks for weights ``lams`` (L,) of the graph (default: the estimator's own).
+
+        ``keep``: with assignments and objectives.
+        """
+        solve = self._solve_default if self._estimator.recipe == "default" else self._solve_bound
+        return solve(batch, lams, keep)
+
+    def _solve_default(self, batch: Batch, lams: Floats | None, keep: bool) -> BatchSolution:
+        estimator = self._estimator
+        n_support, n_query, n_classes = batch.n_support, batch.n_query, batch.n_classes
+        own = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced)
+        choices = [
+            own.with_choices(lam=lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
+            for lam in ([estimator.lam] if lams is None else lams)
+        ]
+        max_updates = max(constants.max_rounds - constants.start_rounds for constants in choices)
+        solution = BatchSolution.empty(len(batch), len(choices), n_query, n_classes, max_updates, keep)
+        scratch = batch.buffers.scratch(
+            JointScratch.of, n_support + n_query, n_support, n_classes, choices[0].n_neighbors
+        )
+        on_support, tol = self._transform != "cl2", float(estimator.tol)
+        for place, constants in enumerate(choices):
+            chosen = (on_support, constants, MIN_CONFIDENCE, tol, place)
+            joint_tasks(batch.gram, batch.labels, batch.ties, *chosen, scratch, solution)
+        return solution
+
+    def _solve_bound(self, batch: Batch, lams: Floats | None, keep: bool) -> BatchSolution:
+        estimator, buffers = self._estimator, batch.buffers
+        paper = estimator.recipe == "paper"
+        n_tasks, n_query, n_classes = len(batch), batch.n_query, batch.n_classes
+        k = PUBLISHED_NEIGHBORS if estimator.n_neighbors is None else estimator.n_neighbors
+        k = max(0, min(k if paper else k - 1, n_query - 1))
+        unary = buffers.take("unary", (n_tasks, n_query, n_classes))
+        neighbors = buffers.take("neighbors", (n_tasks, n_query, k), np.int64)
+        bound_terms(
+            batch.gram,
+            batch.labels,
+            batch.ties,
+            estimator.rectify is not False and n_query > 0,
+            PAPER_TEMPERATURE if paper else REFERENCE_TEMPERATURE,
+            not paper,
+            buffers.scratch(BoundScratch.of, batch.n_support + n_query, n_classes),
+            unary,
+            neighbors,
+        )
+        if lams is None:
+            lams = np.array([PUBLISHED_LAM if estimator.lam is None else estimator.lam])
+        limit = estimator.max_iter or (PAPER_MAX_ITER if paper else REFERENCE_MAX_ITER)
+        solution = BatchSolution.empty(n_tasks, len(lams), n_query, n_classes, limit, keep)
+        bound_updates(
+            unary,
+            neighbors,
+            _psd_shifts(neighbors) if paper else np.zeros(n_tasks),
+            lams.astype(np.float32),
+            paper,
+            limit,
+            float(estimator.tol),
+            buffers.scratch(UpdateScratch.of, n_query, n_classes, k, len(lams)),
+            solution,
+        )
+        return solution
+
+
+def _psd_shifts(neighbors: Ints) -> Floats:
+    """What the diagonal of each task's graph ``(A + A^T)/2`` needs, (B,); neighbors (B, N, k)."""
+    n_tasks, n, k = neighbors.shape
+    if k == 0:
+        return np.zeros(n_tasks)
+    if n > _DENSE_NODES:
+        distances = np.zeros((n, k))
+        graphs = (neighbor_affinity(Neighbors(found, distances)) for found in neighbors)
+        return np.array([psd_shift(graph) for graph in graphs])
+    dense = np.zeros((n_tasks, n, n))
+    tasks, queries = np.arange(n_tasks)[:, None, None], np.arange(n)[None, :, None]
+    dense[tasks, queries, neighbors] = 0.5
+    dense = dense + np.swapaxes(dense, 1, 2)
+    slack = 1e-12 * dense.sum(axis=2).max(axis=1)
+    shifts: Floats = np.maximum(0.0, slack - np.linalg.eigvalsh(dense)[:, 0])
+    return shifts
+
+
+class LeakingRecipe(Runnable):
     """The authors' iNat script: a query has neighbors among the queries of its own class only.
 
     The graph is built from the labels that are to be found. It exists to show the size of that effect, and for the
@@ -196,8 +220,6 @@ class LeakingRecipe(RunnableEstimator):
     """
 
     def _fit(self, fitted: Any, X: Floats, labels: Ints, n_support: int) -> None:
-        from scipy.sparse import coo_array
-
         k = PUBLISHED_NEIGHBORS if fitted.n_neighbors is None else fitted.n_neighbors
         k -= fitted.recipe == "reference"
         codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELED)
@@ -214,41 +236,29 @@ class LeakingRecipe(RunnableEstimator):
         super()._fit(fitted.set_params(graph=leaking), X, labels, n_support)
 
 
-def runnables(
-    method: Any, base_mean: Floats | None, n_features: int, *, leaking: bool = False
-) -> tuple[list[Runnable], bool]:
-    """Methods ready to run, and whether there was but one.
+def runnables(method: Any, base_mean: Floats | None, n_features: int, *, leaking: bool = False) -> list[Runnable]:
+    """Methods ready to run: a name or an estimator, a sequence of them, or a mapping of names to them.
 
-    Parameters
-    ----------
-    method : str, estimator, or a sequence of them, or a mapping of names to estimators
-    base_mean : array of shape (D,) or None
-    n_features : int
-    leaking : bool
-        Every method must be a recipe with a graph of its own choosing (:class:`LeakingRecipe`).
+    With ``leaking`` every method must be a recipe with a graph of its own choosing (:class:`LeakingRecipe`).
     """
-    single = not isinstance(method, (list, tuple, Mapping))
     if isinstance(method, Mapping):
         named = [(str(name), _estimator(value)) for name, value in method.items()]
     else:
-        values: Sequence[Any] = [method] if single else method
+        values = method if isinstance(method, (list, tuple)) else [method]
         named = _unique([(method_name(value), _estimator(value)) for value in values])
     if not named:
         raise ValueError("method must name at least one method.")
+    return [_runnable(name, estimator, base_mean, n_features, leaking) for name, estimator in named]
+
+
+def _runnable(name: str, estimator: Any, base_mean: Floats | None, n_features: int, leaking: bool) -> Runnable:
     if leaking:
-        for name, estimator in named:
-            if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
-                raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
-        return [LeakingRecipe(name, estimator, base_mean) for name, estimator in named], single
-    return [_runnable(name, estimator, base_mean, n_features) for name, estimator in named], single
-
-
-def _runnable(name: str, estimator: Any, base_mean: Floats | None, n_features: int) -> Runnable:
+        if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
+            raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
+        return LeakingRecipe(name, estimator, base_mean)
     if isinstance(estimator, LaplacianShot) and isinstance(estimator.graph, str):
         return RunnableRecipe(name, estimator, base_mean, n_features)
-    if isinstance(estimator, BatchedBaseline):
-        return RunnableBaseline(name, estimator, base_mean)
-    return RunnableEstimator(name, estimator, base_mean)
+    return (RunnableBaseline if isinstance(estimator, BatchedBaseline) else Runnable)(name, estimator, base_mean)
 
 
 def _estimator(value: Any) -> Any:
@@ -291,93 +301,153 @@ def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return result
 
 
-def _about(estimator: Any, parameter: str, base_mean: Floats | None) -> Any:
+def _about(estimator: Any, base_mean: Floats | None) -> Any:
     """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean."""
-    own = estimator.get_params()[parameter]
-    # A baseline is made with the center "pooled"; in a recipe that is somebody's choice.
-    made_so = isinstance(own, str) and own == "pooled" and parameter == "center"
-    if base_mean is None or not (own is None or made_so):
+    recipe = isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2"
+    if base_mean is None or not (recipe or (isinstance(estimator, Baseline) and hasattr(estimator, "center"))):
         return estimator
-    return clone(estimator).set_params(**{parameter: base_mean})
+    parameter = "base_mean" if recipe else "center"
+    own = getattr(estimator, parameter)
+    # A baseline is made with the center "pooled"; in a recipe that is somebody's choice.
+    if own is None or (not recipe and isinstance(own, str) and own == "pooled"):
+        return clone(estimator).set_params(**{parameter: base_mean})
+    return estimator
 
 
-# Inner products of a batch stay in cache, and a batch is worth a thread.
-_BATCH_BYTES = 4 * 2**20
-_MAX_TASKS = 64
+class Answer(NamedTuple):
+    """What one method found for some tasks."""
 
-# Where only a batch will do.
-TOO_FAR = (
-    "the features lie too far from zero, and too close together, for float32 inner products; subtract their mean, or "
-    "use transform='cl2' with a base mean among them."
-)
+    method: int
+    numbers: Ints  # (B,): which tasks
+    found: Ints  # (B, N)
+    iterations: Ints | None  # (B,)
+    seconds: float
 
 
-class TaskRows:
-    """The rows that tasks use, and their inner products at any placement.
+class TaskRunner:
+    """Methods and their tasks: all that is needed to run some of them, here or on another machine.
 
     Parameters
     ----------
     feature_set : FeatureSet
     tasks : Tasks
+    methods : list of Runnable
+    slow_tasks : int, optional
+        Number of tasks for methods marked slow: the first of all.
     """
 
-    def __init__(self, feature_set: FeatureSet, tasks: Tasks) -> None:
+    def __init__(
+        self, feature_set: FeatureSet, tasks: Tasks, methods: Sequence[Runnable], slow_tasks: int | None = None
+    ) -> None:
+        if slow_tasks is not None and slow_tasks < 1:
+            raise ValueError(f"slow_tasks must be at least 1, got {slow_tasks}.")
+        self.feature_set = feature_set
         self.tasks = tasks
-        used = np.zeros(feature_set.n_rows, dtype=bool)
-        used[tasks.rows] = True
-        self._place = np.cumsum(used) - 1
-        self.features: Floats = np.ascontiguousarray(feature_set.features[used])
-        self._work = int(np.square(np.diff(tasks.offsets).astype(np.float64)).sum())
-        self._sources: dict[Placement, GramSource] = {}
-        self._seconds: dict[Placement, float] = {}
+        self.methods = methods
+        n_tasks = len(tasks)
+        self.limits = [min(n_tasks, slow_tasks) if slow_tasks and method.slow else n_tasks for method in methods]
+        self.chunks = _chunks(tasks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the placed rows: another process places them itself."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def prepare(self) -> Self:
+        """Place the rows that the tasks use, once for all methods that see them alike. Must precede any answer."""
+        used = np.zeros(self.feature_set.n_rows, dtype=bool)
+        used[self.tasks.rows] = True
+        self._position = np.cumsum(used) - 1
+        self._features: Floats = np.ascontiguousarray(self.feature_set.features[used])
         self._local = threading.local()
+        self._sources: dict[Placement, GramSource] = {}
+        for n_rows in {chunk.n_rows for chunk in self.chunks}:
+            for method in self.methods:
+                self._place(method.placement(n_rows))
+        return self
 
-    def prepare(self, placements: Sequence[Placement | None]) -> None:
-        """Place the rows once for each placement."""
-        for placement in placements:
-            if placement is not None and placement not in self._sources:
-                start = perf_counter()
-                self._sources[placement] = GramSource(self.features, placement, self._work)
-                self._seconds[placement] = perf_counter() - start
+    def _place(self, placement: Placement | None) -> None:
+        if placement is not None and placement not in self._sources:
+            work = int(np.square(np.diff(self.tasks.offsets).astype(np.float64)).sum())
+            self._sources[placement] = GramSource(self._features, placement, work)
 
-    def seconds_to_place(self, placement: Placement | None) -> float:
-        """Time that :meth:`prepare` took for a placement."""
-        return 0.0 if placement is None else self._seconds[placement]
+    def seconds_to_prepare(self, method: Runnable) -> float:
+        """Time that placing the rows for a method took."""
+        placement = method.placement(self.chunks[0].n_rows)
+        return 0.0 if placement is None else self._sources[placement].seconds
 
-    def chunks(self) -> list[TaskGroup]:
-        """All tasks in batches of one shape."""
-        result: list[TaskGroup] = []
-        for shape in self.tasks.shapes():
-            n_rows = shape.n_rows
-            size = max(1, min(_MAX_TASKS, _BATCH_BYTES // (4 * n_rows * n_rows)))
-            parts = row_blocks(len(shape.numbers), size)
-            result += [shape._replace(numbers=shape.numbers[start:stop]) for start, stop in parts]
-        # In the order of their first task, so that what has been run is nearly a run of tasks from the first on.
-        return sorted(result, key=lambda chunk: int(chunk.numbers[0]))
+    def batch(self, chunk: TaskGroup, placement: Placement | None) -> Batch | None:
+        """The tasks of a chunk as inner products, valid until this thread's next call.
 
-    def batch(self, chunk: TaskGroup, placement: Placement | None) -> Batch:
-        """The tasks of a chunk as a method at this placement sees them; inner products last until the next call.
-
-        There are none without a placement, nor where they would be blunt (:attr:`GramSource.sharp`).
+        None without a placement, and where inner products would be blunt (:attr:`GramSource.sharp`).
         """
-        rows, labels = self.tasks.block(chunk.numbers)
-        rows = self._place[rows]
-        buffers = self._buffers()
-        grams = None
-        placed = self.features[:, :0]
         source = None if placement is None else self._sources[placement]
-        if source is not None and source.sharp:
-            grams = buffers.take("grams", (len(rows), chunk.n_rows, chunk.n_rows))
-            support = np.ascontiguousarray(labels[:, : chunk.n_support])
-            source.fill(rows, support, self.tasks.way, grams, buffers)
-            placed = source.rows
-        return Batch(rows, labels, chunk.n_support, self.tasks.way, self.features, grams, placed, buffers)
+        if source is None or not source.sharp:
+            return None
+        rows, labels = self.tasks.block(chunk.numbers)
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = Buffers()
+        support = np.ascontiguousarray(labels[:, : chunk.n_support])
+        return source.batch(self._position[rows], support, self.tasks.way, self._local.buffers)
 
-    def _buffers(self) -> Buffers:
-        held: Buffers | None = getattr(self._local, "buffers", None)
-        if held is None:
-            held = self._local.buffers = Buffers()
-        return held
+    def answers(self, chunk: TaskGroup) -> list[Answer]:
+        """Every method on its tasks of a chunk; methods at the same placement share the inner products."""
+        alike: dict[tuple[Placement | None, int], list[int]] = {}
+        for number, method in enumerate(self.methods):
+            count = int(np.searchsorted(chunk.numbers, self.limits[number]))
+            if count > 0:
+                alike.setdefault((method.placement(chunk.n_rows), count), []).append(number)
+        answers = []
+        for (placement, count), numbers in alike.items():
+            start = perf_counter()
+            part = chunk._replace(numbers=chunk.numbers[:count])
+            batch = self.batch(part, placement)
+            shared = perf_counter() - start
+            for number in numbers:
+                start = perf_counter()
+                found, iterations = self._answer(self.methods[number], part, batch)
+                answers.append(Answer(number, part.numbers, found, iterations, shared + perf_counter() - start))
+        return answers
+
+    def _answer(self, method: Runnable, part: TaskGroup, batch: Batch | None) -> tuple[Ints, Ints | None]:
+        if batch is not None:
+            return method.answer(batch)
+        rows, labels = self.tasks.block(part.numbers)
+        return method.fit_each(self._features[self._position[rows]], labels, part.n_support)
+
+    def solutions(
+        self, recipe: RunnableRecipe, threads: int | None, progress: Progress | None, **options: Any
+    ) -> Iterator[tuple[TaskGroup, BatchSolution]]:
+        """A recipe's solution of each chunk, however large, with the options of :meth:`RunnableRecipe.solve`."""
+        placement = recipe.placement(0)
+        self._place(placement)
+
+        def solve(chunk: TaskGroup) -> tuple[TaskGroup, BatchSolution]:
+            batch = self.batch(chunk, placement)
+            if batch is None:
+                raise ValueError(
+                    "the features lie too far from zero, and too close together, for float32 inner products; subtract "
+                    "their mean, or use transform='cl2' with a base mean among them."
+                )
+            return chunk, recipe.solve(batch, **options)
+
+        done = 0
+        with over_threads(solve, self.chunks, threads) as results:
+            for chunk, solution in results:
+                yield chunk, solution
+                done += len(chunk.numbers)
+                if progress is not None:
+                    progress(done, len(self.tasks))
+
+
+def _chunks(tasks: Tasks) -> list[TaskGroup]:
+    """All tasks in batches of one shape."""
+    result: list[TaskGroup] = []
+    for shape in tasks.shapes():
+        size = max(1, min(_MAX_TASKS, _BATCH_BYTES // (4 * shape.n_rows * shape.n_rows)))
+        parts = row_blocks(len(shape.numbers), size)
+        result += [shape._replace(numbers=shape.numbers[start:stop]) for start, stop in parts]
+    # In the order of their first task, so that what has been run is nearly a run of tasks from the first on.
+    return sorted(result, key=lambda chunk: int(chunk.numbers[0]))
 
 
 @contextmanager

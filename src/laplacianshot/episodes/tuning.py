@@ -12,14 +12,13 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot.datasets.feature_set import FeatureSet, check_split_name
-from laplacianshot.episodes.batched import BatchedRecipe
-from laplacianshot.episodes.evaluation import BaseMean, center_for
-from laplacianshot.episodes.results import Setting, Tuning
-from laplacianshot.episodes.runners import TOO_FAR, TaskRows, over_threads, recipe_of
-from laplacianshot.episodes.tasks import TaskGroup, Tasks, draw_tasks
+from laplacianshot.episodes.evaluation import BaseMean, accuracy_of, draw_setting
+from laplacianshot.episodes.results import Tuning
+from laplacianshot.episodes.runners import RunnableRecipe, TaskRunner, method_name, recipe_of
+from laplacianshot.episodes.tasks import Tasks, draw_tasks
 from laplacianshot.inference.bound import check_lam
 from laplacianshot.runtime.progress import Progress
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats
 
 # The paper's grids.
 LAMS = (0.1, 0.3, 0.5, 0.7, 0.8, 1.0, 1.2, 1.5)
@@ -98,13 +97,23 @@ def tune(
     task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
     several = len(counts) > 1
     split, neighbor_split = _splits(feature_set, split, neighbor_split if several else None)
-    center = center_for(feature_set, base_mean)
-    drawn = draw_tasks(feature_set, protocol, split=split, **task)
-    meter = _Meter(progress, len(drawn) * (len(counts) * several + 1))
+    drawn, center, setting = draw_setting(feature_set, base_mean, protocol, split=split, **task)
+    runs, done = len(counts) * several + 1, 0
 
     def run(tasks: Tasks, k: int) -> Floats:
+        """Accuracy of each lambda on each task at this k, (L, T)."""
+        nonlocal done
         chosen = clone(estimator).set_params(n_neighbors=int(k))
-        return _grid_accuracies(feature_set, chosen, grid, tasks, center, meter, threads)
+        recipe = RunnableRecipe(method_name(estimator), chosen, center, feature_set.dim)
+        accuracies = np.zeros((len(grid), len(tasks)))
+        solutions = TaskRunner(feature_set, tasks, [recipe]).prepare().solutions(recipe, threads, None, lams=grid)
+        for chunk, solution in solutions:
+            truth = tasks.block(chunk.numbers)[1][:, None, chunk.n_support :]
+            accuracies[:, chunk.numbers] = accuracy_of(solution.found, truth).T
+            done += len(chunk.numbers)
+            if progress is not None:
+                progress(done, len(drawn) * runs)
+        return accuracies
 
     if several:
         others = draw_tasks(feature_set, protocol, split=neighbor_split, **task)
@@ -120,9 +129,7 @@ def tune(
         neighbors=counts,
         lam_accuracies=accuracies,
         neighbor_accuracies=by_neighbors if several else accuracies[None],
-        setting=Setting(
-            protocol, drawn.way, shot, query, len(drawn), seed, split, alpha, "task" if center is None else "base mean"
-        ),
+        setting=setting,
         lam_split=split,
         neighbor_split=neighbor_split if several else split,
         seconds=perf_counter() - start,
@@ -147,49 +154,3 @@ def _splits(
     elif neighbor_split is not None:
         check_split_name(neighbor_split, there, "neighbor_split")
     return split, neighbor_split
-
-
-class _Meter:
-    """Progress over several runs."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._done = 0
-
-    def add(self, count: int) -> None:
-        self._done += count
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
-def _grid_accuracies(
-    feature_set: FeatureSet,
-    estimator: Any,
-    lams: Floats,
-    tasks: Tasks,
-    center: Floats | None,
-    meter: _Meter,
-    threads: int | None,
-) -> Floats:
-    """Accuracy of each lambda on each task, (L, T)."""
-    recipe = BatchedRecipe(estimator, center, feature_set.dim)
-    rows = TaskRows(feature_set, tasks)
-    rows.prepare([recipe.placement])
-    accuracies = np.zeros((len(lams), len(tasks)))
-
-    def work(chunk: TaskGroup) -> tuple[Ints, Floats]:
-        batch = rows.batch(chunk, recipe.placement)
-        if batch.grams is None:
-            raise ValueError(TOO_FAR)
-        solution = recipe.solve(
-            batch.grams, batch.support_labels, batch.n_classes, batch.rows, batch.placed, batch.buffers, lams=lams
-        )
-        wanted = batch.labels[:, None, chunk.n_support :]
-        return chunk.numbers, (solution.found == wanted).sum(axis=2) / np.maximum((wanted >= 0).sum(axis=2), 1)
-
-    with over_threads(work, rows.chunks(), threads) as parts:
-        for numbers, shares in parts:
-            accuracies[:, numbers] = shares.T
-            meter.add(len(numbers))
-    return accuracies

@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 RecipeName: TypeAlias = Literal["default", "paper", "reference"]
 
@@ -34,9 +33,8 @@ MIN_CONFIDENCE = 0.6
 DELTA = 0.02
 
 
-@dataclass(frozen=True)
-class DefaultConstants:
-    """Constants of the default recipe for one task; none of them has a scale.
+class DefaultConstants(NamedTuple):
+    """Constants of the default recipe for one task; none of them has a scale. Kernels take them as they are.
 
     Attributes
     ----------
@@ -113,15 +111,14 @@ class DefaultConstants:
 
         A graph of weight above 2 gets six starting rounds at ``start_lam`` and up to 40 in all, any other up to 20.
         """
-        lam = self.lam if lam is None else lam
+        lam = self.lam if lam is None else float(lam)
         strong = lam > STEADY_LAM
         start_rounds = START_ROUNDS if strong else 0
         if max_rounds is None:
             max_rounds = ROUNDS_WITH_START if strong else ROUNDS
         else:
             max_rounds += start_rounds
-        return replace(
-            self,
+        return self._replace(
             lam=lam,
             n_neighbors=self.n_neighbors if n_neighbors is None else n_neighbors,
             start_lam=min(self.start_lam, lam),

@@ -14,8 +14,7 @@ from laplacianshot.embedding.encoding import Encoded
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.engine.plan import LargePlan
-from laplacianshot.episodes.evaluation import TaskWork
-from laplacianshot.episodes.runners import TaskRows
+from laplacianshot.episodes.runners import TaskRunner
 from laplacianshot.episodes.tasks import TaskGroup
 from laplacianshot.estimator import LaplacianShot, constants_of
 from laplacianshot.inference.solution import Solution
@@ -111,10 +110,10 @@ class RayEngine:
         return ray_encode(source, encoder, source.kind, **where, progress=progress)
 
     @contextmanager
-    def spread(self, work: TaskWork, chunks: list[TaskGroup]) -> Iterator[Iterator[Any]]:
+    def spread(self, runner: TaskRunner, chunks: list[TaskGroup]) -> Iterator[Iterator[Any]]:
         """Answer chunks of few-shot tasks on the workers: a context whose value yields the answers in order."""
         with connected(self.address) as cluster:
-            shared = cluster.share(work)
+            shared = cluster.share(runner)
             key = str(shared)
             size = -(-len(chunks) // (_CALLS_PER_CPU * max(1, cluster.cpus())))
             calls = [(shared, key, chunks[start:stop]) for start, stop in row_blocks(len(chunks), size)]
@@ -129,13 +128,13 @@ class RayEngine:
 
 
 # Rows of the last evaluation, which the next call on this worker is probably for.
-_placed: dict[str, TaskRows] = {}
+_prepared: dict[str, TaskRunner] = {}
 
 
-def _answer_chunks(work: TaskWork, key: str, chunks: list[TaskGroup]) -> list[Any]:
+def _answer_chunks(runner: TaskRunner, key: str, chunks: list[TaskGroup]) -> list[Any]:
     """Run every method on the tasks of some chunks, on a worker."""
-    if key not in _placed:
-        _placed.clear()
-        _placed[key] = work.placed_rows()
+    if key not in _prepared:
+        _prepared.clear()
+        _prepared[key] = runner.prepare()
     with single_threaded_blas():
-        return [work.answers(_placed[key], chunk) for chunk in chunks]
+        return [_prepared[key].answers(chunk) for chunk in chunks]

@@ -111,7 +111,7 @@ def constants_for(estimator: LaplacianShot, n_support: int, n_query: int, n_clas
     constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced).with_choices(
         lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter
     )
-    return replace(constants, n_neighbors=min(constants.n_neighbors, n_support + n_query - 1))
+    return constants._replace(n_neighbors=min(constants.n_neighbors, n_support + n_query - 1))
 
 
 class _Run:

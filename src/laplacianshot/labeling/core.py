@@ -23,7 +23,7 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, given_center, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.disputes import find_disputes
-from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.errors import LabelingError, one_line
 from laplacianshot.labeling.novelty import novelty_scores, rejected
 from laplacianshot.labeling.result import entries_at
 from laplacianshot.labeling.suggestions import MAX_PAIRS, cover_affinity, neighbors_to_cover, suggest
@@ -50,10 +50,8 @@ class LabelOptions:
         if self.suggest < 0:
             raise LabelingError(f"suggest is {self.suggest}; it must be a number of items, 0 or more.")
         if self.memory is not None:
-            try:
+            with one_line():
                 parse_bytes(self.memory)
-            except ValueError as error:
-                raise LabelingError(str(error)) from None
 
 
 @dataclass(frozen=True, repr=False)

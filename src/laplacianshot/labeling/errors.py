@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.errors import InputError, LaplacianShotError
 
 # Number of rows that a message names; the others are counted.
 _NAMED = 5
@@ -16,6 +17,15 @@ class LabelingError(InputError):
     def __init__(self, message: str) -> None:
         # File names and texts may hold newlines.
         super().__init__(" ".join(message.split()))
+
+
+@contextmanager
+def one_line(place: object = "") -> Iterator[None]:
+    """Raise what another room does not support, or not with this input, as an error of this room."""
+    try:
+        yield
+    except (LaplacianShotError, ValueError) as error:
+        raise LabelingError(f"{place}: {error}" if place else str(error)) from error
 
 
 def listed(things: Iterable[object]) -> str:

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from laplacianshot import __version__
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
-from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.labels import Given, check_classes, merge_given, read_labels
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
-from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.limits import LARGE_ROWS
@@ -206,15 +205,6 @@ def label_source(
         affinity=None if model is None else model.affinity_,
         center=None if model is None else model.center_,
     )
-
-
-@contextmanager
-def one_line() -> Iterator[None]:
-    """Raise what an engine does not support, or not with this input, as an error of this room."""
-    try:
-        yield
-    except (LaplacianShotError, ValueError) as error:
-        raise LabelingError(str(error)) from error
 
 
 class _Clock:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from laplacianshot.datasets.decoding import CorruptPicture, decode
-from laplacianshot.datasets.feature_set import UNREADABLE, checked_features
-from laplacianshot.labeling.errors import LabelingError, listed
+from laplacianshot.datasets.feature_set import UNREADABLE, checked_features, read_npz
+from laplacianshot.datasets.feature_store import FeatureStore
+from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.tables import (
     ENDINGS,
@@ -458,7 +459,10 @@ def _open_npy(path: Path) -> VectorSource:
 
 def _open_npz(path: Path) -> VectorSource:
     """Open the array ``features`` of an ``.npz`` file with the ``labels``, ``ids`` and ``class_names`` beside it."""
-    arrays = _read_npz(path)
+    try:
+        arrays = read_npz(path, ["features"], ["labels", "ids", "class_names"], _ARRAYS)
+    except (ValueError, OSError) as error:
+        raise LabelingError(str(error)) from error
     n_rows = len(arrays["features"]) if arrays["features"].ndim else 0
     given = _labels(path, arrays["labels"], arrays.get("class_names"), n_rows) if "labels" in arrays else None
     if "ids" not in arrays:
@@ -468,37 +472,14 @@ def _open_npz(path: Path) -> VectorSource:
     return _vectors(path, arrays["features"], given, _named_ids(path, arrays["ids"], "ids"))
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise LabelingError(f"{path} holds a single array; call it .npy, or write {_ARRAYS} with np.savez.")
-        with archive:
-            if "features" not in archive.files:
-                there = ", ".join(archive.files) or "nothing"
-                raise LabelingError(f"{path} has no array 'features', it holds {there}; write {_ARRAYS} with np.savez.")
-            return {name: archive[name] for name in ("features", "labels", "ids", "class_names") if name in archive}
-    except LabelingError:
-        raise
-    except (*UNREADABLE, OSError) as error:
-        raise LabelingError(
-            f"{path} is damaged, not an .npz file, or holds Python objects ({error}); write {_ARRAYS} with np.savez."
-        ) from error
-
-
 def _open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
     """Open the rows of a feature store, memory-mapped, with its names as ids if they are all different.
 
     Its labels are given ones, -1 for unlabeled rows; they are ignored if labels come from a file.
     """
-    # Imported here, as other vectors need no store.
-    from laplacianshot.datasets.feature_store import FeatureStore, StoreError
-
-    try:
+    with one_line():
         store = FeatureStore.open(folder)
         features, labels, names, class_names = store.features, store.labels, store.names, store.class_names
-    except StoreError as error:
-        raise LabelingError(str(error)) from error
     given = None if labels is None or labels_file else _labels(folder, labels, class_names, len(store))
     has_ids = names is not None and len(np.unique(names)) == len(names)
     return _vectors(folder, features, given, _named_ids(folder, names, "names") if has_ids else None)
@@ -526,10 +507,8 @@ def _vectors(
     id_name: str = "values of the array 'ids' or 'names'",
     id_column: str | None = "ids",
 ) -> VectorSource:
-    try:
+    with one_line(path):
         features = checked_features(array)
-    except ValueError as error:
-        raise LabelingError(f"{path}: {error}") from error
     n = len(features)
     return VectorSource(
         path,

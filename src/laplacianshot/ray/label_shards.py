@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot.estimator import LaplacianShot
-from laplacianshot.labeling.errors import LabelingError, listed
-from laplacianshot.labeling.run import one_line
+from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.sources import is_store, vector_files
 from laplacianshot.labeling.tables import given_labels, id_of, read_table
 from laplacianshot.ray.fit import ray_fit

@@ -197,7 +197,7 @@ def test_another_dtype_makes_a_store_stale(tmp_path, pictures, network):
 
 
 def test_a_callable_must_be_told_from_others(tmp_path, pictures):
-    with pytest.raises(ValueError, match="weights: a callable needs a text that tells it from others"):
+    with pytest.raises(ValueError, match="weights: a callable needs a text that differs from that of any other"):
         extract(MeanColors(), pictures, tmp_path / "s", view=VIEW)
     extract(MeanColors(), pictures, tmp_path / "s", view=VIEW, weights="gain 1")
     with pytest.raises(StaleStore, match="other weights"):

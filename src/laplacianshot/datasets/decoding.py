@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ def _plain(picture: Image) -> Image:
         picture.load()
         return picture.copy()
     if mode == "I" or mode.startswith("I;16"):
-        return picture_of_array((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        return _picture_of_array((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if mode in ("1", "LA", "F"):
         return picture.convert("L")
     if "transparency" in picture.info:
@@ -191,43 +191,28 @@ def _turn(picture: Image) -> Any:
     return None if name is None else require("PIL.Image", "train").Transpose[name]
 
 
-def picture_of_array(pixels: Any) -> Image:
+def _picture_of_array(pixels: Any) -> Image:
     """Return uint8 pixels (H, W) or (H, W, 3) as a picture."""
     image: Image = require("PIL.Image", "train").fromarray(pixels)
     return image
 
 
-class Source(Protocol):
-    """Pictures by number."""
+class Source(ABC):
+    """Pictures by number; ``name`` is for errors. By default they have to be decoded."""
 
-    def read(self, i: int, name: str) -> Image:
-        """Picture i, RGB or L; ``name`` is for the error."""
-        ...
-
-    def check(self, i: int, name: str, *, whole: bool) -> None:
-        """Raise ``CorruptPicture`` if picture i is unreadable."""
-        ...
-
-    def identity(self, rows: Ints) -> bytes:
-        """Bytes that change when one of these pictures does."""
-        ...
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether reading is a mere copy, so that keeping decoded pictures would gain nothing."""
-        ...
-
-
-class _Encoded(ABC):
-    """Pictures that have to be decoded."""
-
+    # Whether reading is a mere copy, so that keeping decoded pictures would gain nothing.
     in_memory = False
 
     @abstractmethod
-    def _encoded(self, i: int) -> Path | bytes: ...
+    def _encoded(self, i: int) -> Path | bytes:
+        """Picture i as a file or its content."""
+
+    @abstractmethod
+    def identity(self, rows: Ints) -> bytes:
+        """Bytes that change when one of these pictures does."""
 
     def read(self, i: int, name: str) -> Image:
-        """Decode picture i."""
+        """Picture i, RGB or L."""
         return decode(self._encoded(i), name)
 
     def check(self, i: int, name: str, *, whole: bool) -> None:
@@ -235,12 +220,11 @@ class _Encoded(ABC):
         check(self._encoded(i), name, whole=whole)
 
 
-class Files(_Encoded):
+class Files(Source):
     """Pictures in files below a folder; their identity is size and time of change."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
-        self._root = root
-        self._paths = tuple(paths)
+        self._root, self._paths = root, tuple(paths)
 
     def _encoded(self, i: int) -> Path:
         return self._root / self._paths[i]
@@ -254,12 +238,11 @@ class Files(_Encoded):
         return hashlib.sha256(stamps.tobytes()).digest()
 
 
-class EncodedBytes(_Encoded):
+class EncodedBytes(Source):
     """Encoded pictures one after another in a buffer: picture i is ``buffer[offsets[i]:offsets[i + 1]]``."""
 
     def __init__(self, buffer: NDArray[np.uint8], offsets: Ints) -> None:
-        self._buffer = buffer
-        self._offsets = offsets
+        self._buffer, self._offsets = buffer, offsets
 
     def _encoded(self, i: int) -> bytes:
         return self._buffer[self._offsets[i] : self._offsets[i + 1]].tobytes()
@@ -271,7 +254,7 @@ class EncodedBytes(_Encoded):
         return digest.digest()
 
 
-class Pixels:
+class Pixels(Source):
     """Pictures as an array, uint8 (n, H, W) or (n, H, W, 3)."""
 
     in_memory = True
@@ -279,9 +262,12 @@ class Pixels:
     def __init__(self, images: NDArray[np.uint8]) -> None:
         self._images = images
 
+    def _encoded(self, i: int) -> bytes:
+        raise NotImplementedError
+
     def read(self, i: int, name: str) -> Image:
-        """Decode picture i."""
-        return picture_of_array(self._images[i])
+        """Picture i."""
+        return _picture_of_array(self._images[i])
 
     def check(self, i: int, name: str, *, whole: bool) -> None:
         """Pixels are always readable."""

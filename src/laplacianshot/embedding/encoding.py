@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from threading import Semaphore
@@ -331,32 +333,26 @@ class EncodingRun:
         return new
 
     def _batches(self, new: list[_Content]) -> Iterator[list[_Content]]:
-        """Yield what is encoded together: texts of similar length, few long ones, so that a kill costs little."""
-        sizes = {item.position: 0 for item in new}
-        if self._encoder.kind == "texts":
-            sizes = {position: len(self._items.load(position)) for position in sizes}
-            new = sorted(new, key=lambda item: sizes[item.position])
+        """Yield what is encoded together.
+
+        Pictures are encoded with those beside them: a run that was stopped and continues then has the same batches as
+        one that was not, and so the same bits. Texts are encoded with those of similar length, few long ones together,
+        so that a kill costs little.
+        """
+        size = self._encoder.batch_size
+        if self._encoder.kind == "pictures":
+            yield from (list(batch) for _, batch in groupby(new, lambda item: item.position // size))
+            return
         batch: list[_Content] = []
         total = 0
-        for item in new:
-            total += sizes[item.position]
-            if batch and (self._is_other_batch(batch, item) or total > _CHARACTERS):
+        for length, item in sorted(((len(self._items.load(item.position)), item) for item in new), key=itemgetter(0)):
+            total += length
+            if batch and (len(batch) == size or total > _CHARACTERS):
                 yield batch
-                batch, total = [], sizes[item.position]
+                batch, total = [], length
             batch.append(item)
         if batch:
             yield batch
-
-    def _is_other_batch(self, batch: list[_Content], item: _Content) -> bool:
-        """Whether an item does not go into a batch with others.
-
-        Pictures are encoded with those beside them: a run that was stopped and continues then has the same batches as
-        one that was not, and so the same bits.
-        """
-        size = self._encoder.batch_size
-        if self._encoder.kind == "texts":
-            return len(batch) == size
-        return batch[0].position // size != item.position // size
 
     def _encode(self, batch: list[_Content]) -> _Batch:
         """Read, prepare and encode some items; runs in the pool."""

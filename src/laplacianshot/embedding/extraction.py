@@ -94,7 +94,7 @@ def extract(
         Pictures encoded together. Another one may change the last bits of a vector.
     dtype : "float32" or "float16"
     weights : str, optional
-        What tells the encoder from others; required for a callable. Default for a module: the hash of its weights.
+        A text that no other encoder has; required for a callable. Default for a module: the hash of its weights.
     on_error : "raise" or "skip"
         Whether a picture that cannot be read is an error, or is left out and listed in the store.
     workers : int
@@ -254,7 +254,9 @@ def _is_module(encoder: Any) -> bool:
 
 def _weights_of(encoder: Any) -> str:
     if not _is_module(encoder):
-        raise ValueError("weights: a callable needs a text that tells it from others and changes whenever it does.")
+        raise ValueError(
+            "weights: a callable needs a text that differs from that of any other and changes whenever it does."
+        )
     name = getattr(encoder, "name", f"{type(encoder).__module__}.{type(encoder).__qualname__}")
     return arrays_hash(encoder.state_dict(), name)
 

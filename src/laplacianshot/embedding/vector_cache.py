@@ -47,18 +47,12 @@ class RowFile:
     """Rows of a fixed number of bytes under 16-byte keys, in one SQLite file.
 
     Several processes may read and write at once, and any of them may be killed at any moment. Each row has a checksum;
-    a damaged row counts as absent. A damaged file is replaced by a new one, with a warning.
-
-    Parameters
-    ----------
-    path : Path or None
-        Made with the first :meth:`put`; None keeps nothing.
-    row_bytes : int
+    a damaged row counts as absent. A damaged file is replaced by a new one, with a warning. The file is made with the
+    first :meth:`put`; without a path nothing is kept.
     """
 
     def __init__(self, path: Path | None, row_bytes: int) -> None:
-        self._path = path
-        self._row_bytes = row_bytes
+        self._path, self._row_bytes = path, row_bytes
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
 
@@ -76,7 +70,9 @@ class RowFile:
             for start in range(0, len(unique), _QUERY_ROWS):
                 some = unique[start : start + _QUERY_ROWS]
                 query = f"SELECT key, row FROM rows WHERE key IN ({','.join('?' * len(some))})"
-                self._take(connection.execute(query, some).fetchall(), first, found, rows)
+                keys, table = self._undamaged(connection.execute(query, some).fetchall())
+                places = [first[key] for key in keys]
+                rows[places], found[places] = table, True
 
         # A file that cannot be opened, or that is still empty, holds nothing.
         with suppress(sqlite3.OperationalError):
@@ -109,10 +105,9 @@ class RowFile:
 
     def count(self) -> int:
         """Return the number of rows."""
-        if self._path is None or not self._path.exists():
-            return 0
         with suppress(sqlite3.OperationalError):
-            return int(self._run(self._path, lambda found: found.execute("SELECT count(*) FROM rows").fetchone()[0]))
+            if self._path is not None and self._path.exists():
+                return int(self._run(self._path, lambda rows: rows.execute("SELECT count(*) FROM rows").fetchone()[0]))
         return 0
 
     def close(self) -> None:
@@ -125,22 +120,13 @@ class RowFile:
     def __del__(self) -> None:
         self.close()
 
-    def _take(
-        self,
-        answers: list[tuple[bytes, bytes]],
-        places: dict[bytes, int],
-        found: NDArray[np.bool_],
-        rows: NDArray[np.uint8],
-    ) -> None:
-        """Copy the undamaged rows of an answer to their places."""
-        answers = [(key, blob) for key, blob in answers if key in places and len(blob) == 8 + self._row_bytes]
-        if not answers:
-            return
-        table = np.frombuffer(b"".join(blob for _, blob in answers), np.uint8).reshape(len(answers), -1)
-        sums = np.ascontiguousarray(table[:, :8]).view("<u8")[:, 0]
-        whole = sums == _checksums([key for key, _ in answers], table[:, 8:])
-        at = np.array([places[key] for key, _ in answers])[whole]
-        rows[at], found[at] = table[whole, 8:], True
+    def _undamaged(self, answers: list[tuple[bytes, bytes]]) -> tuple[list[bytes], NDArray[np.uint8]]:
+        """Keys and rows of an answer whose checksum is right."""
+        answers = [(key, blob) for key, blob in answers if len(blob) == 8 + self._row_bytes]
+        keys = [key for key, _ in answers]
+        table = np.frombuffer(b"".join(blob for _, blob in answers), np.uint8).reshape(-1, 8 + self._row_bytes)
+        is_whole = np.ascontiguousarray(table[:, :8]).view("<u8")[:, 0] == _checksums(keys, table[:, 8:])
+        return [key for key, whole in zip(keys, is_whole.tolist(), strict=True) if whole], table[is_whole, 8:]
 
     def _run(self, path: Path, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Do work on the file; where that is damaged, put a new one in its place and do it there."""
@@ -168,18 +154,9 @@ class RowFile:
 
 
 class VectorCache:
-    """Vectors (D,) of one encoder by content hash, kept on disk.
+    """Vectors (D,) of one encoder by content hash, kept in a folder that all encoders share; None keeps nothing.
 
-    Several processes may use a folder at once. What is damaged counts as absent.
-
-    Parameters
-    ----------
-    folder : path or None
-        Shared by all encoders; None keeps nothing.
-    key : str
-        Which encoder: ``Encoder.key``. Vectors of other keys are never seen.
-    dim : int
-        D.
+    Several processes may use a folder at once. Vectors of an encoder with another ``Encoder.key`` are never seen.
     """
 
     def __init__(self, folder: str | PathLike[str] | None, key: str, dim: int) -> None:
@@ -207,28 +184,14 @@ class VectorCache:
 
 
 class FileState(NamedTuple):
-    """What tells a file from its other versions without reading it.
+    """What distinguishes a file from its other versions without reading it."""
 
-    Attributes
-    ----------
-    digest : bytes
-        A hash of path, size, times and inode.
-    is_settled : bool
-        Whether any later change will show in the digest: times are coarse, and the last one is long enough ago.
-    """
-
-    digest: bytes
-    is_settled: bool
+    digest: bytes  # a hash of path, size, times and inode
+    is_settled: bool  # whether any later change will show in the digest: times are coarse
 
 
 class FileHashes:
-    """Content hashes of files by their state, so that an unchanged file is not read again.
-
-    Parameters
-    ----------
-    folder : path or None
-        As for :class:`VectorCache`.
-    """
+    """Content hashes of files by their state, so that an unchanged file is not read again; None keeps nothing."""
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
         self._file = RowFile(None if folder is None else Path(folder) / "files.sqlite", KEY_BYTES)
@@ -307,7 +270,7 @@ def _checksums(keys: Sequence[bytes], rows: NDArray[np.uint8]) -> NDArray[np.uin
     whole = rows.shape[1] // 8 * 8
     sums: NDArray[np.uint64] = np.ascontiguousarray(rows[:, :whole]).view("<u8").sum(axis=1, dtype=np.uint64)
     sums += rows[:, whole:].sum(axis=1, dtype=np.uint64)
-    words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(len(keys), -1)
-    # The key of 16 zeros has no words of its own: 1 tells a row of zeros from an empty page.
+    words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, KEY_BYTES // 8)
+    # The key of 16 zeros has no words of its own: 1 distinguishes a row of zeros from an empty page.
     sums += words.sum(axis=1, dtype=np.uint64) + np.uint64(1)
     return sums

@@ -33,8 +33,8 @@ _WHAT, _PICTURES, _OPTIMIZER, _VALIDATION, _MACHINE = (
 
 # Limits of a number: the words of the message, and whether a value is within.
 _LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "least": ("at least", operator.ge),
-    "most": ("at most", operator.le),
+    "min": ("at least", operator.ge),
+    "max": ("at most", operator.le),
     "above": ("above", operator.gt),
     "below": ("below", operator.lt),
 }
@@ -65,54 +65,54 @@ class TrainConfig:
     dataset: str = _setting(_WHAT, "folder", "layout of the pictures, see laplacianshot train --help")
     network: str = _setting(_WHAT, "resnet18", ", ".join(NETWORKS), choices=tuple(NETWORKS))
     base_split: str = _setting(_WHAT, "base", "classes to train on")
-    seed: int = _setting(_WHAT, 0, "of the first weights, the order and the augmentation", least=0, below=2**63)
+    seed: int = _setting(_WHAT, 0, "of the first weights, the order and the augmentation", min=0, below=2**63)
 
-    image_size: int = _setting(_PICTURES, 84, "side of a picture for the network, in pixels", least=1)
-    resize: int = _setting(_PICTURES, 96, "short side before the center crop at evaluation", least=1)
-    channels: int = _setting(_PICTURES, 3, "3 color, 1 gray", least=1, most=3)
+    image_size: int = _setting(_PICTURES, 84, "side of a picture for the network, in pixels", min=1)
+    resize: int = _setting(_PICTURES, 96, "short side before the center crop at evaluation", min=1)
+    channels: int = _setting(_PICTURES, 3, "3 color, 1 gray", min=1, max=3)
     crop_scale: tuple[float, ...] = _setting(
-        _PICTURES, (0.08, 1.0), "random crop: smallest and largest share of the area; [] for none", above=0.0, most=1.0
+        _PICTURES, (0.08, 1.0), "random crop: smallest and largest share of the area; [] for none", above=0.0, max=1.0
     )
-    flip: float = _setting(_PICTURES, 0.5, "probability of a mirrored picture", least=0.0, most=1.0)
-    jitter: float = _setting(_PICTURES, 0.4, "of brightness, contrast and saturation", least=0.0)
-    degrees: float = _setting(_PICTURES, 0.0, "turn either way, for drawings", least=0.0)
-    zoom: float = _setting(_PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", least=0.0)
-    shift: float = _setting(_PICTURES, 0.0, "move by a share of each side, for drawings", least=0.0)
+    flip: float = _setting(_PICTURES, 0.5, "probability of a mirrored picture", min=0.0, max=1.0)
+    jitter: float = _setting(_PICTURES, 0.4, "of brightness, contrast and saturation", min=0.0)
+    degrees: float = _setting(_PICTURES, 0.0, "turn either way, for drawings", min=0.0)
+    zoom: float = _setting(_PICTURES, 0.0, "magnification or its inverse, less 1, for drawings", min=0.0)
+    shift: float = _setting(_PICTURES, 0.0, "move by a share of each side, for drawings", min=0.0)
 
-    epochs: int = _setting(_OPTIMIZER, 90, "passes over the base classes", least=1)
-    batch_size: int = _setting(_OPTIMIZER, 0, "pictures of a step, over all devices", least=0)
-    accumulate: int = _setting(_OPTIMIZER, 1, "parts in which a step is computed, for small memory", least=1)
+    epochs: int = _setting(_OPTIMIZER, 90, "passes over the base classes", min=1)
+    batch_size: int = _setting(_OPTIMIZER, 0, "pictures of a step, over all devices", min=0)
+    accumulate: int = _setting(_OPTIMIZER, 1, "parts in which a step is computed, for small memory", min=1)
     learning_rate: float = _setting(_OPTIMIZER, 0.1, "at the beginning", above=0.0)
     schedule: str = _setting(_OPTIMIZER, "milestones", ", ".join(_SCHEDULES), choices=_SCHEDULES)
     milestones: tuple[float, ...] = _setting(
-        _OPTIMIZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", least=0.0, most=1.0
+        _OPTIMIZER, (0.5, 0.75), "milestones: shares of the epochs after which gamma applies", min=0.0, max=1.0
     )
-    every: int = _setting(_OPTIMIZER, 30, "every: epochs after which gamma applies, again and again", least=1)
-    gamma: float = _setting(_OPTIMIZER, 0.1, "factor of the learning rate", above=0.0, most=1.0)
-    warmup_epochs: float = _setting(_OPTIMIZER, 0.0, "linear rise to the learning rate", least=0.0)
-    momentum: float = _setting(_OPTIMIZER, 0.9, "of SGD", least=0.0, below=1.0)
+    every: int = _setting(_OPTIMIZER, 30, "every: epochs after which gamma applies, again and again", min=1)
+    gamma: float = _setting(_OPTIMIZER, 0.1, "factor of the learning rate", above=0.0, max=1.0)
+    warmup_epochs: float = _setting(_OPTIMIZER, 0.0, "linear rise to the learning rate", min=0.0)
+    momentum: float = _setting(_OPTIMIZER, 0.9, "of SGD", min=0.0, below=1.0)
     nesterov: bool = _setting(_OPTIMIZER, False, "look ahead along the momentum")
-    weight_decay: float = _setting(_OPTIMIZER, 1e-4, "on all weights", least=0.0)
+    weight_decay: float = _setting(_OPTIMIZER, 1e-4, "on all weights", min=0.0)
     label_smoothing: float = _setting(
-        _OPTIMIZER, 0.1, "share of the target spread over all classes", least=0.0, below=1.0
+        _OPTIMIZER, 0.1, "share of the target spread over all classes", min=0.0, below=1.0
     )
     precision: str = _setting(
         _OPTIMIZER, "float32", f"{', '.join(_PRECISIONS)}; the latter two mixed with float32", choices=_PRECISIONS
     )
 
     validation_split: str = _setting(_VALIDATION, "val", 'classes to validate on; "" for none: the last epoch counts')
-    validate_every: int = _setting(_VALIDATION, 1, "epochs; the last one is always validated", least=1)
-    validation_tasks: int = _setting(_VALIDATION, 500, "the same at every validation", least=1)
-    validation_way: int = _setting(_VALIDATION, 5, "classes of a task", least=2)
-    validation_shot: int = _setting(_VALIDATION, 1, "labeled pictures per class", least=1)
-    validation_query: int = _setting(_VALIDATION, 15, "pictures per class to be labeled", least=1)
-    validation_seed: int = _setting(_VALIDATION, 0, "of the tasks", least=0)
+    validate_every: int = _setting(_VALIDATION, 1, "epochs; the last one is always validated", min=1)
+    validation_tasks: int = _setting(_VALIDATION, 500, "the same at every validation", min=1)
+    validation_way: int = _setting(_VALIDATION, 5, "classes of a task", min=2)
+    validation_shot: int = _setting(_VALIDATION, 1, "labeled pictures per class", min=1)
+    validation_query: int = _setting(_VALIDATION, 15, "pictures per class to be labeled", min=1)
+    validation_seed: int = _setting(_VALIDATION, 0, "of the tasks", min=0)
 
     device: str = _setting(_MACHINE, "auto", "auto, cpu, cuda, cuda:1, mps")
     channels_last: bool = _setting(_MACHINE, True, "memory layout, faster for most convolutions")
-    threads: int = _setting(_MACHINE, 0, "number of threads; 0: all cores", least=0)
-    workers: int = _setting(_MACHINE, 2, "threads that load pictures", least=0)
-    checkpoint_seconds: float = _setting(_MACHINE, 300.0, "between checkpoints inside an epoch", least=0.0)
+    threads: int = _setting(_MACHINE, 0, "number of threads; 0: all cores", min=0)
+    workers: int = _setting(_MACHINE, 2, "threads that load pictures", min=0)
+    checkpoint_seconds: float = _setting(_MACHINE, 300.0, "between checkpoints inside an epoch", min=0.0)
     tensorboard: bool = _setting(_MACHINE, False, "also write events for TensorBoard")
 
     def __post_init__(self) -> None:

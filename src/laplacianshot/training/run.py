@@ -53,7 +53,7 @@ def train(
     resume : bool, default=True
         Continue the run in the folder, if there is one; otherwise such a folder is an error.
     progress : callable, optional
-        Called with a :class:`TrainStatus` a few times a second.
+        Called with a :class:`TrainStatus` a few times per second.
 
     Returns
     -------

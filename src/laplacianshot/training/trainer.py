@@ -154,7 +154,7 @@ class Trainer:
         weight = self._world.size / n
         for number, (images, labels) in enumerate(parts):
             targets = self._logit_of[labels].to(self._device, non_blocking=True)
-            with self._alone(number + 1 < count):
+            with self._exchange(is_last=number + 1 == count):
                 with self._mixed_precision():
                     _, logits = self._model(self.to_device(images))
                 loss = smoothed_cross_entropy(logits, targets, self._plan.config.label_smoothing)
@@ -218,14 +218,11 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self._device.type, dtype=self._half)
 
-    @contextlib.contextmanager
-    def _alone(self, more: bool) -> Iterator[None]:
-        """Without an exchange of gradients, where more parts of the same step follow."""
-        if more and isinstance(self._model, nn.parallel.DistributedDataParallel):
-            with self._model.no_sync():
-                yield
-        else:
-            yield
+    def _exchange(self, *, is_last: bool) -> contextlib.AbstractContextManager[object]:
+        """Processes exchange gradients with the last part of a step alone."""
+        if is_last or not isinstance(self._model, nn.parallel.DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self._model.no_sync()
 
 
 def learning_rate(config: TrainConfig, epoch: int, step: int = 0, steps: int = 1) -> float:

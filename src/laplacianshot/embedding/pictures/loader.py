@@ -15,19 +15,11 @@ from laplacianshot.runtime.types import Ints
 
 
 class Batch(NamedTuple):
-    """What a network is given at once.
+    """What a network is given at once."""
 
-    Attributes
-    ----------
-    images : float32 tensor of shape (B, C, H, W)
-    labels : int64 tensor of shape (B,)
-    rows : int array of shape (B,)
-        Row numbers of the pictures.
-    """
-
-    images: torch.Tensor
-    labels: torch.Tensor
-    rows: Ints
+    images: torch.Tensor  # float32 (B, C, H, W)
+    labels: torch.Tensor  # int64 (B,)
+    rows: Ints  # row numbers of the pictures, (B,)
 
 
 def batches(
@@ -72,7 +64,7 @@ def batches(
     Returns
     -------
     iterator of Batch
-        Also a context, whose end is that of the threads.
+        Also a context, whose end ends the threads.
 
     Raises
     ------
@@ -82,9 +74,9 @@ def batches(
     chosen: Ints = np.asarray(rows, dtype=np.int64)
     if chosen.ndim != 1 or (chosen.size and not (chosen.min() >= 0 and chosen.max() < len(pictures))):
         raise ValueError(f"rows must be row numbers from 0 to {len(pictures) - 1}.")
-    for name, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("start", start, 0)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}.")
+    for name, value, minimum in (("batch_size", batch_size, 1), ("workers", workers, 0), ("start", start, 0)):
+        if value < minimum:
+            raise ValueError(f"{name} must be at least {minimum}, got {value}.")
     seed, epoch = checked_counter(seed, "seed"), checked_counter(epoch, "epoch")
     if cache_bytes is not None:
         pictures.keep_decoded(cache_bytes)

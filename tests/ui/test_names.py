@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacianshot.ui.names import in_order, isolated, line, passage, short_path
+from laplacianshot.ui.names import in_order, line, passage, short_path
 
 # Halves of characters too: file names can hold them.
 ANY = st.text(st.characters(), max_size=300) | st.text("ab\n\ud800\x00 ", max_size=300)
@@ -62,10 +62,6 @@ def test_a_book_is_cut_as_well_as_a_sentence(length):
     text = "word " * length
     assert passage(text, 20) == "word word word word…"
     assert line(text, 21).startswith("word word")
-
-
-def test_markup_is_text_and_kept_apart():
-    assert isolated("<b>") == "<bdi>&lt;b&gt;</bdi>"
 
 
 @given(st.text("abÄ -", max_size=5), st.integers(0, 10**9), st.integers(0, 10**9), ANY)

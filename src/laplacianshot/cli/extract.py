@@ -71,7 +71,7 @@ def extract(
     folder = check_report_folder(output, "--output")
     export_path = None if export is None else _checked_export(export)
     # Here, so that --help need not wait for torch.
-    from laplacianshot.reports.extraction import ExtractionReport
+    from laplacianshot.reports.training import ExtractionReport
 
     try:
         trained = _checkpoint(checkpoint)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, entries_at
 from laplacianshot.reports.text import percentage
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Ints
 from laplacianshot.ui.colors import ClassColor, class_color
 from laplacianshot.ui.names import line, passage, short_path
 from laplacianshot.ui.thumbnails import Thumbnail
@@ -28,26 +28,14 @@ _CLASSES = 240
 
 @dataclass(frozen=True)
 class ClassItems:
-    """A class and the items that a page shows of it.
-
-    Attributes
-    ----------
-    code : int
-    n_given, n_predicted : int
-    confidence : float
-        Mean confidence of its predicted items; NaN without any.
-    best : int array
-        Positions of some given items, then of the most confident predicted ones.
-    worst : int array
-        Positions of other predicted items, lowest confidence first.
-    """
+    """A class and the items that a page shows of it."""
 
     code: int
     n_given: int
     n_predicted: int
-    confidence: float
-    best: Ints
-    worst: Ints
+    confidence: float  # mean of its predicted items; NaN without any
+    best: Ints  # positions of some given items, then of the most confident predicted ones
+    worst: Ints  # positions of other predicted items, lowest confidence first
 
     @property
     def n_items(self) -> int:
@@ -57,25 +45,15 @@ class ClassItems:
 
 @dataclass(frozen=True)
 class Choice:
-    """Positions of the items in each list of a page.
-
-    Attributes
-    ----------
-    suggested, disputed, rejected, least_confident, most_confident : int array
-        At most 24 each. Rejected items are sorted by novelty; the most confident ones cover many classes.
-    classes : tuple of ClassItems
-        All of them, the largest first.
-    n_pictured : int
-        Number of classes, from the first, that are shown with items.
-    """
+    """Positions of the items in each list of a page, at most 24 per list."""
 
     suggested: Ints
     disputed: Ints
-    rejected: Ints
+    rejected: Ints  # the most novel first
     least_confident: Ints
-    most_confident: Ints
-    classes: tuple[ClassItems, ...]
-    n_pictured: int
+    most_confident: Ints  # of as many classes as possible
+    classes: tuple[ClassItems, ...]  # all of them, the largest first
+    n_pictured: int  # number of classes, from the first, that are shown with items
 
     def items(self) -> Ints:
         """Return all positions that are in a list, sorted, without duplicates."""
@@ -92,7 +70,7 @@ def choose(result: LabelResult) -> Choice:
     # Highest confidence first; ties in the order of the source.
     order = predicted[np.argsort(-result.confidence[predicted], kind="stable")]
     disputed = np.flatnonzero(result.disputes >= 0)
-    doubt = _probability(result, disputed, result.disputes[disputed])
+    doubt = entries_at(result.probabilities, disputed, result.disputes[disputed]) if len(disputed) else np.zeros(0)
     classes = _classes(result, origins, order)
     return Choice(
         suggested=result.suggested[:LIST],
@@ -105,39 +83,30 @@ def choose(result: LabelResult) -> Choice:
     )
 
 
-def _probability(result: LabelResult, items: Ints, codes: Ints) -> Floats:
-    return entries_at(result.probabilities, items, codes) if len(result.classes) else np.zeros(len(items))
-
-
 def _most_confident(codes: Ints, order: Ints) -> Ints:
     """The most confident item of each class, then the second of each, and so on."""
     by_class = np.argsort(codes[order], kind="stable")
     sorted_codes = codes[order][by_class]
-    turn = np.empty(len(order), dtype=np.int64)
-    starts = np.searchsorted(sorted_codes, sorted_codes)
-    turn[by_class] = np.arange(len(order)) - starts
-    return order[np.argsort(turn, kind="stable")][:LIST]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[by_class] = np.arange(len(order)) - np.searchsorted(sorted_codes, sorted_codes)
+    return order[np.argsort(rank, kind="stable")][:LIST]
 
 
-def _classes(
-    result: LabelResult, origins: np.ndarray[tuple[int], np.dtype[np.object_]], order: Ints
-) -> tuple[ClassItems, ...]:
+def _classes(result: LabelResult, origins: Any, order: Ints) -> tuple[ClassItems, ...]:
     n_classes = len(result.classes)
-    given = np.flatnonzero((origins == GIVEN) & (result.codes >= 0))
     each = max(1, min(OF_CLASS, _OF_ALL_CLASSES // max(1, min(n_classes, _CLASSES))))
+    first = (each + 1) // 2
+    given_by_class = _grouped(result.codes, np.flatnonzero((origins == GIVEN) & (result.codes >= 0)), n_classes)
     found = []
-    for code, mine, certain in zip(
-        range(n_classes),
-        _grouped(result.codes, given, n_classes),
-        _grouped(result.codes, order, n_classes),
-        strict=True,
+    for code, (given, predicted) in enumerate(
+        zip(given_by_class, _grouped(result.codes, order, n_classes), strict=True)
     ):
-        first = (each + 1) // 2
-        labeled = mine[: max(first - len(certain), (first + 1) // 2)]
-        best = certain[: first - len(labeled)]
-        worst = certain[len(best) :][::-1][: each - first]
-        confidence = float(result.confidence[certain].mean()) if len(certain) else float("nan")
-        found.append(ClassItems(code, len(mine), len(certain), confidence, np.concatenate([labeled, best]), worst))
+        labeled = given[: max(first - len(predicted), (first + 1) // 2)]
+        best = predicted[: first - len(labeled)]
+        worst = predicted[len(best) :][::-1][: each - first]
+        confidence = float(result.confidence[predicted].mean()) if len(predicted) else float("nan")
+        shown = np.concatenate([labeled, best])
+        found.append(ClassItems(code, len(given), len(predicted), confidence, shown, worst))
     return tuple(sorted(found, key=lambda shown: -shown.n_items))
 
 
@@ -148,29 +117,19 @@ def _grouped(codes: Ints, items: Ints, n_classes: int) -> list[Ints]:
 
 
 # A less probable class is not named beside a better one.
-MIN_PROBABILITY = 0.005
-MAX_PATH_LENGTH = 300
+_MIN_PROBABILITY = 0.005
+_MAX_PATH_LENGTH = 300
 
 
 @dataclass(frozen=True)
 class CardLabel:
-    """A line below an item: a class and a percentage, either of which may be missing.
-
-    Attributes
-    ----------
-    name, percent : str
-    color : ClassColor or None
-    other : bool
-        Whether the line is drawn less prominently.
-    part : str
-        A word above the line.
-    """
+    """A line below an item: a class and a percentage, either of which may be missing."""
 
     name: str = ""
     color: ClassColor | None = None
     percent: str = ""
-    other: bool = False
-    part: str = ""
+    other: bool = False  # drawn less prominently
+    part: str = ""  # a word above the line
 
 
 @dataclass(frozen=True)
@@ -191,25 +150,14 @@ class Items:
     cards: tuple[Card, ...]
     in_rows: bool
 
-    kind: ClassVar[str] = "items"
-
 
 @dataclass(frozen=True)
 class Cards:
-    """Makes the cards of a result's items.
-
-    Attributes
-    ----------
-    result : LabelResult
-    pictures : mapping of int to Thumbnail
-        For the items that have one.
-    texts : mapping of int to str, or None
-        Texts of the items; None for pictures and vectors.
-    """
+    """Makes the cards of a result's items."""
 
     result: LabelResult
-    pictures: Mapping[int, Thumbnail]
-    texts: Mapping[int, str] | None
+    pictures: Mapping[int, Thumbnail]  # by item; some may be missing
+    texts: Mapping[int, str] | None  # by item; None for pictures and vectors
 
     def items(
         self,
@@ -217,16 +165,7 @@ class Cards:
         labels: Callable[[int], tuple[CardLabel, ...]] | None = None,
         badge: Callable[[int], str] | None = None,
     ) -> Items:
-        """Return cards of items.
-
-        Parameters
-        ----------
-        items : iterable of int
-        labels : callable, optional
-            Lines below an item; default: its label and confidence.
-        badge : callable, optional
-            A word on an item; default: "given" on labeled items.
-        """
+        """Return cards of items, with lines below (default: label and confidence) and a badge (default: "given")."""
         labels = self.label if labels is None else labels
         badge = self._given if badge is None else badge
         cards = tuple(self._card(int(item), labels(int(item)), badge(int(item))) for item in items)
@@ -254,7 +193,7 @@ class Cards:
         """The most probable classes, without very improbable ones."""
         probabilities = self.result.probabilities_of(item)
         best = np.argsort(-probabilities, kind="stable")[:n]
-        best = best[(probabilities[best] >= MIN_PROBABILITY) | (np.arange(len(best)) == 0)]
+        best = best[(probabilities[best] >= _MIN_PROBABILITY) | (np.arange(len(best)) == 0)]
         return tuple(self._of_class(int(c), probabilities[c], other=place > 0) for place, c in enumerate(best))
 
     def disputed(self, item: int) -> tuple[CardLabel, ...]:
@@ -280,7 +219,7 @@ class Cards:
     def _card(self, item: int, labels: tuple[CardLabel, ...], badge: str) -> Card:
         name = line(self.result.ids[item])
         if self.pictures:
-            whole = line(self.result.ids[item], MAX_PATH_LENGTH)
+            whole = line(self.result.ids[item], _MAX_PATH_LENGTH)
             return Card(self._paths.get(item, whole), whole, self.pictures.get(item), badge, labels)
         if self.texts is None:
             return Card(name, "", None, badge, labels)
@@ -292,6 +231,6 @@ class Cards:
         short = {item: short_path(self.result.ids[item]) for item in self.pictures}
         alike = Counter(short.values())
         return {
-            item: path if alike[path] == 1 else line(self.result.ids[item], MAX_PATH_LENGTH)
+            item: path if alike[path] == 1 else line(self.result.ids[item], _MAX_PATH_LENGTH)
             for item, path in short.items()
         }

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
 from laplacianshot.reports.figures import BLUE, INK, QUIET, WIDTH, bare, inline_svg, new_figure, svg_text
 from laplacianshot.reports.label_items import Cards, Choice, ClassItems, Items, choose
-from laplacianshot.reports.label_map import map_block, map_data, map_script, places_of
 from laplacianshot.reports.page import (
     PAGE,
     Beside,
     Block,
     Details,
+    Drawing,
     Figures,
     Section,
     Text,
     asset,
     drawing,
     render_page,
+    trusted,
 )
-from laplacianshot.reports.table import Table, row
+from laplacianshot.reports.table import Columns, Table, columns_table, row
 from laplacianshot.reports.text import counted, percentage, write_text
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.types import Floats, Ints
-from laplacianshot.ui.colors import ClassColor, class_color
-from laplacianshot.ui.names import line
-from laplacianshot.ui.thumbnails import inline_picture, read_pictures, sheet_of
+from laplacianshot.ui.colors import NO_CLASS, ClassColor, class_color
+from laplacianshot.ui.map import map_2d
+from laplacianshot.ui.names import in_order, line, passage
+from laplacianshot.ui.thumbnails import Sheet, inline_picture, read_pictures, sheet_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
@@ -53,33 +64,25 @@ _READING = (
 )
 
 
-def write_label_report(result: LabelResult, folder: Path, *, watch: Watch | None = None) -> None:
+def write_label_report(result: LabelResult, folder: Path, *, watch: Watch = no_watch) -> None:
     """Write ``index.html`` into an existing folder; an old one is replaced atomically.
 
-    Parameters
-    ----------
-    result : LabelResult
-        With its source. The page has a map if the result has vectors.
-    folder : Path
-    watch : callable, optional
-        ``watch(stage)`` returns a ``progress(done, total)`` callback.
+    The page has pictures or texts if the result has its source, and a map if it has vectors.
     """
     write_text(folder / PAGE, label_page(result, watch=watch))
 
 
-def label_page(result: LabelResult, *, watch: Watch | None = None) -> str:
+def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
     """Return the page: one file of at most about 10 MB, however many items and classes there are."""
     choice = choose(result)
-    if watch is not None:
-        watch("Map")
+    watch("Map")
     listed = choice.items()
     mapped = _sample(len(result), listed, MAX_ON_MAP)
     on_map = result if len(mapped) == len(result) else result.of_items(mapped)
     places = places_of(on_map)
     pictured = _sample(len(on_map), np.searchsorted(mapped, listed), MAX_PICTURES) if places is not None else listed[:0]
-    pictures = _pictures(result, np.union1d(listed, mapped[pictured]), None if watch is None else watch("Pictures"))
-    if watch is not None:
-        watch("Page")
+    pictures = _pictures(result, np.union1d(listed, mapped[pictured]), watch("Pictures"))
+    watch("Page")
     texts = _texts(result)
     small = {item: inline_picture(pictures[item]) for item in listed.tolist() if item in pictures}
     cards = Cards(result, small, texts)
@@ -99,7 +102,7 @@ def label_page(result: LabelResult, *, watch: Watch | None = None) -> str:
         f"Labels of {name}",
         sections,
         lead=_lead(result),
-        opening=[tiles(result), *[Text(line(note, 400), "warning") for note in result.notes]],
+        opening=[_tiles(result), *[Text(line(note, 400), "warning") for note in result.notes]],
         style=asset("label.css"),
         script=map_script() if places is not None else "",
     )
@@ -143,11 +146,9 @@ class ClassCard:
 
 @dataclass(frozen=True)
 class ClassCards:
-    """Cards of classes."""
+    """Cards of classes, side by side."""
 
     cards: tuple[ClassCard, ...]
-
-    kind: ClassVar[str] = "classes"
 
 
 def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
@@ -161,7 +162,7 @@ def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
             summary += f"; mean confidence of predicted labels {percentage(one.confidence, 1)}"
         best, worst = (cards.items(items, cards.confidence) for items in (one.best, one.worst))
         shown.append(ClassCard(line(result.classes[one.code]), class_color(one.code), summary, best, worst))
-    blocks: list[Block] = [Details("All classes as a table", (classes_table(result, choice.classes),))]
+    blocks: list[Block] = [Details("All classes as a table", (_classes_table(result, choice.classes),))]
     if len(choice.classes) > choice.n_pictured:
         blocks.append(Text(f"The {choice.n_pictured} largest of {len(choice.classes):,} classes."))
     return [Section("classes", "Classes", (*blocks, ClassCards(tuple(shown))))]
@@ -174,20 +175,23 @@ def _closing_sections(result: LabelResult) -> list[Section]:
     if len(confidence):
         right = percentage(confidence.mean(), 1)
         caption = f"Confidence of {counted(len(confidence), 'predicted label')}; expected to be right: {right}."
-        svg = svg_text(confidence_figure(confidence))
-        drawn.append(drawing(inline_svg(svg, "confidence-figure", caption), caption))
+        drawn.append(_drawn(_confidence_figure(confidence), "confidence-figure", caption))
     if len(result.objective) > 1:
         end = "and converged" if result.converged else "and was stopped before it converged"
         caption = f"The objective decreased over {counted(len(result.objective), 'iteration')} {end}."
-        drawn.append(drawing(inline_svg(svg_text(objective_figure(result.objective)), "objective", caption), caption))
+        drawn.append(_drawn(_objective_figure(result.objective), "objective", caption))
     if drawn:
         sections.append(Section("confidence", "Confidence and convergence", (Figures(tuple(drawn)),)))
     if result.skipped:
-        sections.append(Section("skipped", "Skipped", (skipped_table(result.skipped),)))
-    run = Beside(tuple((table,) for table in run_tables(result)))
+        sections.append(Section("skipped", "Skipped", (_skipped_table(result.skipped),)))
+    run = Beside(tuple((table,) for table in _run_tables(result)))
     sections.append(Section("run", "This run", (run,)))
     sections.append(Section("reading", "How to read this", tuple(Text(text) for text in _READING)))
     return sections
+
+
+def _drawn(figure: Figure, name: str, caption: str) -> Drawing:
+    return drawing(inline_svg(svg_text(figure), name, caption), caption)
 
 
 def _of(what: str, items: Ints, total: int) -> Text:
@@ -208,7 +212,7 @@ def _sample(n: int, listed: Ints, max_items: int) -> Ints:
     return np.sort(np.concatenate([kept, others[: max_items - len(kept)]]))
 
 
-def _pictures(result: LabelResult, items: Ints, progress: Callable[[int, int], object] | None) -> dict[int, Image]:
+def _pictures(result: LabelResult, items: Ints, progress: Progress) -> dict[int, Image]:
     source = result.source
     if source is None or source.kind != "pictures":
         return {}
@@ -224,56 +228,172 @@ def _texts(result: LabelResult) -> dict[int, str] | None:
     return {item: str(source.preview(row)) for item, row in enumerate(rows)}
 
 
+# Maximum number of characters of all item names together, and of all class names.
+_NAMES = 2_000_000
+_CLASS_NAMES = 500_000
+# Maximum number of class buttons, and of entries in the list of classes.
+_BUTTONS = 24
+_CHOICES = 2_000
+
+_ORIGINS = {PREDICTED: 0, GIVEN: 1, REJECTED: 2}
+
+_HELP = (
+    "Point at an item to see it. Zoom with Ctrl and the mouse wheel, two fingers, or the buttons; drag to move. "
+    "Keyboard: arrow keys go from item to item, + and - zoom, 0 shows all, Escape deselects."
+)
+
+
+def places_of(result: LabelResult) -> Floats | None:
+    """Return the position of each item on the map, (n, 2); None without vectors."""
+    if result.vectors is None or len(result) == 0:
+        return None
+    X = np.asarray(result.vectors)
+    if result.affinity is not None:
+        return map_2d(X, result.affinity)
+    center = base_mean(X) if result.center is None else result.center
+    return map_2d(transform_features(X, "cl2", center))
+
+
+def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, sheet: Sheet | None) -> dict[str, Any]:
+    """Return what the script draws, as JSON values: places (n, 2) in [-1, 1]^2, and texts or else ids of the items."""
+    n, n_classes = len(result), len(result.classes)
+    colors = [class_color(code) for code in range(n_classes)]
+    length = max(8, min(160, _NAMES // max(1, n)))
+    width = max(8, min(60, _CLASS_NAMES // max(1, n_classes)))
+    grid = np.round(32767.5 * (np.clip(places, -1, 1) + 1))
+    data: dict[str, Any] = {
+        "places": _bytes(grid, "<u2"),
+        "codes": _bytes(result.codes, "<i4"),
+        "confidence": _bytes(_steps(np.nan_to_num(result.confidence)), "u1"),
+        "origins": _bytes([_ORIGINS.get(origin, 3) for origin in result.origins], "u1"),
+        "disputes": [[int(item), int(result.disputes[item])] for item in np.flatnonzero(result.disputes >= 0)[:5000]],
+        "suggested": result.suggested[:5000].tolist(),
+        "classes": [line(name, width) for name in result.classes],
+        "light": [color.light for color in colors] + [NO_CLASS.light],
+        "dark": [color.dark for color in colors] + [NO_CLASS.dark],
+        "texts": [line(name, length) for name in result.ids] if texts is None else [passage(t, length) for t in texts],
+    }
+    if sheet is not None:
+        data["sheet"] = vars(sheet) | {"sizes": [side for size in sheet.sizes for side in size]}
+    return data
+
+
+@dataclass(frozen=True)
+class ClassChoice:
+    """A class that can be shown alone."""
+
+    code: int
+    name: str
+    color: ClassColor
+
+
+@dataclass(frozen=True)
+class Map:
+    """The map, its legend and its data; the script finds them by their ids."""
+
+    data: Any
+    n_items: str
+    buttons: tuple[ClassChoice, ...]
+    choices: tuple[ClassChoice, ...]
+    n_more: str
+    no_label: ClassColor | None
+    has_given: bool
+    has_suggested: bool
+    has_disputed: bool
+    help: str = _HELP
+
+
+def map_block(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassItems]) -> Map:
+    """Return the map of a page. A list of classes is added where there are more than fit on buttons."""
+    # Without "<" no name can end the script element.
+    inline = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    many = len(classes) > _BUTTONS
+    return Map(
+        data=trusted(inline),
+        n_items=f"{len(result):,}",
+        buttons=_choices(result, classes[:_BUTTONS], 40),
+        choices=_choices(result, classes[:_CHOICES], 60) if many else (),
+        n_more=f"{len(classes) - _BUTTONS:,}" if many else "",
+        no_label=NO_CLASS if np.any(result.codes < 0) else None,
+        has_given=GIVEN in result.origins,
+        has_suggested=len(result.suggested) > 0,
+        has_disputed=bool(np.any(result.disputes >= 0)),
+    )
+
+
+@cache
+def map_script() -> str:
+    """Return the script that draws the map: the shared module and the report's own, as one module."""
+    shared = files("laplacianshot.ui").joinpath("page", "js", "plane.js").read_text(encoding="utf-8")
+    own = re.sub(r"^import .*?;\n", "", asset("map.js"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^export ", "", shared, flags=re.MULTILINE) + own
+
+
+def _choices(result: LabelResult, classes: Sequence[ClassItems], width: int) -> tuple[ClassChoice, ...]:
+    """Classes in the order of their names."""
+    codes = sorted((shown.code for shown in classes), key=lambda code: in_order(result.classes[code]))
+    return tuple(ClassChoice(code, line(result.classes[code], width), class_color(code)) for code in codes)
+
+
+def _steps(shares: Floats) -> Floats:
+    """Round shares to 200 steps; only 1 becomes 200, and only 0 becomes 0."""
+    steps: Floats = np.clip(np.round(200 * shares), 1.0 * (shares > 0), 200.0 - (shares < 1))
+    return steps
+
+
+def _bytes(values: Any, dtype: DTypeLike) -> str:
+    return base64.b64encode(np.asarray(values).astype(dtype).tobytes()).decode("ascii")
+
+
 _BINS = 20
 
 
-def confidence_figure(confidence: Floats) -> Figure:
+def _confidence_figure(confidence: Floats) -> Figure:
     """A histogram of the confidence of predicted labels; dashed: the mean."""
-    figure = new_figure(WIDTH, 2.6)
-    axes = figure.add_subplot()
-    bare(axes)
+    figure, axes = _axes("confidence, %", "predicted labels")
     counts, edges = np.histogram(np.clip(confidence, 0, 1), bins=_BINS, range=(0, 1))
     axes.bar(100 * edges[:-1], counts, width=100 / _BINS * 0.86, align="edge", color=BLUE)
     mean = float(confidence.mean())
     axes.axvline(100 * mean, color=INK, lw=1.2, ls=(0, (4, 3)))
-    left = mean > 0.5
+    shift, side = (-5, "right") if mean > 0.5 else (5, "left")
     axes.annotate(
         f"mean {percentage(mean, 1)}",
         (100 * mean, 1),
         xycoords=("data", "axes fraction"),
-        xytext=(-5 if left else 5, -2),
+        xytext=(shift, -2),
         textcoords="offset points",
-        ha="right" if left else "left",
+        ha=side,
         va="top",
         fontsize=9.5,
         color=INK,
     )
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 1.12 * max(1, counts.max()))
-    axes.set_xlabel("confidence, %", fontsize=9.5, color=QUIET, loc="right")
-    axes.set_ylabel("predicted labels", fontsize=9.5, color=QUIET)
     _whole_counts(axes.yaxis)
     return figure
 
 
-def objective_figure(objective: Floats) -> Figure:
+def _objective_figure(objective: Floats) -> Figure:
     """The objective after each iteration, relative to its first value."""
-    figure = new_figure(WIDTH, 2.6)
-    axes = figure.add_subplot()
-    bare(axes)
+    figure, axes = _axes("iteration", "F minus its first value")
     iterations = np.arange(1, len(objective) + 1)
     axes.plot(iterations, objective - objective[0], color=BLUE, lw=2.4, marker="o", ms=4)
-    axes.set_xlabel("iteration", fontsize=9.5, color=QUIET, loc="right")
-    axes.set_ylabel("F minus its first value", fontsize=9.5, color=QUIET)
     _whole_counts(axes.xaxis)
     return figure
 
 
-def _whole_counts(axis: object) -> None:
-    from matplotlib.axis import Axis
+def _axes(x: str, y: str) -> tuple[Figure, Axes]:
+    figure = new_figure(WIDTH, 2.6)
+    axes = figure.add_subplot()
+    bare(axes)
+    axes.set_xlabel(x, fontsize=9.5, color=QUIET, loc="right")
+    axes.set_ylabel(y, fontsize=9.5, color=QUIET)
+    return figure, axes
+
+
+def _whole_counts(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    assert isinstance(axis, Axis)
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
@@ -289,10 +409,8 @@ class Tiles:
 
     values: tuple[tuple[str, str], ...]
 
-    kind: ClassVar[str] = "tiles"
 
-
-def tiles(result: LabelResult) -> Tiles:
+def _tiles(result: LabelResult) -> Tiles:
     """Return the main numbers."""
     counts = result.counts()
     confidence = result.confidence[np.asarray(result.origins, dtype=object) == PREDICTED]
@@ -311,43 +429,36 @@ def tiles(result: LabelResult) -> Tiles:
     return Tiles(tuple(numbers))
 
 
-def classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:
+def _classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:
     """Number of items and mean confidence per class, the largest class first."""
-    rows = [
-        row(
-            line(result.classes[one.code]),
-            f"{one.n_items:,}",
-            f"{one.n_given:,}",
-            f"{one.n_predicted:,}",
-            "" if math.isnan(one.confidence) else percentage(one.confidence, 1),
-        )
-        for one in classes[:_CLASSES]
-    ]
+    shown = classes[:_CLASSES]
+    columns: Columns = {
+        "Class": [line(result.classes[one.code]) for one in shown],
+        "Items": [f"{one.n_items:,}" for one in shown],
+        "Given": [f"{one.n_given:,}" for one in shown],
+        "Predicted": [f"{one.n_predicted:,}" for one in shown],
+        "Mean confidence": ["" if math.isnan(one.confidence) else percentage(one.confidence, 1) for one in shown],
+    }
     notes = (f"The {_CLASSES:,} largest of {len(classes):,} classes.",) if len(classes) > _CLASSES else ()
-    return Table("Classes", ("Class", "Items", "Given", "Predicted", "Mean confidence"), tuple(rows), notes)
+    return columns_table("Classes", columns, notes=notes)
 
 
-def skipped_table(skipped: Sequence[Skipped]) -> Table:
+def _skipped_table(skipped: Sequence[Skipped]) -> Table:
     """Items that could not be read, and why."""
     rows = tuple(row(line(fault.id), line(fault.reason, 200)) for fault in skipped[:_SKIPPED])
     more = len(skipped) - _SKIPPED
     return Table("Skipped", ("Item", "Reason"), rows, (f"And {more:,} more.",) if more > 0 else (), words=(1,))
 
 
-def run_tables(result: LabelResult) -> list[Table]:
+def _run_tables(result: LabelResult) -> list[Table]:
     """The settings of the run, and its times."""
-    settings = tuple(
-        row(line(str(name)), line(_word(value), 200)) for name, value in result.settings.items() if value is not None
-    )
+    words = {True: "yes", False: "no"}
+    values = {name: value for name, value in result.settings.items() if value is not None}
+    texts = {name: words[value] if isinstance(value, bool) else str(value) for name, value in values.items()}
+    settings = tuple(row(line(str(name)), line(text, 200)) for name, text in texts.items())
     stages = tuple(row(line(stage.name), f"{stage.seconds:.2f}") for stage in result.stages)
     tables = [
         Table("Settings", ("Setting", "Value"), settings, words=(1,)),
         Table("Time", ("Stage", "Seconds"), stages),
     ]
     return [table for table in tables if table.rows]
-
-
-def _word(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)

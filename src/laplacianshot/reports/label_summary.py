@@ -40,17 +40,15 @@ class LabelSummary:
     def _classes(self) -> Table:
         found = self.result
         counts, origins = found.counts(), np.asarray(found.origins)
-        rows = []
         order = np.argsort([-int(np.sum(found.codes == code)) for code in range(len(found.classes))], kind="stable")
+        rows = []
         for code in order[:_NAMED_CLASSES]:
             mine = found.codes == code
-            sure = found.confidence[mine & (origins == PREDICTED)]
-            given = int(np.sum(mine & (origins == GIVEN)))
-            certain = percentage(sure.mean(), 1) if len(sure) else ""
-            rows.append(row(_line(found.classes[code]), f"{given:,}", f"{len(sure):,}", certain))
-        sure = found.confidence[origins == PREDICTED]
-        total = percentage(sure.mean(), 1) if len(sure) else ""
-        rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", total, bold=True))
+            given, predicted = (mine & (origins == origin) for origin in (GIVEN, PREDICTED))
+            mean = self._mean_confidence(predicted)
+            rows.append(row(_line(found.classes[code]), f"{given.sum():,}", f"{predicted.sum():,}", mean))
+        mean = self._mean_confidence(origins == PREDICTED)
+        rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", mean, bold=True))
         notes = []
         if len(order) > _NAMED_CLASSES:
             notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
@@ -59,11 +57,14 @@ class LabelSummary:
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
         seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
-        cached = int(found.settings.get("cached") or 0)
-        kept = f"; {cached:,} vectors came from the cache" if cached else ""
-        notes.append(f"Time: {seconds}{kept}.")
+        n_cached = int(found.settings.get("cached") or 0)
+        cached = f"; {n_cached:,} vectors came from the cache" if n_cached else ""
+        notes.append(f"Time: {seconds}{cached}.")
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
         return Table(title, ("Class", "Given", "Predicted", "Mean confidence"), tuple(rows), tuple(notes))
+
+    def _mean_confidence(self, items: Any) -> str:
+        return percentage(self.result.confidence[items].mean(), 1) if items.any() else ""
 
     def _suggestions(self, n_named: int = _NAMED) -> Table:
         found = self.result
@@ -83,7 +84,7 @@ class LabelSummary:
         return Table("What to label next", ("Item", "Now", "Confidence"), tuple(rows), notes, words=(1,))
 
     def _shown(self, item: int) -> str:
-        """What a person knows an item by: its id and, of a text, how it begins."""
+        """The id of an item and the beginning of its text."""
         found = self.result
         if found.source is None or found.source.kind != "texts" or found.rows is None:
             return _line(found.ids[item])
@@ -140,7 +141,7 @@ class SuggestionSummary(LabelSummary):
     """What to label first or next, and nothing else."""
 
     def tables(self) -> Sequence[Table]:
-        """To be printed: the suggestions, then notes."""
+        """Return the tables to print: the suggestions, then notes."""
         suggestions = [self._suggestions(_NAMED_SUGGESTIONS)] if len(self.result.suggested) else []
         return [*suggestions, *self._notes()]
 
@@ -148,11 +149,11 @@ class SuggestionSummary(LabelSummary):
         """The same for JSON, the most useful item first."""
         document = super().to_dict()
         items = document.pop("items")
-        kept = {name: document[name] for name in ("settings", "classes", "seconds", "skipped", "notes")}
-        return kept | {"suggestions": [items[i] for i in self.result.suggested]}
+        facts = {name: document[name] for name in ("settings", "classes", "seconds", "skipped", "notes")}
+        return facts | {"suggestions": [items[i] for i in self.result.suggested]}
 
 
 def _line(text: str) -> str:
-    """A name on one line, whatever it holds."""
+    """A name on one line, with escapes for what cannot be printed."""
     shown = text if text.isprintable() else repr(text)[1:-1]
     return shown if len(shown) <= 60 else f"{shown[:40]}...{shown[-16:]}"

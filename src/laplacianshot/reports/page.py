@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar, Protocol
+from typing import Any, TypeAlias
 
 from laplacianshot import __version__
 from laplacianshot.runtime.extras import require
@@ -20,10 +20,8 @@ from laplacianshot.runtime.extras import require
 PAGE = "index.html"
 
 
-class Block(Protocol):
-    """One part of a page; ``kind`` selects how the template draws it."""
-
-    kind: ClassVar[str]
+# One part of a page, a data class. The template draws it by the macro that has the name of its class.
+Block: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,6 @@ class Text:
     text: str
     style: str = ""
 
-    kind: ClassVar[str] = "text"
-
 
 @dataclass(frozen=True)
 class Heading:
@@ -42,8 +38,6 @@ class Heading:
 
     text: str
     anchor: str
-
-    kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
@@ -60,8 +54,6 @@ class Figures:
 
     figures: tuple[Drawing, ...]
 
-    kind: ClassVar[str] = "figures"
-
 
 @dataclass(frozen=True)
 class Details:
@@ -70,8 +62,6 @@ class Details:
     summary: str
     blocks: tuple[Block, ...]
 
-    kind: ClassVar[str] = "details"
-
 
 @dataclass(frozen=True)
 class Beside:
@@ -79,8 +69,6 @@ class Beside:
 
     columns: tuple[tuple[Block, ...], ...]
     figures: Figures | None = None
-
-    kind: ClassVar[str] = "beside"
 
 
 @dataclass(frozen=True)
@@ -117,20 +105,17 @@ def render_page(
 
     Parameters
     ----------
-    title : str
+    title, lead : str
+        The lead is a sentence below the title.
     sections : sequence of Section
-    lead : str
-        A sentence below the title.
     opening : iterable of blocks
         Shown before the links to the sections.
     command : str
         The command that made the page.
     links : bool
         Whether the top of the page links to its sections.
-    style : str
-        CSS besides that of all pages.
-    script : str
-        JavaScript of the page. No other script can run, whatever the blocks contain.
+    style, script : str
+        CSS and JavaScript of this page. No other script can run, whatever the blocks contain.
     """
     template = _templates().get_template("page.html")
     page: str = template.render(
@@ -157,7 +142,7 @@ def asset(name: str) -> str:
 @cache
 def _templates() -> Any:
     jinja2 = require("jinja2", "cli")
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -165,6 +150,8 @@ def _templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["kind"] = lambda block: type(block).__name__.lower()
+    return environment
 
 
 def _policy(script: str) -> str:

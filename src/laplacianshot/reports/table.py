@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "quiet"]
 
@@ -35,8 +35,6 @@ class Table:
     notes: tuple[str, ...] = ()  # sentences below the table
     words: tuple[int, ...] = ()  # columns, besides the first, that contain words and not numbers
     spare: int = 0  # number of columns, counted from the last, that may be left out on a narrow terminal
-
-    kind: ClassVar[str] = "table"
 
     def is_number(self, column: int) -> bool:
         """Whether a column contains numbers, which are aligned right."""

@@ -1,4 +1,4 @@
-"""Summary and curves of a training run."""
+"""Summaries of ``laplacianshot train``, with its curves, and of ``laplacianshot extract``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot.reports.figures import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
-from laplacianshot.reports.table import Columns, Table, columns_table
+from laplacianshot.reports.table import Columns, Table, columns_table, row
 from laplacianshot.reports.text import counted, duration
 from laplacianshot.training.state import EpochRecord
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
+    from laplacianshot.datasets.pictures import Pictures
+    from laplacianshot.embedding import Extraction
+    from laplacianshot.training import TrainConfig, TrainResult
 
 # Maximum number of epochs in a table; log.csv has all.
 _SHOWN = 10
@@ -146,3 +148,74 @@ def _validation(axes: Axes, measured: Sequence[EpochRecord], best_epoch: int | N
             f"{best:.2f}", (best_epoch, best), (0, 8), textcoords="offset points", ha="center", fontsize=9.5, color=INK
         )
         axes.margins(y=0.18)
+
+
+# Maximum number of skipped pictures that are named in a table; JSON has all.
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class ExtractionReport:
+    """An extraction: vectors per split, the time it took, and pictures left out."""
+
+    extraction: Extraction
+    pictures: Pictures
+    network: str
+    dataset: str
+    export: Path | None  # the file that goes with it
+    interrupted: bool = False
+
+    @property
+    def _skipped(self) -> list[dict[str, str]]:
+        found: list[Any] = [*self.pictures.skipped, *self.extraction.store.skipped]
+        return [{"name": fault.name, "reason": fault.reason} for fault in found]
+
+    def _splits(self) -> dict[str, tuple[int, int]]:
+        """Vectors and classes of each split."""
+        store = self.extraction.store
+        if store.split is None or store.labels is None:
+            return {}
+        return {
+            name: (int((store.split == name).sum()), len(np.unique(store.labels[store.split == name])))
+            for name in self.pictures.splits
+        }
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table to print."""
+        store, run = self.extraction.store, self.extraction
+        rows = [row(name, f"{count:,}", f"{classes:,}") for name, (count, classes) in self._splits().items()]
+        if len(rows) > 1:
+            rows.append(row("all", f"{len(store):,}", f"{self.pictures.n_classes:,}", bold=True))
+        notes = [f"Store: {store.path}"]
+        if run.encoded == 0:
+            notes.append("It was complete already: nothing was computed.")
+        else:
+            before = f", {run.found:,} were done before" if run.found else ""
+            speed = f"{run.encoded / run.seconds:,.0f} per second"
+            notes.append(f"{run.encoded:,} pictures in {run.seconds:,.0f} s, {speed}{before}.")
+        skipped = self._skipped
+        if skipped:
+            notes.append(f"Left out, as they cannot be read: {len(skipped):,}")
+            notes += [f"  {fault['name']!r}: {fault['reason']}" for fault in skipped[:_NAMED]]
+            notes += ["  and so on; --json lists all of them"] if len(skipped) > _NAMED else []
+        title = f"{self.network} on {self.dataset}: vectors of {store.dim:,} numbers, {store.dtype}"
+        return [Table(title, ("Split", "Vectors", "Classes"), tuple(rows), tuple(notes))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        store, run = self.extraction.store, self.extraction
+        return {
+            "store": str(store.path),
+            "key": {"digest": store.key.digest, **asdict(store.key)},
+            "network": self.network,
+            "dataset": self.dataset,
+            "rows": len(store),
+            "dim": store.dim,
+            "dtype": store.dtype,
+            "splits": {name: {"rows": n, "classes": c} for name, (n, c) in self._splits().items()},
+            "skipped": self._skipped,
+            "found": run.found,
+            "encoded": run.encoded,
+            "seconds": run.seconds,
+            "export": None if self.export is None else str(self.export),
+        }

@@ -18,7 +18,7 @@ def move_rows(
     indptr: Ints,
     indices: Ints,
     weights: Floats,
-    most_edges: int,
+    max_edges: int,
     n_draws: int,
     repulsion: float,
     momentum: float,
@@ -38,7 +38,7 @@ def move_rows(
         push_i  =  repulsion  mean_r 2 (z_i - z_r) / ((1 + d_ir^2) (2 + d_ir^2))        over n_draws random points r
         v_i    <-  momentum v_i + step (pull_i + push_i),    z_i <- z_i + v_i
 
-    At most ``most_edges`` neighbors a point take part, a random run of consecutive ones. All points move at once, and
+    At most ``max_edges`` neighbors per point take part, a random run of consecutive ones. All points move at once, and
     the draws depend on ``bits`` (uint64) and i alone, so that a map does not depend on how rows are shared by threads.
     A point without neighbors stays where it is.
     """
@@ -51,10 +51,10 @@ def move_rows(
             continue
         state = mix64(bits ^ (np.uint64(i) * GOLDEN))
         edge = indptr[i]
-        if degree > most_edges:
+        if degree > max_edges:
             edge += np.int64(((state >> _S32) * np.uint64(degree)) >> _S32)
         total = pull_x = pull_y = 0.0
-        for _ in range(min(degree, most_edges)):
+        for _ in range(min(degree, max_edges)):
             if edge == indptr[i + 1]:
                 edge = indptr[i]
             j, weight = indices[edge], weights[edge]

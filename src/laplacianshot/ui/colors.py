@@ -1,10 +1,9 @@
-"""Colors of classes: told apart in light and in dark, the same for a class whatever other classes there are.
+"""Colors of classes, distinct on light and on dark pages; a class has the same color whatever other classes there are.
 
 Colors are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
-first twelve were found by a search for the largest least distance between any two, on both papers, for full sight and
-for eyes that lack red or green: they differ in lightness as well as in hue. From there on hues advance by the golden
-angle, which never comes back near one it has just used, and lightness goes through three levels. Gray is left to what
-has no label.
+first twelve come from a search that maximized the smallest distance between any two, on both pages, for full color
+vision and for eyes that lack red or green: they differ in lightness as well as in hue. After them hues advance by the
+golden angle, which avoids recent hues, and lightness goes through three levels. Gray means no label.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-# Lightness, chroma and hue on white paper.
+# Lightness, chroma and hue on a light page.
 _FIRST = (
     (0.55, 0.180, 266.0),  # blue
     (0.60, 0.146, 56.0),  # orange
@@ -40,12 +39,12 @@ class ClassColor:
     dark: str
 
 
-# What has no label.
+# Color of items without a label.
 NO_CLASS = ClassColor("#9aa3ad", "#6d7885")
 
 
 def class_color(code: int) -> ClassColor:
-    """The color of class number ``code``; -1 is gray.
+    """Return the color of class number ``code``; -1 is gray.
 
     Examples
     --------
@@ -58,12 +57,12 @@ def class_color(code: int) -> ClassColor:
         lightness, chroma, hue = _FIRST[code]
     else:
         lightness, chroma, hue = _LEVELS[code % len(_LEVELS)], _CHROMA, code * _GOLDEN_ANGLE % 360
-    # On dark paper all are lighter, and nearer to one another.
+    # On a dark page all are lighter, and closer to one another.
     return ClassColor(oklch_hex(lightness, chroma, hue), oklch_hex(0.33 + 0.64 * lightness, 0.9 * chroma, hue))
 
 
 def oklch_hex(lightness: float, chroma: float, hue: float) -> str:
-    """A color of OKLCH as ``#rrggbb``; chroma is lowered until a screen can show it.
+    """Return a color of OKLCH as ``#rrggbb``; chroma is lowered until a screen can show it.
 
     Examples
     --------

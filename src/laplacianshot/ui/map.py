@@ -1,8 +1,8 @@
 """A map of the vectors: a place in the plane for each, neighbors near one another.
 
-The map is that of a guessing game: is a pair of points an edge of the neighbor graph, or drawn at random? With
-``d_ij = |z_i - z_j|`` the answer *edge* is given the probability ``s_ij = 1 / (2 + d_ij^2)``, and places are moved
-down the gradient of::
+Places are fitted to a question: is a pair of points an edge of the neighbor graph, or drawn at random? With
+``d_ij = |z_i - z_j|`` the answer *edge* has probability ``s_ij = 1 / (2 + d_ij^2)``, and places move down the gradient
+of::
 
     - sum_(ij an edge) w_ij log s_ij  -  repulsion  sum_(ir drawn at random) log(1 - s_ir)
 
@@ -23,24 +23,24 @@ from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_b
 from laplacianshot.runtime.types import Floats, working_dtype
 from laplacianshot.ui._map_kernels import move_rows
 
-# Neighbors of a point where no graph is given.
+# Number of neighbors of a point if no graph is given.
 _NEIGHBORS = 15
-# Neighbors that take part in one step of a point, and random points it is pushed by.
+# Number of neighbors in one step of a point, and of random points that push it.
 _EDGES = 16
 _DRAWS = 16
-# Weight of the random pairs, grown over the first half of the steps: little lets points find their island, much spreads
-# the islands and opens them.
+# Weight of the random pairs, which grows over the first half of the steps: a small one lets points find their group, a
+# large one spreads the groups.
 _FIRST_REPULSION, _REPULSION = 2.0, 20.0
 _STEPS = 400
 _RATE, _MOMENTUM = 0.5, 0.8
 # Standard deviation of the start along its first axis: small, so that all points are in reach of one another.
 _START_SPREAD = 2.0
-# Rows of a task for a thread.
+# Number of rows that a thread takes at once.
 _BLOCK = 1024
 
 
 def map_2d(X: Floats, graph: sp.csr_array | None = None, *, seed: int = 0) -> Floats:
-    """A place in the plane for each row of ``X``, near rows near one another.
+    """Return a place in the plane for each row of ``X``, near rows near one another.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def map_2d(X: Floats, graph: sp.csr_array | None = None, *, seed: int = 0) -> Fl
     graph : csr_array of shape (n, n), optional
         Weights >= 0 of the edges, such as the affinity of a fitted estimator; by default each row's 15 nearest others.
     seed : int
-        Of the random pairs. The same seed gives the same map, on any number of threads.
+        Random seed for drawing pairs. The same seed gives the same map, on any number of threads.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def map_2d(X: Floats, graph: sp.csr_array | None = None, *, seed: int = 0) -> Fl
 def principal_plane(X: Floats, rng: np.random.Generator) -> Floats:
     """Coordinates of the rows along their first two principal components, (n, 2), by subspace iteration.
 
-    Scaled to a standard deviation of 2 along the first, with a trace of noise that parts equal rows.
+    Scaled to a standard deviation of 2 along the first, with a little noise that separates equal rows.
     """
     n, dim = X.shape
     plane = np.zeros((n, 2))
@@ -76,7 +76,7 @@ def principal_plane(X: Floats, rng: np.random.Generator) -> Floats:
     basis = rng.standard_normal((dim, width))
     mean = X.mean(axis=0, dtype=np.float64)
     largest = float(np.max(np.abs(X.max(axis=0) - mean), initial=0.0)) or 1.0
-    # One thread of BLAS: how many there are must not show in the last digits.
+    # One thread of BLAS: the number of threads must not change the last digits.
     with single_threaded_blas():
         for _ in range(6):
             basis, _ = np.linalg.qr(basis)
@@ -94,7 +94,7 @@ def principal_plane(X: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _level(places: Floats) -> Floats:
-    """Turned so that the longest direction lies level, as screens do; a turn of half a circle is not undone."""
+    """Turn places so that their longest direction is horizontal, as screens are wide."""
     x, y = (places - places.mean(axis=0)).T
     angle = np.arctan2(2 * np.mean(x * y), np.mean(x * x) - np.mean(y * y)) / 2
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -103,7 +103,7 @@ def _level(places: Floats) -> Floats:
 
 
 def fit_square(places: Floats) -> Floats:
-    """Moved and scaled, alike in both directions, into the square [-1, 1]^2."""
+    """Move and scale places, equally in both directions, into the square [-1, 1]^2."""
     low, high = places.min(axis=0), places.max(axis=0)
     half = float((high - low).max()) / 2 or 1.0
     fitted: Floats = (places - (low + high) / 2) / half
@@ -121,16 +121,9 @@ def _settle(places: Floats, W: sp.csr_array, rng: np.random.Generator) -> Floats
             repulsion = _FIRST_REPULSION * (_REPULSION / _FIRST_REPULSION) ** min(1.0, half)
             # Full steps for the first half, then ever shorter ones that let the noise of the draws die down.
             rate = _RATE * min(1.0, 2.0 - half)
-            move = partial(
-                _move,
-                W,
-                weights,
-                (repulsion, _MOMENTUM, rate),
-                rng.integers(2**64, dtype=np.uint64),
-                places,
-                speeds,
-                moved,
-            )
+            forces = (repulsion, _MOMENTUM, rate)
+            bits = rng.integers(2**64, dtype=np.uint64)
+            move = partial(_move, W, weights, forces, bits, places, speeds, moved)
             workers.run(move, blocks)
             places, moved = moved, places
     return places

@@ -1,37 +1,36 @@
-"""Names and texts of users on a page: whatever they hold, they are text, on one line, and stay within their place."""
+"""Names and texts of users on a page: always text, on one line, of limited length."""
 
 from __future__ import annotations
 
 import re
-from html import escape
 from itertools import zip_longest
 
-# Control characters by their pictures: a line feed in a file name is to be seen.
+# Pictures of control characters, so that a line feed in a file name is visible.
 _PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {127: "\u2421"}
 # Halves of characters, which file names can hold and UTF-8 cannot.
 _PICTURES |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _SPACES = {ord(space): " " for space in "\t\n\r\v\f\x85\u2028\u2029"}
 
 
-def line(text: str, most: int = 80) -> str:
-    r"""A name on one line: control characters by their pictures, the middle of a long one left out.
+def line(text: str, max_length: int = 80) -> str:
+    r"""Return a name on one line: control characters as pictures, the middle of a long name left out.
 
     Examples
     --------
     >>> line("two\nlines.jpg"), line("a long name of a file.jpg", 16)
     ('two␊lines.jpg', 'a long na…le.jpg')
     """
-    # A longer one is cut first: a text may be a book.
-    whole = len(text) <= 4 * most
-    shown = (text if whole else f"{text[: 2 * most]}{text[-2 * most :]}").translate(_PICTURES)
-    if len(shown) <= most:
+    # A very long one is cut first: a text may be a book.
+    whole = len(text) <= 4 * max_length
+    shown = (text if whole else f"{text[: 2 * max_length]}{text[-2 * max_length :]}").translate(_PICTURES)
+    if len(shown) <= max_length:
         return shown
-    tail = (most - 1) // 2 - 1 if most > 4 else 0
-    return f"{shown[: most - 1 - tail]}…{shown[len(shown) - tail :]}"
+    tail = (max_length - 1) // 2 - 1 if max_length > 4 else 0
+    return f"{shown[: max_length - 1 - tail]}…{shown[len(shown) - tail :]}"
 
 
 def in_order(name: str) -> list[tuple[str, int]]:
-    """A key by which people sort names: numbers in them by their size, letters whatever their case.
+    """Return a key that sorts names as people do: numbers in them by size, letters regardless of case.
 
     Examples
     --------
@@ -42,8 +41,8 @@ def in_order(name: str) -> list[tuple[str, int]]:
     return [(text, int(number or -1)) for text, number in zip_longest(pieces[::2], pieces[1::2])]
 
 
-def short_path(path: str, most: int = 48) -> str:
-    """A path on one line: of a long one folders after the first are left out, and if need be more of its middle.
+def short_path(path: str, max_length: int = 48) -> str:
+    """Return a path on one line; a long one without folders after the first and, if needed, more of its middle.
 
     Examples
     --------
@@ -53,24 +52,19 @@ def short_path(path: str, most: int = 48) -> str:
     shown = path.translate(_PICTURES)
     first, *rest = shown.split("/")
     for left_out in range(1, len(rest)):
-        if len(shown) <= most:
+        if len(shown) <= max_length:
             break
         shown = "/".join([first, "…", *rest[left_out:]])
-    return line(shown, most)
+    return line(shown, max_length)
 
 
-def passage(text: str, most: int = 280) -> str:
-    r"""The beginning of a text, white space as single spaces.
+def passage(text: str, max_length: int = 280) -> str:
+    r"""Return the beginning of a text, white space as single spaces.
 
     Examples
     --------
     >>> passage("Where is\n  my card?"), passage("Where is my card?", 9)
     ('Where is my card?', 'Where is…')
     """
-    start = " ".join(text[: 4 * most].translate(_SPACES).split()).translate(_PICTURES)
-    return start if len(start) <= most and len(text) <= 4 * most else f"{start[: most - 1]}…"
-
-
-def isolated(text: str) -> str:
-    """A text as HTML that cannot turn round the direction of what is beside it."""
-    return f"<bdi>{escape(text)}</bdi>"
+    start = " ".join(text[: 4 * max_length].translate(_SPACES).split()).translate(_PICTURES)
+    return start if len(start) <= max_length and len(text) <= 4 * max_length else f"{start[: max_length - 1]}…"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from laplacianshot.datasets.decoding import CorruptPicture, thumbnail
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 SIDE = 112
 # Smaller pictures than this are drawn as squares of pixels, and kept exactly.
 TINY = 48
-# Bytes of a picture before it is compressed harder.
+# A picture of more bytes is compressed harder.
 _LARGE = 4500
-# Pixels and columns of a cell of the sheet of pictures, and the bytes it may have.
+# Pixels of a cell of the sheet of pictures, its columns, and its maximum size in bytes.
 CELL = 64
 COLUMNS = 45
 _SHEET_BYTES = 2_000_000
@@ -41,40 +42,26 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Pictures in cells of one picture, row by row, each in the upper left corner of its cell.
-
-    Attributes
-    ----------
-    src : str
-    columns : int
-    cell : int
-        Pixels of a side of a cell.
-    items : tuple of int
-        Whose picture each cell holds.
-    sizes : tuple of (int, int)
-        Width and height of each.
-    """
+    """Pictures in cells of one picture, row by row, each in the upper left corner of its cell."""
 
     src: str
     columns: int
-    cell: int
-    items: tuple[int, ...]
-    sizes: tuple[tuple[int, int], ...]
+    cell: int  # pixels of a side of a cell
+    items: tuple[int, ...]  # whose picture each cell holds
+    sizes: tuple[tuple[int, int], ...]  # width and height of each picture
 
 
-def read_pictures(
-    source: Source, rows: Mapping[int, int], progress: Callable[[int, int], object] | None = None
-) -> dict[int, Image]:
-    """Small pictures of items, decoded by several threads; those that can no longer be read are left out.
+def read_pictures(source: Source, rows: Mapping[int, int], progress: Progress) -> dict[int, Image]:
+    """Return small pictures of items, by item; those that can no longer be read are left out.
 
     Parameters
     ----------
     source : Source
-        Of pictures.
+        A source of pictures.
     rows : mapping of int to int
         Position in the source of each item.
-    progress : callable, optional
-        Called with how many are done, and how many there are.
+    progress : callable
+        Called with (done, total).
     """
 
     def read(row: int) -> Image | None:
@@ -89,20 +76,20 @@ def read_pictures(
         for done, (item, picture) in enumerate(zip(rows, pool.map(read, rows.values()), strict=True), 1):
             if picture is not None:
                 found[item] = picture
-            if progress is not None and (done % 20 == 0 or done == len(rows)):
+            if done % 20 == 0 or done == len(rows):
                 progress(done, len(rows))
     return found
 
 
 def inline_picture(picture: Image) -> Thumbnail:
-    """A picture inside a page."""
+    """Return a picture as data inside a page."""
     if max(picture.size) < TINY:
         return Thumbnail(_data(_encoded(picture, "PNG"), "PNG"), tiny=True)
     return Thumbnail(_data(*_within(picture, _LARGE)), tiny=False)
 
 
 def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | None:
-    """One picture of many; None where there are none."""
+    """Return one picture of many; None where there are none."""
     shown = [item for item in items if item in pictures]
     if not shown:
         return None
@@ -121,17 +108,17 @@ def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | Non
 
 
 def picture_format() -> str:
-    """WebP, which is a third smaller, where Pillow was built with it; else JPEG."""
+    """Return WebP, which is a third smaller, where Pillow was built with it; else JPEG."""
     return "WEBP" if require("PIL.features", "label").check("webp") else "JPEG"
 
 
-def _within(picture: Image, most: int) -> tuple[bytes, str]:
-    """A picture as a file of at most so many bytes, if any quality allows that, and its format."""
+def _within(picture: Image, max_bytes: int) -> tuple[bytes, str]:
+    """A picture as a file of at most ``max_bytes``, if any quality allows that, and its format."""
     kind = picture_format()
     content = b""
     for quality in _QUALITIES:
         content = _encoded(picture, kind, quality=quality)
-        if len(content) <= most:
+        if len(content) <= max_bytes:
             break
     return content, kind
 

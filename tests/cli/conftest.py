@@ -108,7 +108,7 @@ def interrupted(environment, tmp_path) -> Callable[[str, Sequence[str], str], tu
 
 @pytest.fixture(scope="session")
 def make_features(tmp_path_factory) -> Callable[..., Path]:
-    """A feature file of clusters: ``make(base=8, val=6, novel=7, dim=16)`` has so many classes in each split."""
+    """A feature file of clusters: ``make(base=8, val=6, novel=7, dim=16)`` has this many classes in each split."""
 
     def make(name: str = "birds.npz", *, rows: int = 24, dim: int = 16, **splits: int) -> Path:
         rng = np.random.default_rng(0)

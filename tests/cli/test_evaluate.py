@@ -121,7 +121,7 @@ def test_the_ablation_begins_at_the_prototype_and_ends_at_the_reference(birds, c
     assert terms["prototype"] == pytest.approx(methods["simpleshot-cl2"], abs=1e-9)
 
 
-def test_constants_reach_the_two_recipes_and_are_told(birds, capsys):
+def test_constants_reach_the_two_recipes_and_are_reported(birds, capsys):
     given = ["--lam", "0", "--no-rectify"]
     assert run(["evaluate", str(birds), *FEW, "--json", *given]) == 0
     found = document(capsys)

@@ -87,10 +87,10 @@ def test_the_vectors_are_those_of_the_network(place, capsys):
     network = Checkpoint.read(place / "a run" / "best.safetensors").network()
     pictures = open_pictures("folder", place / "birds")
     with torch.inference_mode():
-        wanted = network(EvalView(resize=20, crop=16)(pictures, range(N)))[0].numpy()
+        expected = network(EvalView(resize=20, crop=16)(pictures, range(N)))[0].numpy()
     store = FeatureStore.open("store")
     assert store.dtype == "float16"
-    np.testing.assert_allclose(store.features, wanted, rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(store.features, expected, rtol=2e-3, atol=1e-3)
 
 
 def test_a_folder_of_train_stands_for_its_best_checkpoint(place, capsys):

@@ -66,10 +66,10 @@ def test_from_nothing_a_few_items_are_suggested_and_the_file_can_be_given_back(p
     folder, truth = place
     assert run(["label", "photos", "--suggest", "6", "-o", "first.csv"]) == 0
     rows = rows_of(folder / "first.csv")
-    wanted = [row for row in rows if row["suggestion"]]
-    assert len(wanted) == 6
+    expected = [row for row in rows if row["suggestion"]]
+    assert len(expected) == 6
     assert {row["label"] for row in rows} == {""}
-    for row in wanted:
+    for row in expected:
         row["label"] = truth[row["id"]]
     with (folder / "first.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
@@ -84,8 +84,8 @@ def test_predictions_that_are_given_back_do_not_count_and_the_command_says_so(pl
     assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv"]) == 0
     capsys.readouterr()
     assert run(["label", "photos", "--labels", "all.csv", "-o", "again.csv"]) == 0
-    told = f"note: all.csv: {len(truth) - 6} of its {len(truth)} labels are predictions of ours and do not count; "
-    assert told in capsys.readouterr().err
+    printed = f"note: all.csv: {len(truth) - 6} of its {len(truth)} labels are predictions of ours and do not count; "
+    assert printed in capsys.readouterr().err
     assert (folder / "again.csv").read_bytes() == (folder / "all.csv").read_bytes()
 
 
@@ -216,7 +216,7 @@ def test_vectors_of_a_memory_map_are_labeled_in_place(place):
     assert [row["label"] for row in rows_of(folder / "all.csv")] == ["a"] * 30 + ["b"] * 30
 
 
-def test_labels_that_belong_to_other_rows_are_told_of(place, capsys):
+def test_labels_that_belong_to_other_rows_are_reported(place, capsys):
     folder, _ = place
     rng = np.random.default_rng(0)
     truth = np.arange(200) % 4
@@ -270,11 +270,11 @@ def many(place):
 
 
 @pytest.mark.parametrize(
-    ("memory", "told"),
+    ("memory", "printed"),
     [("1MB", "memory=1 MB cannot be kept"), ("lots", "memory is 'lots'; give bytes, or text such as '8GB'")],
 )
-def test_a_budget_that_is_not_enough_is_told_in_one_line(many, refused, memory, told):
-    refused(["label", "big.npy", "--labels", "given.csv", "-o", "all.csv", "--memory", memory], told)
+def test_a_budget_that_is_not_enough_is_reported_in_one_line(many, refused, memory, printed):
+    refused(["label", "big.npy", "--labels", "given.csv", "-o", "all.csv", "--memory", memory], printed)
     assert not Path("all.csv").exists()
 
 

@@ -30,7 +30,7 @@ def test_something_to_label_must_be_named(refused, vectors):
     refused(["studio", str(vectors), "--demo"], "give either --demo or SOURCE")
 
 
-def test_a_source_that_cannot_be_read_is_told_in_one_line(refused, tmp_path):
+def test_a_source_that_cannot_be_read_is_reported_in_one_line(refused, tmp_path):
     refused(["studio", str(tmp_path / "nothing")], "file or folder not found")
     (tmp_path / "empty").mkdir()
     refused(["studio", str(tmp_path / "empty")], "no pictures")
@@ -40,7 +40,7 @@ def test_a_source_that_cannot_be_read_is_told_in_one_line(refused, tmp_path):
     refused(["studio", str(tmp_path / "nan.npy")], "finite")
 
 
-def test_labels_that_do_not_fit_are_told_in_one_line(refused, vectors, tmp_path):
+def test_labels_that_do_not_fit_are_reported_in_one_line(refused, vectors, tmp_path):
     labels = tmp_path / "labels.csv"
     base = ["studio", str(vectors), "--no-browser", "--port", "0", "--labels", str(labels)]
     refused(base, "file of labels not found")
@@ -52,7 +52,7 @@ def test_labels_that_do_not_fit_are_told_in_one_line(refused, vectors, tmp_path)
     refused(base, str(labels))
 
 
-def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(refused, vectors):
+def test_an_address_that_cannot_be_listened_on_is_reported_in_one_line(refused, vectors):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused(["studio", str(vectors), "--no-browser", "--port", port], "in use")
@@ -60,7 +60,7 @@ def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(refused, vect
     refused(["studio", str(vectors), "--no-browser", "--port", "70000"], "--port")
 
 
-def test_a_project_of_another_source_or_that_cannot_be_made_is_told_in_one_line(refused, vectors, tmp_path):
+def test_a_project_of_another_source_or_that_cannot_be_made_is_reported_in_one_line(refused, vectors, tmp_path):
     file = tmp_path / "file"
     file.write_text("x")
     refused(["studio", str(vectors), "--no-browser", "--port", "0", "--project", str(file)], "--project")
@@ -72,7 +72,7 @@ def test_a_project_of_another_source_or_that_cannot_be_made_is_told_in_one_line(
     refused(["studio", str(vectors), "--no-browser", "--port", "0", "--project", project], "/elsewhere")
 
 
-def test_an_encoder_for_vectors_or_one_that_is_not_known_is_told_in_one_line(refused, vectors, tmp_path):
+def test_an_encoder_for_vectors_or_one_that_is_not_known_is_reported_in_one_line(refused, vectors, tmp_path):
     refused(["studio", str(vectors), "--no-browser", "--port", "0", "--encoder", "minilm-l6"], "remove the encoder")
     table = tmp_path / "texts.csv"
     table.write_text("text\nhello\nworld\n")

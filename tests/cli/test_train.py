@@ -40,14 +40,14 @@ def failed(capsys, code: int, arguments: list[str]) -> str:
     return err
 
 
-def test_a_run_is_told_of_in_a_table_and_leaves_its_files(drawings, tmp_path, capsys):
+def test_a_run_is_reported_in_a_table_and_leaves_its_files(drawings, tmp_path, capsys):
     output = tmp_path / "out"
     assert run(command(drawings, output)) == 0
     out, err = capsys.readouterr()
     assert "conv4 on cub84" in out
     assert "3 epochs in" in out
     assert f"Next: laplacianshot extract {output} --data {shlex.quote(str(drawings))} -o {output / 'features'}" in out
-    # Where there is no terminal, a line an epoch.
+    # Where there is no terminal, one line per epoch.
     assert [line.split()[:2] for line in err.splitlines()] == [["epoch", f"{n}/3"] for n in (1, 2, 3)]
     assert "(best)" in err
     with Image.open(output / "curves.png") as picture:

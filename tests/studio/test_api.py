@@ -58,11 +58,11 @@ def test_after_two_classes_every_item_has_a_label_and_the_right_one(labeled):
 
 
 def test_the_same_labels_come_out_as_laplacianshot_label_gives(labeled, two_groups):
-    wanted = label_source(two_groups, {"0": "left", "1": "left", "30": "right", "31": "right"})
+    expected = label_source(two_groups, {"0": "left", "1": "left", "30": "right", "31": "right"})
     rows = list(csv.DictReader(io.StringIO(labeled.get("/api/export").text)))
     assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
-    assert [row["label"] for row in rows] == list(wanted.labels)
-    assert [row["origin"] for row in rows] == list(wanted.origins)
+    assert [row["label"] for row in rows] == list(expected.labels)
+    assert [row["origin"] for row in rows] == list(expected.origins)
 
 
 def test_exports_hold_the_same_rows_in_each_format(labeled):
@@ -93,7 +93,7 @@ def test_what_was_exported_can_be_imported_again(labeled, opened, client_of, two
     assert [i for i, name in enumerate(given) if name] == [0, 1, 30, 31]
 
 
-def test_an_import_keeps_labels_that_are_there_unless_it_shall_not(labeled):
+def test_an_import_keeps_labels_that_are_there_unless_it_may_replace_them(labeled):
     file = b"id,label\n0,right\n5,left\n"
     answer = labeled.post("/api/import", params={"name": "more.csv"}, content=file).json()
     assert (answer["imported"], answer["kept"]) == (1, 1)
@@ -123,7 +123,7 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(client, name, content, na
     assert client.get("/api/state").json()["version"] == 0
 
 
-def test_a_number_that_is_none_is_told_in_plain_words(client):
+def test_an_invalid_number_is_reported_in_plain_words(client):
     answer = client.get("/api/items", params={"limit": "1e3"})
     assert (answer.status_code, answer.json()["detail"]) == (422, "limit: must be a whole number.")
 
@@ -213,7 +213,7 @@ def test_the_map_and_its_labels_are_arrays_of_all_items(labeled):
     assert ((flags >> 1) == [item["novel"] for item in items]).all()
 
 
-def test_accuracy_is_told_once_enough_labels_can_be_held_back(labeled, settled):
+def test_accuracy_is_reported_once_enough_labels_can_be_held_back(labeled, settled):
     assert settled(labeled)["accuracy"]["checked"] == 0
     label(labeled, [2, 3, 4], "left")
     label(labeled, [32, 33], "right")
@@ -244,7 +244,7 @@ def test_a_project_is_open_once_at_a_time(opened, two_groups):
         pass
 
 
-def test_a_full_disk_is_told_and_nothing_is_half_done(opened, client_of, two_groups):
+def test_a_full_disk_is_reported_and_nothing_is_half_done(opened, client_of, two_groups):
     session = opened(two_groups)
     client = client_of(session)
     label(client, 0, "left")

@@ -40,13 +40,13 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
     cache, _, given = task(seed)
     found = relabel(cache, given)
     class_ids, codes = columns_of(given)
-    wanted = label_vectors(cache.vectors, codes, 4, LabelOptions(base_mean=cache.center, suggest=QUEUE))
+    expected = label_vectors(cache.vectors, codes, 4, LabelOptions(base_mean=cache.center, suggest=QUEUE))
     assert class_ids.tolist() == [3, 5, 9, 12]
-    np.testing.assert_array_equal(found.codes, wanted.codes)
-    np.testing.assert_array_equal(found.suggestions, wanted.suggestions)
-    np.testing.assert_array_equal(found.disputes, wanted.disputes)
-    np.testing.assert_allclose(found.confidence, wanted.confidence, atol=1e-4)
-    np.testing.assert_allclose(found.novelty, wanted.novelty, rtol=1e-3)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    np.testing.assert_array_equal(found.suggestions, expected.suggestions)
+    np.testing.assert_array_equal(found.disputes, expected.disputes)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
+    np.testing.assert_allclose(found.novelty, expected.novelty, rtol=1e-3)
 
 
 def test_the_graph_for_more_classes_is_cut_from_that_for_two(task):

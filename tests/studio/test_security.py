@@ -168,7 +168,7 @@ def test_a_picture_that_becomes_a_link_later_is_not_shown_either(opened, client_
     assert client.get(f"/api/items/{index}/picture").status_code == 404
 
 
-def test_huge_and_broken_pictures_are_told_not_decoded(opened, client_of, tmp_path):
+def test_huge_and_broken_pictures_are_reported_not_decoded(opened, client_of, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     Image.new("L", (200, 100)).save(folder / "fine.png")

@@ -36,8 +36,8 @@ class Studio:
             text=True,
             env=environment,
         )
-        told = json.loads(self._line())
-        self.address, self.token = told["address"], told["token"]
+        printed = json.loads(self._line())
+        self.address, self.token = printed["address"], printed["token"]
         self.base = self.address.partition("/?")[0]
 
     def _line(self) -> str:
@@ -75,8 +75,8 @@ def started(tmp_path) -> Iterator[Callable[..., Studio]]:
         studio.end(signal.SIGKILL)
 
 
-def events(client: httpx.Client, wanted: Callable[[dict[str, Any]], bool]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and data of the server's events, up to the first that is wanted."""
+def events(client: httpx.Client, expected: Callable[[dict[str, Any]], bool]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and data of the server's events, up to the first that is requested."""
     with client.stream("GET", "/api/events") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         name = ""
@@ -86,7 +86,7 @@ def events(client: httpx.Client, wanted: Callable[[dict[str, Any]], bool]) -> It
             elif line.startswith("data: "):
                 data = json.loads(line[6:])
                 yield name, data
-                if name == "bye" or wanted(data):
+                if name == "bye" or expected(data):
                     return
 
 

@@ -161,7 +161,7 @@ def test_the_first_batch_can_be_worked_with_while_the_others_come(tmp_path, monk
         session.close()
 
 
-def test_a_fault_in_the_background_is_told_and_nobody_waits_for_ever(idle, monkeypatch):
+def test_a_fault_in_the_background_is_reported_and_nobody_waits_forever(idle, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("no room for the neighbors")
 

@@ -72,9 +72,9 @@ def key(view: View, sort: str, i: int) -> tuple[object, ...]:
 @given(queries, st.integers(0, 20))
 def test_a_query_gives_the_items_that_pass_in_its_order_ties_by_index(query, seed):
     view = view_of(np.random.default_rng(seed))
-    wanted = [i for i in range(len(IDS)) if passes(view, query, i)]
-    wanted.sort(key=lambda i: key(view, query.sort, i), reverse=query.sort == "-id")
-    assert Catalog(IDS, TEXTS).select(view, query).tolist() == wanted
+    expected = [i for i in range(len(IDS)) if passes(view, query, i)]
+    expected.sort(key=lambda i: key(view, query.sort, i), reverse=query.sort == "-id")
+    assert Catalog(IDS, TEXTS).select(view, query).tolist() == expected
 
 
 @given(queries, st.integers(0, 20))

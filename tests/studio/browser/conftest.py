@@ -38,10 +38,10 @@ class Studio:
         watch = threading.Timer(PATIENCE, self.process.kill)
         watch.start()
         assert self.process.stdout is not None
-        told = self.process.stdout.readline()
+        printed = self.process.stdout.readline()
         watch.cancel()
-        assert told, (self.folder / "log").read_text()
-        self.address = json.loads(told)["address"]
+        assert printed, (self.folder / "log").read_text()
+        self.address = json.loads(printed)["address"]
         return self
 
     def kill(self) -> None:
@@ -87,7 +87,7 @@ class Visit:
     def open(self, address: str) -> Any:
         page = self.context.new_page()
         page.set_default_timeout(PATIENCE * 1000)
-        page.on("console", lambda told: self._fault(told.text) if told.type in ("error", "warning") else None)
+        page.on("console", lambda printed: self._fault(printed.text) if printed.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self._fault(str(error)))
         page.on("dialog", lambda dialog: (self._fault(f"a box says {dialog.message}"), dialog.dismiss()))
         page.on("request", self._asked)

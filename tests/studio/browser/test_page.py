@@ -222,7 +222,7 @@ def test_what_is_under_the_hand_stays_there_while_labels_change(studio, visit):
     person.sees(state)
 
 
-def test_labels_are_imported_and_a_bad_file_is_told(demo, visit, tmp_path):
+def test_labels_are_imported_and_a_bad_file_is_reported(demo, visit, tmp_path):
     person = Person(visit.open(demo.address))
     before = person.state()["counts"]["given"]
     page = person.page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
@@ -120,6 +121,10 @@ class EventStream:
             yield b"event: bye\ndata: {}\n\n"
         finally:
             self._waiting.discard(event)
+
+
+# Some systems have another type for scripts, which browsers would then not run.
+mimetypes.add_type("text/javascript", ".js")
 
 
 class _PageFiles(StaticFiles):

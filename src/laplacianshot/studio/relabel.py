@@ -321,12 +321,8 @@ def compile_kernels(dtype: Any) -> None:
 def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
     """Return ``-tau |x - m|^2`` of all rows (m, D) and prototypes (C, D), up to what depends on the row alone."""
     columns = np.ascontiguousarray(prototypes.T.astype(rows.dtype))
-    products = np.empty((len(rows), columns.shape[1]), rows.dtype)
     with Workers(rows.size) as workers:
-        workers.run(
-            lambda _, start, stop: np.matmul(rows[start:stop], columns, out=products[start:stop]),
-            workers.share(len(rows)),
-        )
+        products: Floats = workers.product(rows, columns)
     products *= rows.dtype.type(2 * tau)
     products -= (tau * np.einsum("cd,cd->c", prototypes, prototypes)).astype(rows.dtype)
     return products

@@ -95,7 +95,7 @@ def measure_exact(vectors: str, classes: str, n_neighbors: str) -> dict[str, Any
     start, cpu_start = time.perf_counter(), time.process_time()
     ExactSample.search(rows, sample, int(n_neighbors))
     searched, cpu_searched = time.perf_counter() - start, time.process_time() - cpu_start
-    queries = rows.take(sample)
+    queries = rows[sample]
     start, cpu_start = time.perf_counter(), time.process_time()
     with Workers(n * len(sample)) as workers:
         out = np.empty((workers.threads, len(sample), 1024), np.float32)

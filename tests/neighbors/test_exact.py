@@ -32,6 +32,8 @@ def test_equals_brute_force(n, k, dtype):
     found = knn(X, k)
     np.testing.assert_array_equal(found.indices, indices)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-12)
+    # As queries the rows also find themselves.
+    np.testing.assert_array_equal(knn(X, k + 1, queries=X).indices[:, 1:], indices)
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):

@@ -17,7 +17,7 @@ def test_rows_are_transformed_as_by_transform_features(transform, dtype):
     expected = transform_features(X, transform, center)
     np.testing.assert_allclose(rows[:], expected, rtol=2e-6, atol=2e-7)
     np.testing.assert_array_equal(rows[40:90], rows[:][40:90])
-    np.testing.assert_array_equal(rows.take(np.array([5, 3, 5])), rows[:][[5, 3, 5]])
+    np.testing.assert_array_equal(rows[np.array([5, 3, 5])], rows[:][[5, 3, 5]])
     assert rows[:].dtype == np.float32
 
 

@@ -124,7 +124,7 @@ def solved():
     def solve(job, tau=5.0, entries=None, restart=None):
         constants = constants_for(LaplacianShot(), len(job.support), job.n - len(job.support), job.n_classes)
         numbers = range(len(job.shards))
-        rows = np.concatenate([job.rows(number).take(job.given(number)[0]) for number in numbers])
+        rows = np.concatenate([job.rows(number)[job.given(number)[0]] for number in numbers])
         prior = Prior.of_support(rows, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
         start = Start(prior.means.astype(np.float32), tau, constants.e, entries)
         rounds = RoundsHere(job, start, restart)

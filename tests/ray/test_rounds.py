@@ -106,7 +106,7 @@ def one_machine(job, tau, entries):
     graph = node_graph(np.arange(job.n), lists(job).copy())
     constants = constants_for(LaplacianShot(), len(job.support), n_query, job.n_classes)
     rows = whole(job)
-    prior = Prior.of_support(rows.take(job.support), job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
+    prior = Prior.of_support(rows[job.support], job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
     fixed = job.classes(graph.nodes).astype(np.int32)
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed)
     with Workers(0) as workers:

@@ -115,7 +115,7 @@ def fitted_of(
 ) -> Solution:
     """The solution of the rounds on a graph, with the rule for rows that come later."""
     labeled = np.flatnonzero(task.codes >= 0)
-    support = rows.take(labeled)
+    support = rows[labeled]
     origin = np.zeros(rows.shape[1], np.float32) if task.transform == "cl2" else support.mean(axis=0)
     prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants)
     k = task.constants.n_neighbors
@@ -179,7 +179,7 @@ def _rounds(
     near = rows.centered()
     shift = near.origin - rows.origin
     given = np.flatnonzero(task.codes >= 0)
-    support, labels = near.take(given), task.codes[given]
+    support, labels = near[given], task.codes[given]
     origin = -shift if task.transform == "cl2" else support.mean(axis=0)
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(np.float32)

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from laplacianshot.inference.prototypes import squared_distances
-from laplacianshot.neighbors.knn import PointIndex, point_index
+from laplacianshot.neighbors.knn import point_index
+from laplacianshot.neighbors.small import SmallIndex
 from laplacianshot.runtime.types import Floats, Ints
 
 # Rows classified at a time, so that any number of them fit in memory.
@@ -59,7 +60,7 @@ class InductiveRule:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
-    def _index(self) -> PointIndex:
+    def _index(self) -> SmallIndex:
         return point_index(self.points)
 
     def __call__(self, X: Floats) -> Floats:

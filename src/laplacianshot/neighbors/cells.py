@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from laplacianshot.neighbors.exact import nearest_rows
+from laplacianshot.neighbors.exact import Heaps, nearest_rows
 from laplacianshot.neighbors.kernels import count_incoming, offer_cell, sort_heaps, take_sources, turn_with_squares
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import ELSEWHERE, Neighbors, index_dtype
@@ -47,30 +47,14 @@ _CENTROID_COLUMNS = 16384
 
 @dataclass(frozen=True, repr=False)
 class CellIndex:
-    """Rows sorted by the cell they lie in.
+    """Rows sorted by the cell they lie in."""
 
-    Attributes
-    ----------
-    rows : Rows
-        All rows, cell after cell.
-    order : int array of shape (n,)
-        Where each of them was in the rows that were given.
-    centroids : array of shape (n_cells, D)
-        Near ones have near numbers.
-    starts : int array of shape (n_parts + 1,)
-        First row of each part; a part is a cell, or a piece of a cell that is too large.
-    parts : int array of shape (n_cells + 1,)
-        First part of each cell.
-    n_probes : int
-        Number of nearest cells that are searched for each row.
-    """
-
-    rows: Rows
-    order: Ints
-    centroids: Floats
-    starts: Ints
-    parts: Ints
-    n_probes: int
+    rows: Rows  # all rows, cell after cell
+    order: Ints  # (n,): where each of them was before
+    centroids: Floats  # (n_cells, D); near ones have near numbers
+    starts: Ints  # (n_parts + 1,): first row of each part, which is a cell, or a piece of a cell that is too large
+    parts: Ints  # (n_cells + 1,): first part of each cell
+    n_probes: int  # number of nearest cells that are searched for each row
 
     @classmethod
     def build(
@@ -101,58 +85,39 @@ class CellIndex:
         starts = np.concatenate([starts, [len(rows)]])
         return cls(rows.ordered(order), order, centroids, starts, parts, n_probes), probes[order]
 
-    def neighbors(
-        self,
-        n_neighbors: int,
-        probes: Ints,
-        *,
-        distances: bool = True,
-        progress: Progress | None = None,
-    ) -> Neighbors:
-        """Neighbors of each row among those of its ``probes`` (n, n_probes), by their positions in ``rows``: (n, k).
+    def neighbors(self, n_neighbors: int, probes: Ints, *, progress: Progress | None = None) -> Neighbors:
+        """Neighbors (n, k) of each row in its cells ``probes`` (see :meth:`build`), by their positions in ``rows``."""
+        return self._search(self.rows, n_neighbors, probes, itself=True, progress=progress)
 
-        -1 where fewer were seen.
-        Without ``distances`` that array has no columns.
-        """
-        n, k = len(self.rows), n_neighbors
-        indices = np.empty((n, k), dtype=index_dtype(n))
-        squares = np.empty((n, k if distances else 0), dtype=np.float32)
-        tell = RowCounter(n, progress)
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """Rows nearest to each row of ``X`` (m, D), in the same coordinates; by their positions in ``rows``."""
+        probes = nearest_centroids(X, self.centroids, self.n_probes)
+        return self._search(X, min(n_neighbors, len(self.rows)), probes, itself=False)
+
+    def _search(
+        self, X: Floats | Rows, k: int, probes: Ints, *, itself: bool, progress: Progress | None = None
+    ) -> Neighbors:
+        """Nearest rows of each row of X (m, D) in its cells, (m, k), -1 where fewer were seen; or X are the rows."""
+        n, n_rows = len(X), len(self.rows)
+        found = Neighbors(np.empty((n, k), dtype=index_dtype(n_rows)), np.empty((n, k), dtype=np.float32))
+        counter = RowCounter(n, progress)
         nearest_of = CentroidSearch.of(self.centroids, self.n_probes)
         kept = probes.shape[1] == self.n_probes
 
         def search(_: int, start: int, stop: int) -> None:
-            queries = self.rows[start:stop]
-            cells = probes[start:stop] if kept else nearest_of(queries)
-            part_of = self.parts_of(cells, np.arange(start, stop)[:, None], own=True)
-            keys, ids = self._search(queries, part_of, k, start, indices.dtype)
-            indices[start:stop] = ids
-            if distances:
-                halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
-                np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
-            tell.add(stop - start)
-
-        with Workers(n * n) as workers:
-            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MAX_KEPT // max(MAX_KEPT, self.n_probes))))
-        return Neighbors(indices, squares)
-
-    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
-        """Rows nearest to each row of ``X`` (m, D), in the same coordinates; by their positions in ``rows``."""
-        n, k = len(X), min(n_neighbors, len(self.rows))
-        indices = np.empty((n, k), dtype=index_dtype(len(self.rows)))
-        squares = np.empty((n, k), dtype=np.float32)
-        probes = nearest_centroids(X, self.centroids, self.n_probes)
-
-        def search(_: int, start: int, stop: int) -> None:
             queries = X[start:stop]
-            part_of = self.parts_of(probes[start:stop], np.arange(start, stop)[:, None], own=False)
-            keys, indices[start:stop] = self._search(queries, part_of, k, ELSEWHERE, indices.dtype)
-            halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
-            np.maximum(2 * (keys + halves), 0, out=squares[start:stop])
+            cells = probes[start:stop] if kept else nearest_of(queries)
+            part_of = self.parts_of(cells, np.arange(start, stop)[:, None], own=itself)
+            heaps = Heaps.empty(stop - start, k, n_rows)
+            who = np.repeat(np.arange(stop - start), part_of.shape[1])
+            self.offer(queries, who, part_of.ravel(), heaps, first_row=start if itself else ELSEWHERE)
+            some = heaps.sorted(queries)
+            found.indices[start:stop], found.distances[start:stop] = some.indices, some.distances
+            counter.add(stop - start)
 
-        with Workers(n * len(self.rows)) as workers:
-            workers.run(search, row_blocks(n, QUERY_ROWS))
-        return Neighbors(indices, squares)
+        with Workers(n * n_rows) as workers:
+            workers.run(search, row_blocks(n, max(1, QUERY_ROWS * MAX_KEPT // max(MAX_KEPT, self.n_probes))))
+        return found
 
     def parts_of(self, cells: Ints, positions: Ints, *, own: bool) -> Ints:
         """The part of each of ``cells`` that the query at ``positions`` searches, which broadcast with them.
@@ -167,12 +132,12 @@ class CellIndex:
         return chosen
 
     def offer(
-        self, queries: Floats, who: Ints, parts: Ints, keys: Floats, ids: Ints, *, first_row: int, first_point: int = 0
+        self, queries: Floats, who: Ints, parts: Ints, heaps: Heaps, *, first_row: int, first_point: int = 0
     ) -> None:
-        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``.
+        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``, by :func:`~.kernels.offer_cell`.
 
-        ``keys`` and ``ids`` (m, k) are heaps of queries (m, D) as in :func:`~._cell_kernels.offer_cell`; the points
-        have the numbers from ``first_point`` on, and query h is point ``first_row + h`` itself.
+        ``heaps`` are those of queries (m, D). The points have the numbers from ``first_point`` on, and query h is point
+        ``first_row + h`` itself.
         """
         by_part = np.argsort(parts, kind="stable")
         bounds = np.append(np.flatnonzero(np.diff(parts[by_part], prepend=-1)), len(parts))
@@ -186,18 +151,8 @@ class CellIndex:
             members = who[by_part[first:last]]
             for top in range(0, len(members), _PRODUCT_ROWS):
                 some = members[top : top + _PRODUCT_ROWS]
-                offer_cell(queries[some] @ points.T, halves, some, first_point + start, first_row, keys, ids)
-
-    def _search(
-        self, queries: Floats, part_of: Ints, k: int, first_row: int, dtype: np.dtype[np.signedinteger]
-    ) -> tuple[Floats, Ints]:
-        """Keys and positions of the nearest points, (m, k) each, nearest first."""
-        keys = np.full((len(queries), k), np.inf, dtype=np.float32)
-        ids = np.full((len(queries), k), -1, dtype=dtype)
-        who = np.repeat(np.arange(len(queries)), part_of.shape[1])
-        self.offer(queries, who, part_of.ravel(), keys, ids, first_row=first_row)
-        sort_heaps(keys, ids)
-        return keys, ids
+                products = queries[some] @ points.T
+                offer_cell(products, halves, some, first_point + start, first_row, heaps.keys, heaps.ids)
 
 
 def n_cells_of(n: int) -> int:
@@ -213,27 +168,17 @@ def sample_rows(n: int, seed: int, number: int) -> Ints:
 
 @dataclass(frozen=True, repr=False)
 class ExactSample:
-    """Some rows with their true neighbors.
+    """Some rows with their true neighbors."""
 
-    Attributes
-    ----------
-    rows : int array of shape (m,)
-        Their positions.
-    neighbors : int array of shape (m, k)
-        Positions of the nearest other rows, nearest first.
-    reach : array of shape (m,)
-        Squared distance to the last of them.
-    """
-
-    rows: Ints
-    neighbors: Ints
-    reach: Floats
+    rows: Ints  # (m,): their positions
+    neighbors: Ints  # (m, k): positions of the nearest other rows, nearest first
+    reach: Floats  # (m,): squared distance to the last of them
 
     @classmethod
     def search(cls, rows: Rows, sample: Ints, n_neighbors: int) -> ExactSample:
         """Search all rows for the neighbors of those at the positions ``sample`` (m,)."""
         # One more: each row finds itself.
-        return cls.of(sample, nearest_rows(rows, rows.take(sample), min(n_neighbors, len(rows) - 1) + 1))
+        return cls.of(sample, nearest_rows(rows, rows[sample], min(n_neighbors, len(rows) - 1) + 1))
 
     @classmethod
     def of(cls, sample: Ints, found: Neighbors) -> ExactSample:
@@ -250,7 +195,7 @@ class ExactSample:
         squares = np.full(found.shape, np.inf)
         for i, own in enumerate(self.rows):
             seen = np.unique(found[i][found[i] >= 0])
-            gaps = rows.take(seen) - rows.take(own[None])
+            gaps = rows[seen] - rows[own[None]]
             squares[i, : len(seen)] = np.einsum("nd,nd->n", gaps, gaps)
         return shares_near(squares, self.reach)
 
@@ -271,7 +216,7 @@ def choose_probes(rows: Rows, centroids: Floats, sample: ExactSample, target_rec
     A true neighbor is found if its cell is among the nearest ones of the row: no search is needed to know that.
     """
     m, k = sample.neighbors.shape
-    nearest = nearest_centroids(rows.take(sample.rows), centroids, len(centroids))
+    nearest = nearest_centroids(rows[sample.rows], centroids, len(centroids))
     rank = np.empty_like(nearest)
     rank[np.arange(m)[:, None], nearest] = np.arange(len(centroids), dtype=nearest.dtype)
     cells = nearest_centroids(rows.ordered(sample.neighbors.ravel()), centroids, 1).reshape(m, k)
@@ -299,11 +244,6 @@ def complete(found: Neighbors) -> None:
 
     An approximate search misses neighbors that lie just beyond what was searched, often on one side only: the other
     row has found this one. Their distance is known, so that nothing has to be searched again.
-
-    Parameters
-    ----------
-    found : Neighbors
-        indices (n, k), nearest first, -1 for none; and squared distances.
     """
     lists, squares = found.indices, found.distances
     n, k = lists.shape
@@ -327,29 +267,20 @@ def train_centroids(rows: Rows, n_cells: int, seed: int = 0, *, progress: Progre
 
     A sample is first cut into sqrt(n_cells) groups, each group then into cells in proportion to its size, and all
     centroids are moved together at the end: a fraction of the work of k-means from scratch.
-
-    Parameters
-    ----------
-    rows : Rows of shape (n, D)
-    n_cells : int
-        At most n.
-    seed : int
-    progress : callable, optional
-        Called with groups done and their number.
     """
     rng = np.random.default_rng(seed)
     n_cells = min(n_cells, len(rows))
     n_sample = min(len(rows), SAMPLE_ROWS * n_cells)
-    sample = rows.take(np.sort(rng.choice(len(rows), n_sample, replace=False)))
+    sample = rows[np.sort(rng.choice(len(rows), n_sample, replace=False))]
     n_groups = max(1, round(n_cells**0.5))
-    groups = _lloyd(sample, _first_points(sample, n_groups, rng), _GROUP_ROUNDS)
+    groups = _k_means(sample, n_groups, rng)
     group_of = nearest_centroids(sample, groups, 1)[:, 0]
     centroids = []
     for g in range(len(groups)):
         members = sample[group_of == g]
         cells = min(len(members), max(1, round(n_cells * len(members) / n_sample)))
         if cells:
-            centroids.append(_lloyd(members, _first_points(members, cells, rng), _GROUP_ROUNDS))
+            centroids.append(_k_means(members, cells, rng))
         if progress is not None:
             progress(g + 1, len(groups))
     return _lloyd(sample, np.concatenate(centroids), _ROUNDS)
@@ -384,38 +315,36 @@ class CentroidSearch:
             products -= self.halves
             nearest: Ints = products.argmax(axis=1)[:, None]
             return nearest
-        keys = np.full((len(rows), self.count), np.inf, dtype=np.float32)
-        ids = np.full((len(rows), self.count), -1, dtype=np.int32)
+        heaps = Heaps.empty(len(rows), self.count, n_cells)
+        each = np.arange(len(rows))
         for left, right in row_blocks(n_cells, _CENTROID_COLUMNS):
             products = rows @ self.columns[:, left:right]
-            offer_cell(products, self.halves[left:right], np.arange(len(rows)), left, ELSEWHERE, keys, ids)
-        sort_heaps(keys, ids)
-        return ids
+            offer_cell(products, self.halves[left:right], each, left, ELSEWHERE, heaps.keys, heaps.ids)
+        sort_heaps(heaps.keys, heaps.ids)
+        return heaps.ids
 
     def of_rows(self, rows: Rows | Floats, *, progress: Progress | None = None) -> Ints:
         """Of any number of rows (n, D): (n, count), nearest first."""
         n = len(rows)
         nearest = np.empty((n, self.count), dtype=np.int32)
-        tell = RowCounter(n, progress)
+        counter = RowCounter(n, progress)
 
         def find(_: int, start: int, stop: int) -> None:
             nearest[start:stop] = self(rows[start:stop])
-            tell.add(stop - start)
+            counter.add(stop - start)
 
         with Workers(n * self.columns.size) as workers:
             workers.run(find, row_blocks(n, _CENTROID_ROWS))
         return nearest
 
 
-def _first_points(X: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Different rows of X, drawn at random."""
-    chosen: Floats = X[np.sort(rng.choice(len(X), count, replace=False))]
-    return chosen
+def _k_means(X: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Centroids (count, D) of rows X (n, D), from different rows drawn at random."""
+    return _lloyd(X, X[np.sort(rng.choice(len(X), count, replace=False))], _GROUP_ROUNDS)
 
 
 def _lloyd(X: Floats, centroids: Floats, rounds: int) -> Floats:
-    """Rounds of k-means; a centroid that loses all its rows goes to one of the rows farthest from theirs."""
-    centroids = centroids.copy()
+    """Rounds of k-means, in place; a centroid that loses all its rows goes to one of the rows farthest from theirs."""
     for _ in range(rounds):
         own = nearest_centroids(X, centroids, 1)[:, 0]
         counts = np.bincount(own, minlength=len(centroids))

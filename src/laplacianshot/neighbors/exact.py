@@ -26,6 +26,7 @@ from laplacianshot.neighbors.kernels import (
     sort_heaps,
 )
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.neighbors.small import SmallIndex
 from laplacianshot.neighbors.types import ELSEWHERE, SPARE, Neighbors, index_dtype, no_neighbors
 from laplacianshot.runtime.arrays import mean_of_rows
 from laplacianshot.runtime.threads import Workers, disjoint_pairs, even_blocks, row_blocks
@@ -42,34 +43,20 @@ _QUERY_ROWS = 256
 _BLOCK_COLUMNS = 4096
 # Rows formed at a time by each thread.
 _FORMED_ROWS = 1024
-# Scaled coordinates beyond this would overflow when squared.
-_MAX_COORDINATE = 1e15
 
 
-class ExactIndex:
-    """Points made ready to be searched, once for any number of searches.
-
-    They are moved to their mean and scaled into float32's range. Neither changes who is whose neighbor; both keep the
-    products as sharp as float32 can be.
-
-    Parameters
-    ----------
-    points : array of shape (n, D)
-        Finite, C-contiguous.
-    """
+class ExactIndex(SmallIndex):
+    """Many points (n, D), finite and C-contiguous, made ready once for any number of searches."""
 
     def __init__(self, points: Floats) -> None:
         self.points = points
-        dim = points.shape[1]
-        self._center, self._scale = np.zeros(dim, points.dtype), 1.0
+        self._center, self._scale = np.zeros(points.shape[1], points.dtype), 1.0
         if points.dtype == np.float32 and len(points):
-            self._rows, self._halves = points, _half_squares(points)
+            self._rows, self._halves = points, self._half_squares(points)
             if self._as_they_are():
                 return
         if len(points):
-            self._center = mean_of_rows(points).astype(points.dtype)
-            spread = np.maximum(points.max(axis=0) - self._center, self._center - points.min(axis=0))
-            self._scale = float(np.max(spread, initial=0.0)) or 1.0
+            self._set_center(mean_of_rows(points).astype(points.dtype))
         self._rows, self._halves = self._prepare(points)
 
     def _as_they_are(self) -> bool:
@@ -78,36 +65,32 @@ class ExactIndex:
         mean = float(np.mean(self._halves, dtype=np.float64))
         return bool(center @ center <= mean / 2 and mean > 1e-12 and float(self._halves.max()) < 1e12)
 
-    def neighbors(self, n_neighbors: int) -> Neighbors:
-        """The nearest other points of each point, (n, min(n_neighbors, n - 1))."""
-        k = min(n_neighbors, len(self.points) - 1)
-        if k <= 0:
-            return no_neighbors(len(self.points))
-        with self._workers() as workers:
-            return self._candidates(workers, k).ranked(workers, self.points, self.points, k)
+    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
+        """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
+        k = max(0, min(n_neighbors, len(self.points)))
+        found = no_neighbors(len(X), k, len(self.points))
+        for start, stop in row_blocks(len(X), _PREPARED_QUERIES):
+            some = super().neighbors_of(X[start:stop], k)
+            found.indices[start:stop], found.distances[start:stop] = some.indices, some.distances
+        return found
 
-    def neighbor_sets(self, n_neighbors: int) -> Ints:
-        """The numbers of the nearest other points of each point, (n, min(n_neighbors, n - 1)), in no order.
+    def _search(self, X: Floats, rows: Floats, halves: Floats, k: int, *, itself: bool, ranked: bool) -> Neighbors:
+        n = len(self.points)
+        with Workers(len(X) * n) as workers:
+            if itself:
+                heaps = self._candidates(workers, k)
+            else:
+                heaps = Heaps.empty(len(X), min(k + SPARE, n), n)
+                for left, right in row_blocks(n, _BLOCK_COLUMNS):
+                    heaps.offer_points(workers, self._rows[left:right], self._halves[left:right], left, rows, ELSEWHERE)
+            if ranked:
+                return heaps.ranked(workers, X, self.points, k)
+            return Neighbors(heaps.nearest(workers, self.points, k, self._margins(halves)), np.empty((len(X), 0)))
 
-        Exact distances are formed only where the candidates' rounding leaves open who is among the nearest.
-        """
-        k = min(n_neighbors, len(self.points) - 1)
-        if k <= 0:
-            return no_neighbors(len(self.points)).indices
-        # Sums of D products in float32, in whatever order: those of a pair, which are at most the sum of its halves,
-        # and those that made the candidate's half. The point's own half is part of all of its keys.
-        rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
-        margins = (self._halves + 2 * self._halves.max()) * np.float32(rounding)
-        with self._workers() as workers:
-            return self._candidates(workers, k).nearest(workers, self.points, k, margins)
-
-    def _workers(self) -> Workers:
-        return Workers(len(self.points) ** 2)
-
-    def _candidates(self, workers: Workers, k: int) -> _Heaps:
+    def _candidates(self, workers: Workers, k: int) -> Heaps:
         """The k nearest other points of each point and a few more, by distances in float32."""
         n = len(self.points)
-        heaps = _Heaps.empty(n, min(k + SPARE, n - 1), n)
+        heaps = Heaps.empty(n, min(k + SPARE, n - 1), n)
         way = accel.choose(workers, self._rows, self._halves, heaps.keys.shape[1])
         if way == "bytes":
             byte_search.search_by_bytes(workers, self._rows, self._halves, heaps.keys, heaps.ids)
@@ -119,42 +102,16 @@ class ExactIndex:
         _search_itself(workers, points, heaps, _BOUNDED_BLOCK_ROWS)
         return heaps.put_back(way.order)
 
-    def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
-        """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
-        n, k = len(self.points), min(n_neighbors, len(self.points))
-        found = no_neighbors(len(X), max(k, 0), n)
-        with Workers(len(X) * n) as workers:
-            for top, bottom in row_blocks(len(X) if k > 0 else 0, _PREPARED_QUERIES):
-                queries, _ = self._prepare(X[top:bottom])
-                heaps = _Heaps.empty(bottom - top, min(k + SPARE, n), n)
-                for left, right in row_blocks(n, _BLOCK_COLUMNS):
-                    points, halves = self._rows[left:right], self._halves[left:right]
-                    _offer(workers, points, halves, left, queries, ELSEWHERE, heaps)
-                some = heaps.ranked(workers, X[top:bottom], self.points, k)
-                found.indices[top:bottom], found.distances[top:bottom] = some.indices, some.distances
-        return found
+    def _half_squares(self, rows: Floats) -> Floats:
+        halves = np.empty(len(rows), dtype=np.float32)
 
-    def _prepare(self, X: Floats) -> tuple[Floats, Floats]:
-        """Rows in the index's float32 coordinates, and half their squared norms."""
-        rows = np.empty(X.shape, dtype=np.float32)
-        for start, stop in row_blocks(len(X), _BLOCK_ROWS):
-            block = X[start:stop] - self._center
-            block /= block.dtype.type(self._scale)
-            np.clip(block, -_MAX_COORDINATE, _MAX_COORDINATE, out=rows[start:stop], casting="same_kind")
-        return rows, _half_squares(rows)
+        def fill(_: int, start: int, stop: int) -> None:
+            np.einsum("nd,nd->n", rows[start:stop], rows[start:stop], out=halves[start:stop])
 
-
-def _half_squares(rows: Floats) -> Floats:
-    """``|x|^2 / 2`` of rows (n, D)."""
-    halves = np.empty(len(rows), dtype=np.float32)
-
-    def fill(_: int, start: int, stop: int) -> None:
-        np.einsum("nd,nd->n", rows[start:stop], rows[start:stop], out=halves[start:stop])
-
-    with Workers(rows.size) as workers:
-        workers.run(fill, workers.share(len(rows)))
-    halves /= 2
-    return halves
+        with Workers(rows.size) as workers:
+            workers.run(fill, workers.share(len(rows)))
+        halves /= 2
+        return halves
 
 
 @dataclass(frozen=True)
@@ -175,23 +132,45 @@ class _Points:
 
 
 @dataclass(frozen=True)
-class _Heaps:
-    """The nearest candidates so far, a max-heap a query: half squared distances (n, m) and numbers (n, m)."""
+class Heaps:
+    """The nearest candidates so far, one max-heap per query: keys (n, m) and numbers (n, m) of points.
+
+    Keys are half squared distances, or these less half the squared length of the query.
+    """
 
     keys: Floats
     ids: Ints
 
     @classmethod
-    def empty(cls, n_queries: int, size: int, n_points: int) -> _Heaps:
+    def empty(cls, n_queries: int, size: int, n_points: int) -> Heaps:
+        """Heaps that hold nobody yet."""
         ids = np.full((n_queries, size), -1, dtype=index_dtype(n_points))
         return cls(np.full((n_queries, size), np.inf, dtype=np.float32), ids)
 
-    def put_back(self, order: Ints) -> _Heaps:
+    def offer_points(
+        self, workers: Workers, points: Floats, halves: Floats, first: int, queries: Floats, first_row: int
+    ) -> None:
+        """Offer points (p, D), numbered from ``first`` on, to the heaps of the queries (n, D) by :func:`offer_cell`."""
+
+        def offer(_: int, start: int, stop: int) -> None:
+            own: Ints = np.arange(stop - start)
+            products = queries[start:stop] @ points.T
+            offer_cell(products, halves, own, first, first_row + start, self.keys[start:stop], self.ids[start:stop])
+
+        workers.run(offer, row_blocks(len(queries), _QUERY_ROWS))
+
+    def sorted(self, queries: Floats) -> Neighbors:
+        """The candidates of the queries (n, D), nearest first, by what was offered with :func:`offer_cell`."""
+        sort_heaps(self.keys, self.ids)
+        halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
+        return Neighbors(self.ids, np.maximum(2 * (self.keys + halves), 0))
+
+    def put_back(self, order: Ints) -> Heaps:
         """The same with the numbers that points had before they were put in this order."""
         keys, ids = np.empty_like(self.keys), np.empty_like(self.ids)
         keys[order] = self.keys
         ids[order] = np.where(self.ids >= 0, order.astype(ids.dtype)[self.ids], -1)
-        return _Heaps(keys, ids)
+        return Heaps(keys, ids)
 
     def ranked(self, workers: Workers, queries: Floats, points: Floats, k: int) -> Neighbors:
         """The k nearest candidates of each query by exact distance, then by index."""
@@ -215,7 +194,7 @@ class _Heaps:
         return indices
 
 
-def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows: int) -> None:
+def _search_itself(workers: Workers, points: _Points, heaps: Heaps, block_rows: int) -> None:
     """Offer all points to one another, each block of products formed once and read both ways.
 
     Blocks that meet at the same time have no point in common, so that no two threads change a heap.
@@ -258,43 +237,19 @@ def _search_itself(workers: Workers, points: _Points, heaps: _Heaps, block_rows:
         workers.run(meet, pairs)
 
 
-def _offer_pairs(products: Floats, rows: _Points, columns: _Points, heaps: _Heaps, *, bounds: bool) -> int:
+def _offer_pairs(products: Floats, rows: _Points, columns: _Points, heaps: Heaps, *, bounds: bool) -> int:
+    """The kernel of that name for two blocks of points."""
     sides = (rows.halves, columns.halves, rows.first, columns.first)
     return offer_pairs(products, *sides, heaps.keys, heaps.ids, rows.features, columns.features, bounds)
 
 
-def _offer(
-    workers: Workers, points: Floats, halves: Floats, first: int, queries: Floats, first_row: int, heaps: _Heaps
-) -> None:
-    """Offer points (p, D), the first of which has the number ``first``, to the heaps of the queries (m, D)."""
-
-    def offer(_: int, start: int, stop: int) -> None:
-        own: Ints = np.arange(stop - start)
-        products = queries[start:stop] @ points.T
-        offer_cell(products, halves, own, first, first_row + start, heaps.keys[start:stop], heaps.ids[start:stop])
-
-    workers.run(offer, row_blocks(len(queries), _QUERY_ROWS))
-
-
 def nearest_rows(rows: Rows, queries: Floats, n_neighbors: int, *, first_row: int = ELSEWHERE) -> Neighbors:
-    """The nearest of rows that are formed block by block: the whole matrix is never in memory.
+    """The n_neighbors <= n nearest of rows (n, D), which are formed block by block: never all of them are in memory.
 
-    Parameters
-    ----------
-    rows : Rows of shape (n, D)
-    queries : array of shape (m, D), float32
-        In the same coordinates.
-    n_neighbors : int
-        k, at most n.
-    first_row : int
-        Query i is row ``first_row + i`` itself, which then is not its own neighbor.
-
-    Returns
-    -------
-    Neighbors
-        indices (m, k), nearest first by distances in float32.
+    ``queries`` (m, D) are float32 in the same coordinates. Query i is row ``first_row + i`` itself, which then is not
+    its own neighbor. Neighbors are in the order of distances in float32.
     """
-    heaps = _Heaps.empty(len(queries), n_neighbors, len(rows))
+    heaps = Heaps.empty(len(queries), n_neighbors, len(rows))
     with Workers(len(queries) * rows.size) as workers:
         for first, last in row_blocks(len(rows), _FORMED_ROWS * workers.threads):
             points = np.empty((last - first, rows.shape[1]), dtype=np.float32)
@@ -304,7 +259,5 @@ def nearest_rows(rows: Rows, queries: Floats, n_neighbors: int, *, first_row: in
 
             workers.run(form, workers.share(last - first))
             halves = np.einsum("nd,nd->n", points, points) / 2
-            _offer(workers, points, halves, first, queries, first_row, heaps)
-    sort_heaps(heaps.keys, heaps.ids)
-    distances = 2 * heaps.keys + np.einsum("nd,nd->n", queries, queries)[:, None]
-    return Neighbors(heaps.ids, np.maximum(distances, 0))
+            heaps.offer_points(workers, points, halves, first, queries, first_row)
+    return heaps.sorted(queries)

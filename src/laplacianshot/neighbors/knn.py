@@ -17,11 +17,9 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Imports inside the functions of this module: they need numba, which small sets must not wait for.
 if TYPE_CHECKING:
-    from laplacianshot.neighbors.exact import ExactIndex
     from laplacianshot.neighbors.rows import Rows
 
 Method: TypeAlias = Literal["auto", "exact", "cells"]
-PointIndex: TypeAlias = "SmallIndex | ExactIndex"
 
 # Bytes that an exact search holds at most where no budget is given; beyond, rows are formed block by block.
 _MAX_HELD = 4e9
@@ -119,13 +117,19 @@ def chosen_method(method: Method, n: int, target_recall: float) -> Method:
     return "exact" if n <= LARGE_ROWS or target_recall == 1 else "cells"
 
 
-def point_index(points: Floats) -> PointIndex:
-    """Points (n, D), finite and C-contiguous, made ready for any number of searches; few of them without a compiler."""
+def point_index(points: Floats) -> SmallIndex:
+    """Points (n, D), finite, made ready for any number of searches; few of them without a compiler."""
+    points = _contiguous(points)
     if len(points) <= SMALL_ROWS:
         return SmallIndex(points)
     from laplacianshot.neighbors.exact import ExactIndex
 
     return ExactIndex(points)
+
+
+def _contiguous(X: Floats) -> Floats:
+    """The same rows in C order; float16, which kernels do not support, as float32."""
+    return np.ascontiguousarray(X, np.float32 if X.dtype == np.float16 else None)
 
 
 def memory_plan(method: str, n: int, width: int, k: int, *, distances: bool = False) -> MemoryPlan:
@@ -177,7 +181,7 @@ def _as_rows(X: Floats | Rows) -> Rows:
 def _of_queries(X: Floats | Rows, queries: Floats, n_neighbors: int) -> Neighbors:
     """The nearest rows of X to queries (m, D), exactly."""
     if isinstance(X, np.ndarray):
-        return point_index(X).neighbors_of(queries, n_neighbors)
+        return point_index(X).neighbors_of(_contiguous(queries), n_neighbors)
     from laplacianshot.neighbors.exact import nearest_rows
 
     return nearest_rows(X, queries, min(n_neighbors, len(X)))
@@ -196,7 +200,7 @@ def _exact(X: Floats | Rows, k: int, memory: int | None, progress: Progress | No
     plain = isinstance(X, np.ndarray) and not isinstance(X, np.memmap)
     if (plain and memory is None) or _is_held(n, X.shape[1], k, memory):
         points: Any = X if plain else _as_rows(X).centered()[:]
-        index = point_index(np.ascontiguousarray(points, np.float32 if points.dtype == np.float16 else None))
+        index = point_index(points)
         found = index.neighbors(k) if distances else Neighbors(index.neighbor_sets(k), np.empty((n, 0)))
         if progress is not None:
             progress(n, n)

@@ -23,8 +23,7 @@ _BLOCK_ROWS = 1024
 class Rows:
     """Rows ``(x_i - origin) scale_i`` (n, D) in float32, formed when they are asked for.
 
-    Slices and :meth:`take` give new arrays, and may be asked for by several threads at once. Made by
-    :meth:`transformed`.
+    Rows are taken by slices or positions, as new arrays, by several threads at once. Made by :meth:`transformed`.
 
     Attributes
     ----------
@@ -46,14 +45,7 @@ class Rows:
 
     @classmethod
     def transformed(cls, X: Floats, transform: Transform = "none", center: Floats | None = None) -> Rows:
-        """All rows of X, transformed as by :func:`~laplacianshot.inference.transforms.transform_features`.
-
-        Parameters
-        ----------
-        X : array of shape (n, D)
-        transform : {"none", "l2", "cl2"}
-        center : array of shape (D,), for ``cl2``
-        """
+        """All rows of X (n, D), transformed as by :func:`~laplacianshot.inference.transforms.transform_features`."""
         if transform == "cl2" and center is None:
             raise ValueError("transform='cl2' needs a center of shape (D,).")
         source = np.asarray(X)
@@ -85,10 +77,6 @@ class Rows:
 
     def __getitem__(self, rows: slice | Ints) -> Floats:
         """Rows (m, D), consecutive or by their positions."""
-        return self.formed(rows)
-
-    def take(self, rows: Ints) -> Floats:
-        """Any rows (m, D), by their positions."""
         return self.formed(rows)
 
     def ordered(self, order: Ints) -> Rows:

@@ -19,6 +19,7 @@ _BLOCK_PRODUCTS = 2**20
 _MIN_ROWS = 64
 # Rows multiplied with all that follow.
 _MULTIPLIED_ROWS = 256
+_PREPARED_ROWS = 1024
 # Float64 differences formed at a time.
 _BLOCK_GAPS = 2**18
 # Candidates per neighbor from which on equal points are compared only once.
@@ -28,15 +29,10 @@ _MAX_COORDINATE = 1e15
 
 
 class SmallIndex:
-    """Points made ready to be searched, in numpy.
+    """Points (n, D), finite, made ready once for any number of searches.
 
     They are moved to their mean and scaled into the range of float32. Neither changes who is whose neighbor; both keep
     the products as sharp as float32 can be.
-
-    Parameters
-    ----------
-    points : array of shape (n, D)
-        Finite.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -45,49 +41,67 @@ class SmallIndex:
         self._center: Floats = np.zeros(points.shape[1], dtype)
         self._scale = 1.0
         if points.size:
-            self._center = points.mean(axis=0, dtype=dtype)
-            spread = np.maximum(points.max(axis=0) - self._center, self._center - points.min(axis=0))
-            self._scale = float(spread.max()) or 1.0
+            self._set_center(points.mean(axis=0, dtype=dtype))
         self._rows, self._halves = self._prepare(points)
+
+    def _set_center(self, center: Floats) -> None:
+        """Move the points to ``center`` (D,), and scale them by their largest coordinate about it."""
+        self._center = center
+        spread = np.maximum(self.points.max(axis=0) - center, center - self.points.min(axis=0))
+        self._scale = float(np.max(spread, initial=0.0)) or 1.0
 
     def neighbors(self, n_neighbors: int) -> Neighbors:
         """The nearest other points of each point, (n, min(n_neighbors, n - 1)), nearest first."""
-        k = min(n_neighbors, len(self.points) - 1)
-        if k <= 0:
-            return no_neighbors(len(self.points))
-        return self._search(self.points, self._rows, self._halves, k, itself=True, ranked=True)
+        return self._of_points(n_neighbors, ranked=True)
 
     def neighbor_sets(self, n_neighbors: int) -> Ints:
         """The numbers of the nearest other points of each point, (n, min(n_neighbors, n - 1)), in any order."""
-        k = min(n_neighbors, len(self.points) - 1)
-        if k <= 0:
-            return no_neighbors(len(self.points)).indices
-        return self._search(self.points, self._rows, self._halves, k, itself=True, ranked=False).indices
+        return self._of_points(n_neighbors, ranked=False).indices
 
     def neighbors_of(self, X: Floats, n_neighbors: int) -> Neighbors:
         """The nearest points of each row of ``X`` (m, D), a point equal to it included, (m, min(n_neighbors, n))."""
-        k = min(n_neighbors, len(self.points))
+        n, k = len(self.points), min(n_neighbors, len(self.points))
         if k <= 0 or not len(X):
-            return no_neighbors(len(X), max(k, 0))
+            return no_neighbors(len(X), max(k, 0), n)
         return self._search(X, *self._prepare(X), k, itself=False, ranked=True)
+
+    def _of_points(self, n_neighbors: int, *, ranked: bool) -> Neighbors:
+        k = min(n_neighbors, len(self.points) - 1)
+        if k <= 0:
+            return no_neighbors(len(self.points))
+        return self._search(self.points, self._rows, self._halves, k, itself=True, ranked=ranked)
 
     def _prepare(self, X: Floats) -> tuple[Floats, Floats]:
         """Rows in the index's float32 coordinates, and half their squared norms."""
-        moved = X - self._center
-        moved /= moved.dtype.type(self._scale)
-        rows = np.clip(moved, -_MAX_COORDINATE, _MAX_COORDINATE, out=moved).astype(np.float32, copy=False)
-        return rows, np.einsum("nd,nd->n", rows, rows) / 2
+        rows = np.empty(X.shape, dtype=np.float32)
+        for start, stop in row_blocks(len(X), _PREPARED_ROWS):
+            block = X[start:stop] - self._center
+            block /= block.dtype.type(self._scale)
+            np.clip(block, -_MAX_COORDINATE, _MAX_COORDINATE, out=rows[start:stop], casting="same_kind")
+        return rows, self._half_squares(rows)
+
+    def _half_squares(self, rows: Floats) -> Floats:
+        """``|x|^2 / 2`` of rows (n, D)."""
+        halves: Floats = np.einsum("nd,nd->n", rows, rows) / 2
+        return halves
+
+    def _margins(self, halves: Floats) -> Floats:
+        """How far off the keys ``|y|^2/2 - x.y`` of queries with these half squared norms are at most, (m,).
+
+        Sums of D products in float32, in any order, and what centering, scaling and conversion lost of each factor.
+        """
+        rounding = (self._rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
+        margins: Floats = (halves + 2 * self._halves.max()) * np.float32(rounding)
+        return margins
 
     def _search(self, X: Floats, rows: Floats, halves: Floats, k: int, *, itself: bool, ranked: bool) -> Neighbors:
         """Nearest points of the rows X (m, D), prepared as ``rows`` and ``halves``; with ``itself``, X are the points.
 
-        Keys ``|y|^2/2 - x.y`` are off by at most a margin: sums of D products in float32, in whatever order, and what
-        centering, scaling and conversion lost of each factor. Nobody whose key is two margins above the k-th smallest
-        one can be among the k nearest.
+        Nobody whose key is two margins above the k-th smallest one can be among the k nearest. If not ``ranked``,
+        neighbors come in any order and without distances.
         """
         n, m = len(self.points), len(X)
-        rounding = (rows.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
-        margins = (halves + 2 * self._halves.max()) * np.float32(rounding)
+        margins = self._margins(halves)
         indices = np.empty((m, k), dtype=np.int32)
         distances = np.empty((m, k if ranked else 0))
         # x.y is y.x: each pair of points is multiplied once.

@@ -21,21 +21,10 @@ ELSEWHERE = -(2**40)
 
 @dataclass(frozen=True)
 class GraphReport:
-    """How the neighbors of a set were found.
+    """How the neighbors of a set were found."""
 
-    Attributes
-    ----------
-    recall : float
-        Share of the true neighbors that were found, measured on a sample of rows; 1 for an exact search.
-    method : str
-        ``exact`` or ``cells``.
-    parameters : mapping of str to number
-        What the method was run with.
-    seconds : float
-    """
-
-    recall: float
-    method: str
+    recall: float  # share of the true neighbors that were found, measured on a sample of rows; 1 for an exact search
+    method: str  # exact or cells
     parameters: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 

@@ -29,7 +29,7 @@ from laplacianshot.neighbors.cells import (
     shares_near,
     train_centroids,
 )
-from laplacianshot.neighbors.kernels import sort_heaps
+from laplacianshot.neighbors.exact import Heaps
 from laplacianshot.neighbors.knn import chosen_method, point_index
 from laplacianshot.neighbors.types import GraphReport, Neighbors, index_dtype
 from laplacianshot.ray.cluster import Cluster
@@ -167,9 +167,8 @@ def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
     # It has a copy, in another order: there may be a gigabyte of them.
     del centroids
     mine, shard = _index(job, number), job.shards[number]
-    keys = np.full((len(shard), k), np.inf, dtype=np.float32)
     # Points are counted shard after shard, cell after cell.
-    ids = np.full((len(shard), k), -1, dtype=np.int64)
+    keys, ids = np.full((len(shard), k), np.inf, dtype=np.float32), np.full((len(shard), k), -1)
     orders: dict[int, Ints] = {}
     for top, bottom in row_blocks(len(shard), max(QUERY_ROWS, _HELD_PROBES // n_probes)):
         probes = nearest_of.of_rows(mine.rows.ordered(np.arange(top, bottom)))
@@ -184,13 +183,12 @@ def _by_cells(job: Job, number: int, k: int, n_probes: int) -> Neighbors:
                 cells = probes[start:stop][who, slot] - firsts[other]
                 parts = index.parts_of(cells, here.start + who, own=other == number)
                 own = shard.first + here.start
-                index.offer(mine.rows[here], who, parts, keys[here], ids[here], first_row=own, first_point=first_point)
-    sort_heaps(keys, ids)
+                heaps = Heaps(keys[here], ids[here])
+                index.offer(mine.rows[here], who, parts, heaps, first_row=own, first_point=first_point)
     squares = np.empty_like(keys)
     for start, stop in row_blocks(len(shard), QUERY_ROWS):
-        rows, some = mine.rows[start:stop], ids[start:stop]
-        halves = np.einsum("nd,nd->n", rows, rows)[:, None] / 2
-        np.maximum(2 * (keys[start:stop] + halves), 0, out=squares[start:stop])
+        some = ids[start:stop]
+        squares[start:stop] = Heaps(keys[start:stop], some).sorted(mine.rows[start:stop]).distances
         for other, order in orders.items():
             first = job.shards[other].first
             there = (some >= first) & (some < first + len(order))

@@ -165,7 +165,7 @@ def given_rows(job: Job, number: int, positions: Ints) -> Floats:
 
 def formed_rows(job: Job, number: int, positions: Ints) -> Floats:
     """Transformed rows of a shard by their positions in it."""
-    return job.rows(number).take(positions)
+    return job.rows(number)[positions]
 
 
 def ordered_job(cluster: Cluster, job: Job, seed: int, *, progress: Progress | None = None) -> Job:

@@ -30,7 +30,7 @@ def rows_of(n, dim, seed=0, dtype=np.float32):
 def searched(X, m):
     """Keys and ids of the m nearest by bytes, and the rows that they were found from."""
     index = ExactIndex(X)
-    heaps = exact._Heaps.empty(len(X), m, len(X))
+    heaps = exact.Heaps.empty(len(X), m, len(X))
     with Workers(LARGE) as workers:
         byte_search.search_by_bytes(workers, index._rows, index._halves, heaps.keys, heaps.ids)
     return heaps.keys, heaps.ids, index._rows

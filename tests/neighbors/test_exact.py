@@ -7,6 +7,7 @@ import pytest
 from laplacianshot.neighbors import exact, small
 from laplacianshot.neighbors import knn as door
 from laplacianshot.neighbors.knn import knn, point_index
+from laplacianshot.runtime.threads import Workers
 
 
 @pytest.fixture(params=["numpy", "kernels"], autouse=True)
@@ -121,7 +122,7 @@ def test_sets_are_exact_where_float32_cannot_tell_neighbors_apart(path):
     if path == "numpy":
         return
     # The keys alone would not do.
-    with index._workers() as workers:
+    with Workers(len(X) ** 2) as workers:
         keys = index._candidates(workers, 6).nearest(workers, X, 6, np.full(len(X), -1, np.float32))
     assert np.any(np.sort(keys, axis=1) != expected)
 

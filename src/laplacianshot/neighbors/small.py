@@ -112,7 +112,7 @@ class SmallIndex:
             products[stop:, start:stop] = products[start:stop, stop:].T
 
         def search(_: int, start: int, stop: int) -> None:
-            keys = products[start:stop] if itself else rows[start:stop] @ self._rows.T
+            keys: Floats = products[start:stop] if itself else rows[start:stop] @ self._rows.T
             np.subtract(self._halves, keys, out=keys)
             if itself:
                 keys[np.arange(stop - start), np.arange(start, stop)] = np.inf

@@ -84,8 +84,9 @@ def test_predictions_that_are_given_back_do_not_count_and_the_command_says_so(pl
     assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv"]) == 0
     capsys.readouterr()
     assert run(["label", "photos", "--labels", "all.csv", "-o", "again.csv"]) == 0
-    printed = f"note: all.csv: {len(truth) - 6} of its {len(truth)} labels are predictions of ours and do not count; "
-    assert printed in capsys.readouterr().err
+    n = len(truth)
+    note = f"note: all.csv: {n - 6} of its {n} labels are predictions of laplacianshot and do not count; "
+    assert note in capsys.readouterr().err
     assert (folder / "again.csv").read_bytes() == (folder / "all.csv").read_bytes()
 
 

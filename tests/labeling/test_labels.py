@@ -204,7 +204,7 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path, rows):
 def test_of_an_output_of_ours_only_given_labels_count(tmp_path, rows, ending):
     result = result_of(rows.ids, ["x", "y", "x", "y", ""])
     write_rows(result, tmp_path / f"out.{ending}")
-    with pytest.warns(UserWarning, match="2 of its 4 labels are predictions of ours and do not count"):
+    with pytest.warns(UserWarning, match="2 of its 4 labels are predictions of laplacianshot and do not count"):
         assert read_labels(tmp_path / f"out.{ending}", rows) == ("x", "y", None, None, None)
 
 

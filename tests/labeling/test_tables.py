@@ -228,14 +228,16 @@ d,four,y,1.000000,,,
 
 
 def test_of_labels_that_we_predicted_before_none_counts_and_their_number_is_told(tmp_path):
-    with pytest.warns(UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of ours and do not count"):
+    with pytest.warns(
+        UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of laplacianshot and do not"
+    ):
         source = open_source(written(tmp_path / "t.csv", OUTPUT))
     assert rows(source) == [("a", "one", "x"), ("b", "two", None), ("c", "three", None), ("d", "four", "y")]
 
 
 def test_a_label_that_was_written_into_a_rejected_row_counts(tmp_path):
     path = written(tmp_path / "t.csv", OUTPUT.replace("c,three,,0.3", "c,three,y,0.3"))
-    with pytest.warns(UserWarning, match=r"1 of its 4 labels are predictions of ours"):
+    with pytest.warns(UserWarning, match=r"1 of its 4 labels are predictions of laplacianshot"):
         assert open_source(path).given == ("x", None, "y", "y")
 
 
@@ -252,7 +254,7 @@ def test_origins_of_other_kinds_are_no_matter(tmp_path):
 def test_numbers_that_we_wrote_are_no_features(tmp_path):
     ours = {"label": ["x", "x"], "confidence": [1, 0.9], "origin": ["given", "predicted"], "suggestion": [None, 1]}
     pq.write_table(pa.table({"f0": [0.0, 1.0], "f1": [2.0, 3.0], **ours}), tmp_path / "t.parquet")
-    with pytest.warns(UserWarning, match="predictions of ours"):
+    with pytest.warns(UserWarning, match="predictions of laplacianshot"):
         source = open_source(tmp_path / "t.parquet")
     assert source.given == ("x", None)
     assert source.vectors.tolist() == [[0, 2], [1, 3]]

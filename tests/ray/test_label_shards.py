@@ -45,7 +45,7 @@ def test_ids_must_be_row_numbers(tmp_path):
 
 def test_predictions_of_ours_do_not_count(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label,origin\n0,a,given\n1,b,predicted\n2,b,\n")
-    with pytest.warns(UserWarning, match="1 of its 3 labels are predictions of ours"):
+    with pytest.warns(UserWarning, match="1 of its 3 labels are predictions of laplacianshot"):
         rows, labels = _given(tmp_path / "labels.csv")
     assert (rows.tolist(), labels) == ([0, 2], ["a", "b"])
 

@@ -88,7 +88,7 @@ def test_what_was_exported_can_be_imported_again(labeled, opened, client_of, two
     assert "predictions" in answer.json()["notes"][0]
     assert settled(other)["counts"]["given"] == 4
     (tmp_path / "back.csv").write_bytes(other.get("/api/export").content)
-    with pytest.warns(UserWarning, match="predictions of ours"):
+    with pytest.warns(UserWarning, match="predictions of laplacianshot"):
         given = read_labels(tmp_path / "back.csv", open_source(two_groups))
     assert [i for i, name in enumerate(given) if name] == [0, 1, 30, 31]
 

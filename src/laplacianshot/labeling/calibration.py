@@ -221,17 +221,17 @@ def _sparse_probabilities(
     others *= (1 - confidence).astype(np.float32)[each]
     others[tops] = confidence
     Y.data = others
-    least: Floats | float = 0.0
+    threshold: Floats | float = 0.0
     if of_given.shape[1] > _MAX_ENTRIES:
-        least = -np.partition(-of_given, _MAX_ENTRIES, axis=1)[:, _MAX_ENTRIES, None]
-    kept = sp.csr_array(np.where(of_given > least, of_given, 0).astype(np.float32))
+        threshold = -np.partition(-of_given, _MAX_ENTRIES, axis=1)[:, _MAX_ENTRIES, None]
+    largest = sp.csr_array(np.where(of_given > threshold, of_given, 0).astype(np.float32))
     order = np.argsort(np.concatenate([assignments.rows, given]))
-    return confidence, sp.csr_array(sp.vstack([Y, kept], format="csr")[order])
+    return confidence, sp.csr_array(sp.vstack([Y, largest], format="csr")[order])
 
 
-def _confidence(z: Floats, least: Floats) -> Floats:
+def _confidence(z: Floats, next_best: Floats) -> Floats:
     """Return the confidence of a label with log-odds z, at least just above the next class."""
-    confidence: Floats = np.clip(_sigmoid(z), (least + 1e-6) / (1 + least), _MAX_CONFIDENCE)
+    confidence: Floats = np.clip(_sigmoid(z), (next_best + 1e-6) / (1 + next_best), _MAX_CONFIDENCE)
     return confidence
 
 
@@ -276,9 +276,9 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
         # p -> p exp(-d) / (1 - p + p exp(-d)), d what the row's own label gave this neighbor.
         fade = np.exp(-lam * edge * weight * (codes[near] < 0))
         each = np.arange(len(near)), labels[row]
-        kept = 1 - votes[each] * (1 - fade)
+        left = 1 - votes[each] * (1 - fade)
         votes[each] *= fade
-        votes *= (weight * weights[near] / np.maximum(kept, np.finfo(np.float64).tiny))[:, None]
+        votes *= (weight * weights[near] / np.maximum(left, np.finfo(np.float64).tiny))[:, None]
         sums = sp.csr_array((np.ones(len(near)), (row - start, np.arange(len(near)))), shape=(stop - start, len(near)))
         logits[start:stop] += lam * (sums @ votes)
     return logits

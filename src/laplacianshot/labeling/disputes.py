@@ -58,9 +58,9 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
 
 
 def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
-    """Return a warning if so many given labels are contradicted that they may belong to other rows; else ``""``.
+    """Return a warning if many given labels are contradicted, as if they belonged to other rows; else ``""``.
 
-    A label is contradicted if another class is more probable, by however little. That is a weaker condition than a
+    A label is contradicted if another class is more probable, even by a little. That is a weaker condition than a
     dispute: if most labels are wrong, few classes have a probability of more than 1/2.
     """
     opinions = Opinions.of(probabilities, codes)

@@ -265,8 +265,8 @@ def _simulated_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.rand
         shuffled = [rng.permutation(predicted[c]) for c in chosen]
         shots = [min(int(counts[c]), int(found[c]) // 2, _MAX_GIVEN) for c in chosen]
         support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
-        most = _queries_per_class(chosen, support)
-        queries = [rows[shot : shot + most] for rows, shot in zip(shuffled, shots, strict=True)]
+        n_queries = _queries_per_class(chosen, support)
+        queries = [rows[shot : shot + n_queries] for rows, shot in zip(shuffled, shots, strict=True)]
         truth = np.repeat(np.arange(len(chosen)), [len(rows) for rows in queries])
         answers += len(truth)
         labels = np.repeat(np.arange(len(chosen)), shots)

@@ -150,9 +150,9 @@ def label_source(
                 "first with suggest (--suggest N)."
             )
         large = graph == "cells" or len(opened) > LARGE_ROWS
-        kept = _cache_folders(cache if large or opened.kind != "vectors" else False)
+        folders = _cache_folders(cache if large or opened.kind != "vectors" else False)
     with clock.stage("Vectors") as progress:
-        encoded = _encode(opened, encoder, threads, kept.vectors, progress, elsewhere)
+        encoded = _encode(opened, encoder, threads, folders.vectors, progress, elsewhere)
     with clock.stage("Labels"):
         classes, codes, class_notes = _classes(opened, given, encoded.rows)
         with nullcontext() if elsewhere is None else one_line():
@@ -162,7 +162,7 @@ def label_source(
                 len(classes),
                 options,
                 watch=watch,
-                checkpoint=kept.stages if large else None,
+                checkpoint=folders.stages if large else None,
                 engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(opened)),
             )
     model = found.model
@@ -194,7 +194,7 @@ def label_source(
         disputes=found.disputes,
         novelty=found.novelty,
         skipped=(*opened.skipped, *(Skipped(opened.ids[i], reason) for i, reason in encoded.failed)),
-        notes=tuple(note for note in (kept.note, *encoded.notes, *class_notes, doubt) if note),
+        notes=tuple(note for note in (folders.note, *encoded.notes, *class_notes, doubt) if note),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=tuple(clock.stages),

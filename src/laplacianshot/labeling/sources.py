@@ -375,7 +375,7 @@ def _text_column(table: Table, candidates: list[str]) -> str:
         return named[0]
     if len(candidates) == 1:
         return candidates[0]
-    there = f"choose one of {listed(candidates)}" if candidates else "there is none beside ids and labels"
+    there = f"choose one of {listed(candidates)}" if candidates else "there is none besides ids and labels"
     raise LabelingError(f"{table.path}: which column holds the texts is not clear; {there} with --text-column.")
 
 

@@ -324,7 +324,7 @@ def given_labels(table: Table, column: str) -> list[str | None]:
     n_ours = given.count(None) - labels.count(None)
     if n_ours:
         warnings.warn(
-            f"{table.path}: {n_ours:,} of its {n_labels:,} labels are predictions of ours and do not count; "
+            f"{table.path}: {n_ours:,} of its {n_labels:,} labels are predictions of laplacianshot and do not count; "
             f"write {GIVEN!r} under {origin} for those that you have checked.",
             UserWarning,
             stacklevel=3,

@@ -228,9 +228,7 @@ d,four,y,1.000000,,,
 
 
 def test_of_labels_that_we_predicted_before_none_counts_and_their_number_is_told(tmp_path):
-    with pytest.warns(
-        UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of laplacianshot and do not"
-    ):
+    with pytest.warns(UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of laplacianshot and do not"):
         source = open_source(written(tmp_path / "t.csv", OUTPUT))
     assert rows(source) == [("a", "one", "x"), ("b", "two", None), ("c", "three", None), ("d", "four", "y")]
 

@@ -75,7 +75,7 @@ def test_a_store_is_made_and_its_splits_are_printed(place, capsys):
     assert "conv4 on folder: vectors of 64 numbers, float32" in out
     for split, vectors, classes in [("base", 12, 2), ("val", 6, 1), ("novel", 18, 3), ("all", 36, 6)]:
         assert re.search(rf"{split} +{vectors} +{classes}\n", out)
-    assert re.search(r"Store: .*store\n36 pictures in \d+ s, [\d,]+ a second\.", out)
+    assert re.search(r"Store: .*store\n36 pictures in \d+ s, [\d,]+ per second\.", out)
     assert repr(FeatureSet.load("store")) == "FeatureSet(36 rows x 64, 6 classes, splits base 12, novel 18, val 6)"
 
 

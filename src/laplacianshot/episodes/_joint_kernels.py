@@ -18,6 +18,7 @@ from laplacianshot.engine.step_kernels import (
     balance_cost,
     choose_tau,
     divergence,
+    fill_gaps,
     proximal,
     share_cost,
     step_logit,
@@ -119,28 +120,50 @@ class JointScratch(NamedTuple):
 
 
 @part_kernel
-def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
-    """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
-    logs, p = s.logs, s.p
-    slope = np.float32(tau)
-    n, n_classes = unary.shape
-    p[:] = 0
+def _normalize(y: Floats, s: _Rounds) -> float:
+    """``y <- softmax(logs)``, ``logs <- log y`` and ``p <- mean_q y_q``; returns ``sum_q y_q.(log y_q + cost_q)``."""
+    logs, costs, p = s.logs, s.cost, s.p
+    n, n_classes = y.shape
     for q in range(n):
-        least = unary[q, 0]
+        top = logs[q, 0]
         for c in range(1, n_classes):
-            least = min(least, unary[q, c])
+            top = max(top, logs[q, c])
+        for c in range(n_classes):
+            logs[q, c] -= top
+    # All entries in one loop: rows of few classes would not fill a vector.
+    flat_logs, flat_y = logs.ravel(), y.ravel()
+    for i in range(len(flat_logs)):
+        flat_y[i] = exp_nonpositive(max(flat_logs[i], MIN_LOG))
+    p[:] = 0
+    energy: Any = 0.0
+    for q in range(n):
         total = ZERO
         for c in range(n_classes):
-            logs[q, c] = slope * (least - unary[q, c])
-            y[q, c] = exp_nonpositive(max(logs[q, c], MIN_LOG))
             total += y[q, c]
         log_total = np.log(total)
+        inverse = ONE / total
+        row_energy = ZERO
         for c in range(n_classes):
+            y[q, c] *= inverse
             logs[q, c] -= log_total
-            y[q, c] /= total
+            row_energy += y[q, c] * (logs[q, c] + costs[q, c])
             p[c] += y[q, c]
+        energy += row_energy
     for c in range(n_classes):
         p[c] /= n
+    return float(energy)
+
+
+@part_kernel
+def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
+    """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
+    fill_gaps(unary, s.logs)
+    flat = s.logs.ravel()
+    slope = np.float32(-tau)
+    for i in range(len(flat)):
+        flat[i] *= slope
+    s.cost[:] = ZERO
+    _normalize(y, s)
 
 
 @kernel
@@ -323,7 +346,7 @@ def _fill_field(y: Floats, graph: _Graph, field: Floats) -> float:
 
 @inlined_kernel
 def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
-    """New assignments, their logarithms and shares p; gives ``sum_q y_q.(log y_q + cost_q)``.
+    """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
     ``cost_qc`` is ``tau |x_q - m_c|^2 - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
     """
@@ -340,34 +363,7 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
             cost = class_cost[0, c] - class_cost[1, c] * product - graph * support_field[q, c]
             costs[q, c] = cost
             logs[q, c] = step_logit(graph * field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
-    for q in range(n):
-        top = logs[q, 0]
-        for c in range(1, n_classes):
-            top = max(top, logs[q, c])
-        for c in range(n_classes):
-            logs[q, c] -= top
-    # All entries in one loop: rows of few classes would not fill a vector.
-    flat_logs, flat_y = logs.ravel(), new_y.ravel()
-    for i in range(len(flat_logs)):
-        flat_y[i] = exp_nonpositive(max(flat_logs[i], MIN_LOG))
-    p[:] = 0
-    energy: Any = 0.0
-    for q in range(n):
-        total = ZERO
-        for c in range(n_classes):
-            total += new_y[q, c]
-        log_total = np.log(total)
-        inverse = ONE / total
-        row_energy = ZERO
-        for c in range(n_classes):
-            new_y[q, c] *= inverse
-            logs[q, c] -= log_total
-            row_energy += new_y[q, c] * (logs[q, c] + costs[q, c])
-            p[c] += new_y[q, c]
-        energy += row_energy
-    for c in range(n_classes):
-        p[c] /= n
-    return float(energy)
+    return _normalize(new_y, s)
 
 
 @inlined_kernel

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.runtime.compilation import kernel, ordered_kernel
+from laplacianshot.runtime.compilation import inlined_kernel, kernel, ordered_kernel
 from laplacianshot.runtime.kernel_parts import GOLDEN, mix64
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -78,6 +78,24 @@ def start_streams(seed: Any, states: NDArray[np.uint64]) -> None:
         states[t] = mix64(mix64(np.uint64(t) + key) + GOLDEN)
 
 
+@inlined_kernel
+def _draw(states: NDArray[np.uint64], t: int, pool: Ints, first: int, end: int, count: int, swaps: Ints) -> None:
+    """Bring ``count`` of ``pool[first:end]``, drawn without replacement, to its beginning in random order."""
+    for i in range(count):
+        at = first + i
+        j = at + _below(states, t, end - at)
+        pool[at], pool[j] = pool[j], pool[at]
+        swaps[i] = j
+
+
+@inlined_kernel
+def _undo(pool: Ints, first: int, count: int, swaps: Ints) -> None:
+    """Put back what :func:`_draw` moved, so that the next task starts from the same pool."""
+    for i in range(count - 1, -1, -1):
+        at, j = first + i, swaps[i]
+        pool[at], pool[j] = pool[j], pool[at]
+
+
 @kernel
 def draw_classes(states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> None:
     """Draw the classes ``chosen`` (T, m) of each task out of ``n_classes``, without replacement, in random order."""
@@ -85,15 +103,9 @@ def draw_classes(states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> No
     pool = np.arange(n_classes)
     swaps = np.empty(m, dtype=np.int64)
     for t in range(chosen.shape[0]):
-        for i in range(m):
-            j = i + _below(states, t, n_classes - i)
-            pool[i], pool[j] = pool[j], pool[i]
-            swaps[i] = j
-            chosen[t, i] = pool[i]
-        # Undone, so that the next task starts from the same pool.
-        for i in range(m - 1, -1, -1):
-            j = swaps[i]
-            pool[i], pool[j] = pool[j], pool[i]
+        _draw(states, t, pool, 0, n_classes, m, swaps)
+        chosen[t] = pool[:m]
+        _undo(pool, 0, m, swaps)
 
 
 @kernel
@@ -195,20 +207,11 @@ def draw_rows(
             first = starts[chosen[t, c]]
             end = starts[chosen[t, c] + 1]
             drawn = shot + queries[t, c]
+            _draw(states, t, pool, first, end, drawn, swaps)
             for i in range(drawn):
-                at = first + i
-                j = at + _below(states, t, end - at)
-                pool[at], pool[j] = pool[j], pool[at]
-                swaps[i] = j
-                if i < shot:
-                    rows[support] = pool[at]
-                    labels[support] = label
-                    support += 1
-                else:
-                    rows[query] = pool[at]
-                    labels[query] = label
-                    query += 1
-            for i in range(drawn - 1, -1, -1):
-                at = first + i
-                j = swaps[i]
-                pool[at], pool[j] = pool[j], pool[at]
+                place = support + i if i < shot else query + i - shot
+                rows[place] = pool[first + i]
+                labels[place] = label
+            support += shot
+            query += queries[t, c]
+            _undo(pool, first, drawn, swaps)

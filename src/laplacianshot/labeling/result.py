@@ -124,17 +124,12 @@ class LabelResult:
 
     def of_items(self, items: Ints) -> LabelResult:
         """Return the result of some items only, by their positions; without the graph."""
-        places = items.tolist()
+        arrays = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
         return replace(
             self,
-            ids=tuple(self.ids[item] for item in places),
-            codes=self.codes[items],
-            origins=tuple(self.origins[item] for item in places),
-            probabilities=self.probabilities[items],
-            confidence=self.confidence[items],
-            suggestions=self.suggestions[items],
-            disputes=self.disputes[items],
-            novelty=self.novelty[items],
+            ids=tuple(self.ids[item] for item in items.tolist()),
+            origins=tuple(self.origins[item] for item in items.tolist()),
+            **{name: getattr(self, name)[items] for name in arrays},
             rows=items if self.rows is None else self.rows[items],
             vectors=None if self.vectors is None else self.vectors[items],
             affinity=None,

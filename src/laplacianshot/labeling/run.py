@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -16,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
+from laplacianshot.embedding.encoders import open_encoder
+from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
@@ -26,7 +27,7 @@ from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Ints
 
 
 def label_source(
@@ -152,7 +153,7 @@ def label_source(
         large = graph == "cells" or len(opened) > LARGE_ROWS
         folders = _cache_folders(cache if large or opened.kind != "vectors" else False)
     with clock.stage("Vectors") as progress:
-        encoded = _encode(opened, encoder, threads, folders.vectors, progress, elsewhere)
+        encoded, encoder = _encode(opened, encoder, threads, folders.vectors, progress, elsewhere)
     with clock.stage("Labels"):
         classes, codes, class_notes = _classes(opened, given, encoded.rows)
         with nullcontext() if elsewhere is None else one_line():
@@ -172,7 +173,7 @@ def label_source(
     settings = {
         "source": str(opened.path),
         "kind": opened.kind,
-        "encoder": encoded.encoder,
+        "encoder": encoder,
         "balanced": balanced,
         "suggest": suggest,
         "reject": reject,
@@ -238,18 +239,6 @@ def _cache_folders(cache: bool | str | PathLike[str]) -> _CacheFolders:
     return _CacheFolders(folder / "vectors", folder / "stages", note)
 
 
-@dataclass(frozen=True, repr=False)
-class _Vectors:
-    """Vectors of the items that could be read; see :class:`~laplacianshot.embedding.encoding.Encoded`."""
-
-    vectors: Floats
-    rows: Ints
-    failed: tuple[tuple[int, str], ...] = ()
-    n_cached: int = 0
-    notes: tuple[str, ...] = ()
-    encoder: str | None = None
-
-
 def _encode(
     source: Source,
     encoder: str | None,
@@ -257,16 +246,13 @@ def _encode(
     folder: Path | None,
     progress: Progress | None,
     elsewhere: Any,
-) -> _Vectors:
+) -> tuple[Encoded, str | None]:
+    """Return the vectors of the items that can be read, and the name of the encoder."""
     if source.kind == "vectors":
         if encoder is not None:
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
         assert source.vectors is not None
-        return _Vectors(source.vectors, np.arange(len(source)))
-    # Imported here, as vectors need no encoder.
-    from laplacianshot.embedding.encoders import open_encoder
-    from laplacianshot.embedding.encoding import encode_items
-
+        return Encoded(source.vectors, np.arange(len(source))), None
     opened = open_encoder(encoder, source.kind, threads=threads)
     if elsewhere is None:
         encoded = encode_items(source, opened, folder, progress=progress)
@@ -276,7 +262,7 @@ def _encode(
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return _Vectors(encoded.vectors, encoded.rows, encoded.failed, encoded.n_cached, encoded.notes, opened.name)
+    return encoded, opened.name
 
 
 def _classes(source: Source, given: Given, rows: Ints) -> tuple[tuple[str, ...], Ints, list[str]]:

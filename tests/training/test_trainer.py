@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import copy
+import math
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
+from laplacianshot.training import TrainConfig
 from laplacianshot.training.checkpoint import MODEL, MOMENTUM, Checkpoint
 from laplacianshot.training.state import TrainState
-from laplacianshot.training.trainer import Trainer, World, smoothed_cross_entropy
+from laplacianshot.training.trainer import Trainer, World, learning_rate, smoothed_cross_entropy
 from tests.training.drawings import Plain, make_plan, same_tensors, tiny
 
 CPU = torch.device("cpu")
@@ -138,3 +142,74 @@ def test_a_checkpoint_before_the_first_step_has_no_momentum(make_trainer):
     checkpoint = make_trainer().checkpoint(TrainState())
     assert not checkpoint.part(MOMENTUM)
     assert checkpoint.part(MODEL).keys() == make_trainer().network.state_dict().keys()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_loss_is_the_cross_entropy_with_targets_that_share_s_with_all_classes(smoothing):
+    rng = np.random.default_rng(0)
+    logits, targets = 3 * rng.standard_normal((5, 7)), rng.integers(0, 7, 5)
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    wanted = np.full((5, 7), smoothing / 7)
+    wanted[np.arange(5), targets] += 1 - smoothing
+    found = smoothed_cross_entropy(torch.from_numpy(logits), torch.from_numpy(targets), smoothing)
+    assert found.item() == pytest.approx(-(wanted * log_p).sum(), rel=1e-12)
+
+
+def test_equal_logits_cost_the_logarithm_of_the_number_of_classes():
+    found = smoothed_cross_entropy(torch.full((4, 10), 2.0), torch.arange(4), 0.1)
+    assert found.item() == pytest.approx(4 * math.log(10))
+
+
+def test_the_gradient_is_softmax_minus_the_smoothed_targets():
+    logits = torch.tensor([[1.0, -2.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    smoothed_cross_entropy(logits, torch.tensor([2]), 0.3).backward()
+    wanted = torch.softmax(logits.detach(), dim=1) - torch.tensor([[0.1, 0.1, 0.8]], dtype=torch.float64)
+    torch.testing.assert_close(logits.grad, wanted)
+
+
+def test_half_precision_logits_are_summed_in_single_precision():
+    logits = torch.randn(300, 10, generator=torch.Generator().manual_seed(0)).bfloat16()
+    targets = torch.arange(300) % 10
+    found = smoothed_cross_entropy(logits, targets, 0.1)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(smoothed_cross_entropy(logits.double(), targets, 0.1).item(), rel=1e-5)
+
+
+def rates(config: TrainConfig) -> list[float]:
+    return [learning_rate(config, epoch) for epoch in range(config.epochs)]
+
+
+def test_milestones_cut_the_rate_to_a_tenth_at_half_and_three_quarters():
+    found = rates(TrainConfig(epochs=90))
+    assert found == pytest.approx([0.1] * 45 + [0.01] * 22 + [0.001] * 23)
+
+
+def test_every_thirty_epochs_the_rate_is_a_tenth():
+    found = rates(TrainConfig(epochs=90, schedule="every"))
+    assert found == pytest.approx([0.1] * 30 + [0.01] * 30 + [0.001] * 30)
+
+
+def test_a_constant_rate_stays():
+    assert set(rates(TrainConfig(epochs=7, schedule="constant"))) == {0.1}
+
+
+def test_cosine_falls_from_the_rate_by_half_to_almost_nothing_at_every_step():
+    config = TrainConfig(epochs=10, schedule="cosine")
+    steps = [learning_rate(config, epoch, step, 4) for epoch in range(10) for step in range(4)]
+    assert steps[0] == 0.1
+    assert steps[20] == pytest.approx(0.05)
+    assert steps[-1] == pytest.approx(0.05 * (1 + math.cos(math.pi * 39 / 40)))
+    assert all(after < before for before, after in pairwise(steps))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "milestones"])
+def test_warm_up_is_a_line_that_meets_the_schedule_at_its_end(schedule):
+    config = TrainConfig(epochs=10, schedule=schedule, warmup_epochs=2)
+    first = [learning_rate(config, epoch, step, 4) for epoch in range(2) for step in range(4)]
+    assert first == pytest.approx([0.1 * (k + 1) / 8 for k in range(8)])
+    assert learning_rate(config, 2, 0, 4) == pytest.approx(0.1)
+
+
+def test_cosine_after_a_warm_up_takes_the_rest_of_the_run():
+    config = TrainConfig(epochs=10, schedule="cosine", warmup_epochs=2)
+    assert learning_rate(config, 6, 0, 4) == pytest.approx(0.05)

@@ -5,11 +5,22 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from PIL import Image
+from scipy import ndimage, stats
 
-from laplacianshot.embedding.encoders.preparing import IMAGENET_MEAN, IMAGENET_STD
+from laplacianshot.embedding.encoders.preparing import IMAGENET_MEAN, IMAGENET_STD, resized_center
 from laplacianshot.embedding.pictures import EvalView, TrainView
-from laplacianshot.embedding.pictures.views import CROP_DRAWS, random_crop, stream
+from laplacianshot.embedding.pictures.views import (
+    CROP_DRAWS,
+    Crop,
+    checked_counter,
+    epoch_order,
+    moved,
+    random_crop,
+    resized_crop,
+    stream,
+    uniforms,
+)
 from tests.embedding.pictures import definitions
 
 # Nothing happens to a picture but normalization to [0, 1].
@@ -218,3 +229,184 @@ def test_settings_are_filled_in_and_comparable():
     assert EvalView(channels=1).std == (1.0,)
     assert TrainView() == TrainView(mean=IMAGENET_MEAN)
     assert TrainView() != TrainView(jitter=0.3)
+
+
+RATIO = (3 / 4, 4 / 3)
+
+
+def color_noise(height, width, seed=0):
+    return noise(height, width, 3, seed=seed)
+
+
+def crops(width, height, count, scale=(0.08, 1.0), ratio=RATIO):
+    draws = np.random.default_rng(0).random((count, CROP_DRAWS))
+    return np.array([random_crop(width, height, scale, ratio, row) for row in draws])
+
+
+def test_where_every_size_fits_areas_are_uniform_and_ratios_log_uniform():
+    # 0.7 of the area at 4/3 is 0.97 of a side.
+    found = crops(2000, 2000, 3000, scale=(0.08, 0.7))
+    areas, ratios = found[:, 2] * found[:, 3] / 2000**2, found[:, 2] / found[:, 3]
+    assert stats.kstest(areas, stats.uniform(0.08, 0.62).cdf).pvalue > 1e-3
+    assert stats.kstest(np.log(ratios), stats.uniform(np.log(3 / 4), 2 * np.log(4 / 3)).cdf).pvalue > 1e-3
+    assert abs(np.corrcoef(areas, ratios)[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize(("width", "height"), [(84, 84), (500, 375), (300, 400)])
+def test_sizes_are_those_of_the_first_draw_that_fits(width, height):
+    found = crops(width, height, 3000)
+    expected = definitions.crop_sizes(np.random.default_rng(1), width, height, 3000)
+    for measure in (lambda size: size[:, 0] * size[:, 1], lambda size: size[:, 0] / size[:, 1]):
+        assert stats.ks_2samp(measure(found[:, 2:]), measure(expected)).pvalue > 1e-3
+
+
+def test_a_crop_is_inside_and_every_place_is_as_likely():
+    found = crops(9, 7, 4000)
+    left, top, width, height = found.T
+    assert (left >= 0).all()
+    assert (top >= 0).all()
+    assert (left + width).max() == 9
+    assert (top + height).max() == 7
+    narrow = left[width == 5]
+    assert stats.chisquare(np.bincount(narrow, minlength=5)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [((10, 1000), Crop(0, 493, 10, 13)), ((1000, 10), Crop(493, 0, 13, 10)), ((1, 500), Crop(0, 249, 1, 1))],
+)
+def test_a_picture_too_long_for_any_crop_gives_its_middle(size, expected):
+    # Nine tenths of the area of so long a picture never fit.
+    draws = np.full(CROP_DRAWS, 0.5)
+    assert random_crop(*size, (0.9, 1.0), RATIO, draws) == expected
+
+
+def test_a_picture_within_the_ratios_falls_back_to_the_whole():
+    assert random_crop(12, 10, (2.0, 2.0), RATIO, np.zeros(CROP_DRAWS)) == Crop(0, 0, 12, 10)
+
+
+def test_a_single_pixel_can_be_cropped():
+    assert random_crop(1, 1, (0.08, 1.0), RATIO, np.random.default_rng(0).random(CROP_DRAWS)) == Crop(0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("crop", [Crop(3, 5, 30, 41), Crop(0, 0, 60, 50), Crop(40, 20, 7, 9), Crop(59, 49, 1, 1)])
+@pytest.mark.parametrize("size", [8, 21, 84])
+def test_a_crop_is_resized_by_the_antialiased_triangle_filter(crop, size):
+    pixels = color_noise(50, 60)
+    found = np.asarray(resized_crop(Image.fromarray(pixels), crop, size)).astype(float)
+    inside = pixels[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
+    # Pillow rounds after each of two passes.
+    assert np.abs(found - definitions.resize(inside, size, size)).max() <= 1.01
+
+
+@pytest.mark.parametrize("size", [(84, 84), (500, 375), (100, 333), (96, 97), (32, 32), (1, 5)])
+@pytest.mark.parametrize(("shorter", "crop"), [(96, 84), (28, 28)])
+def test_the_middle_of_a_picture_resized_at_its_shorter_side(size, shorter, crop):
+    width, height = size
+    pixels = color_noise(height, width)
+    found = np.asarray(resized_center(Image.fromarray(pixels), shorter, crop, "bilinear")).astype(float)
+    new_height, new_width = int(shorter * height / min(size)), int(shorter * width / min(size))
+    whole = definitions.resize(pixels, new_height, new_width)
+    top, left = round((new_height - crop) / 2), round((new_width - crop) / 2)
+    assert np.abs(found - whole[top : top + crop, left : left + crop]).max() <= 1.01
+
+
+def test_a_shift_by_whole_pixels_moves_the_pixels_and_lets_black_in():
+    pixels = color_noise(10, 20)
+    found = np.asarray(moved(Image.fromarray(pixels), 0, 1, 3 / 20, -2 / 10))
+    expected = np.zeros_like(pixels)
+    expected[:-2, 3:] = pixels[2:, :-3]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_quarter_turn_turns_the_pixels():
+    pixels = color_noise(9, 9)
+    found = np.asarray(moved(Image.fromarray(pixels), 90, 1, 0, 0)).astype(int)
+    # Pillow cuts off what is not whole, and the cosine is not quite 0.
+    assert np.abs(found - np.rot90(pixels)).max() <= 1
+
+
+def test_a_turn_with_zoom_and_shift_is_the_affine_map():
+    smooth = ndimage.gaussian_filter(np.random.default_rng(0).random((40, 40)), 3)
+    pixels = np.uint8(255 * (smooth - smooth.min()) / np.ptp(smooth))
+    degrees, zoom, right, down = 20, 1.2, 0.05, -0.1
+    found = np.asarray(moved(Image.fromarray(pixels), degrees, zoom, right, down)).astype(float)
+    angle = np.radians(degrees)
+    # In (row, column): the pixel seen at a place of the result.
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) / zoom
+    center = np.array([19.5, 19.5])
+    offset = center - turn @ (center + np.array([down * 40, right * 40]))
+    expected = ndimage.affine_transform(pixels.astype(float), turn, offset, order=1)
+    # Away from the border, where Pillow and scipy let black in differently.
+    seen = ndimage.affine_transform(np.ones((40, 40)), turn, offset, order=1) == 1
+    assert seen.mean() > 0.5
+    assert np.abs(found - expected)[seen].max() <= 1.01
+
+
+def test_a_stream_depends_on_seed_epoch_and_index_alone():
+    first = stream(1, 2, 3).random(5)
+    np.testing.assert_array_equal(stream(1, 2, 3).random(5), first)
+    for other in ((0, 2, 3), (1, 0, 3), (1, 2, 0), (2, 1, 3)):
+        assert not np.intersect1d(stream(*other).random(5), first).size
+
+
+def test_the_numbers_of_a_batch_are_those_of_its_pictures():
+    batch = uniforms(5, 6, np.array([7, 1, 7]), 4)
+    np.testing.assert_array_equal(batch, [stream(5, 6, i).random(4) for i in (7, 1, 7)])
+    assert uniforms(5, 6, np.array([], dtype=np.int64), 4).shape == (0, 4)
+
+
+def test_numbers_are_uniform_and_those_of_neighbors_unrelated():
+    numbers = uniforms(0, 0, np.arange(4000), 2)
+    assert stats.kstest(numbers[:, 0], "uniform").pvalue > 1e-3
+    for a, b in ((numbers[:-1, 0], numbers[1:, 0]), (numbers[:, 0], numbers[:, 1])):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 0.06
+
+
+def philox(counter, key):
+    """Philox 4x64 with ten rounds (Salmon et al., 2011), in whole numbers."""
+    for number in range(10):
+        high, low = divmod(0xD2E7470EE14C6C93 * counter[0], 2**64)
+        high_2, low_2 = divmod(0xCA5A826395121157 * counter[2], 2**64)
+        bumps = (number * 0x9E3779B97F4A7C15, number * 0xBB67AE8584CAA73B)
+        first, second = ((word + bump) % 2**64 for word, bump in zip(key, bumps, strict=True))
+        counter = (high_2 ^ counter[1] ^ first, low_2, high ^ counter[3] ^ second, low)
+    return list(counter)
+
+
+@pytest.mark.parametrize(("seed", "epoch", "index"), [(0, 0, 0), (2**64 - 1, 89, 2**63 + 5)])
+def test_the_bits_are_those_of_philox_keyed_by_seed_and_epoch(seed, epoch, index):
+    # numpy counts before it computes, so the first block has counter 1.
+    expected = philox((1, 0, 0, index), (seed, epoch)) + philox((2, 0, 0, index), (seed, epoch))
+    assert stream(seed, epoch, index).bit_generator.random_raw(8).tolist() == expected
+
+
+def test_an_order_is_a_permutation_of_seed_and_epoch():
+    order = epoch_order(0, 0, 50)
+    assert sorted(order.tolist()) == list(range(50))
+    np.testing.assert_array_equal(epoch_order(0, 0, 50), order)
+    assert (epoch_order(0, 1, 50) != order).any()
+    assert (epoch_order(1, 0, 50) != order).any()
+    assert epoch_order(0, 0, 0).shape == (0,)
+
+
+def test_the_order_has_a_stream_of_its_own():
+    """A run that another version began goes on in the same order; no picture shares the stream."""
+    for seed, epoch in ((0, 0), (3, 7)):
+        wanted = np.argsort(stream(seed, epoch, 2**64 - 1).random(50), kind="stable")
+        np.testing.assert_array_equal(epoch_order(seed, epoch, 50), wanted)
+
+
+def test_every_place_is_as_likely_for_the_first_picture():
+    places = [int(np.flatnonzero(epoch_order(0, epoch, 5) == 0)[0]) for epoch in range(1000)]
+    assert stats.chisquare(np.bincount(places, minlength=5)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("value", [-1, 2**64, 0.5, True, None, "1"])
+def test_seeds_must_be_integers_of_64_bits(value):
+    with pytest.raises(ValueError, match="seed must be an integer from 0 to"):
+        checked_counter(value, "seed")
+
+
+def test_the_largest_seed_and_numpy_integers_serve():
+    assert stream(checked_counter(2**64 - 1, "seed"), checked_counter(np.int64(3), "epoch"), 0).random() < 1

@@ -28,6 +28,7 @@ from PIL import Image
 from laplacianshot.datasets.pictures import Pictures, open_pictures
 from laplacianshot.embedding import build_network
 from laplacianshot.embedding.pictures import TrainView, batches
+from laplacianshot.embedding.pictures.views import epoch_order
 
 SIZE, CLASSES = 84, 16
 
@@ -93,7 +94,8 @@ def measure(pictures: Pictures, batch: int, rounds: int, workers: list[int]) -> 
     rows = np.arange(len(pictures))
 
     def load(epoch: int, threads: int) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-        made = batches(pictures, rows, view, batch, epoch=epoch, shuffle=True, workers=threads)
+        order = rows[epoch_order(0, epoch, len(rows))]
+        made = batches(pictures, order, view, batch, epoch=epoch, workers=threads)
         return ((part.images, part.labels) for part in made)
 
     def drain(epoch: int, threads: int) -> None:

@@ -172,12 +172,12 @@ def test_the_content_key_tells_of_every_change(birds, draw):
     assert len(set(keys)) == len(keys)
 
 
-def test_decoded_pictures_are_kept_as_far_as_they_fit(tmp_path, draw):
+def test_decoded_pictures_are_kept_as_far_as_they_fit(tmp_path, draw, monkeypatch):
     for number in range(4):
         draw(tmp_path / "a" / f"{number}.png", seed=number)
-    pictures = open_pictures("folder", tmp_path)
     # 12 x 10 pixels of four bytes each: two pictures and a half.
-    pictures.keep_decoded(1200)
+    monkeypatch.setattr("laplacianshot.datasets.pictures._MAX_BYTES", 1200)
+    pictures = open_pictures("folder", tmp_path)
     first = [pictures.decoded(i) for i in range(4)]
     for path in (tmp_path / "a").iterdir():
         path.unlink()

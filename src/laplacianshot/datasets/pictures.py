@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["DATASETS", "CorruptPicture", "Pictures", "open_pictures"]
 
-# No more than this, and no more than a quarter of the machine's memory, unless a caller asks for it.
+# Memory for decoded pictures: no more than this, and no more than a quarter of the machine's.
 _MAX_BYTES = 4 << 30
 
 
 def _default_bytes() -> int:
-    """Memory for decoded pictures where the caller names none."""
+    """Memory for decoded pictures on this machine."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -134,10 +134,6 @@ class Pictures:
             picture = self.read(i)
             self._kept.offer(number, picture)
         return picture
-
-    def keep_decoded(self, max_bytes: int) -> None:
-        """Let decoded pictures take that much memory, shared by all selections of the same pictures."""
-        self._kept.capacity = max_bytes
 
     def rows(self, split: str | None = None) -> Ints:
         """Row numbers of a split, ascending; all of them for None."""

@@ -13,7 +13,6 @@ from laplacianshot.embedding.pictures import EvalView, TrainView
 from laplacianshot.embedding.pictures.views import (
     CROP_DRAWS,
     Crop,
-    checked_counter,
     epoch_order,
     moved,
     random_crop,
@@ -100,7 +99,7 @@ def test_the_crop_seen_is_the_crop_drawn_from_the_picture_s_stream(bundle):
     pictures = bundle(np.repeat(position[None], 40, axis=0))
     found = 255 * seen(TrainView(size=10, **PLAIN | {"scale": (0.08, 1.0)}), pictures, range(40), seed=1, epoch=2)
     for i in range(40):
-        crop = random_crop(200, 150, (0.08, 1.0), (3 / 4, 4 / 3), stream(1, 2, i).random(CROP_DRAWS))
+        crop = random_crop(200, 150, (0.08, 1.0), stream(1, 2, i).random(CROP_DRAWS))
         middle = found[i].mean(axis=(0, 1))[:2] + 0.5
         np.testing.assert_allclose(middle, [crop.left + crop.width / 2, crop.top + crop.height / 2], atol=0.6)
         steps = (found[i, 5, 8, 0] - found[i, 5, 1, 0]) / 7, (found[i, 8, 5, 1] - found[i, 1, 5, 1]) / 7
@@ -195,35 +194,6 @@ def test_a_drawing_is_moved_within_its_bounds(bundle):
     assert zoom.max() / zoom.min() > 1.3
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"size": 0}, "size must be at least 1"),
-        ({"scale": (0.5, 0.2)}, "scale must be two numbers above 0, the smaller first"),
-        ({"ratio": (0, 1)}, "ratio must be two numbers above 0"),
-        ({"flip": 1.5}, "flip must be a probability"),
-        ({"jitter": -1}, "jitter must be a finite number of at least 0"),
-        ({"shift": float("nan")}, "shift must be a finite number of at least 0"),
-        ({"channels": 4}, "channels must be 3 .* or 1"),
-        ({"mean": (0.5,)}, "mean must be 3 numbers"),
-        ({"std": (1, 0, 1)}, "std must be 3 numbers"),
-    ],
-)
-def test_views_refuse_what_cannot_be(settings, message):
-    with pytest.raises(ValueError, match=message):
-        TrainView(**settings)
-
-
-def test_a_crop_larger_than_the_picture_is_refused():
-    with pytest.raises(ValueError, match="crop=84 must not be larger than resize=80"):
-        EvalView(resize=80)
-
-
-def test_a_seed_that_is_no_integer_is_refused(bundle):
-    with pytest.raises(ValueError, match="epoch must be an integer"):
-        TrainView()(bundle(noise(2, 5, 5, 3)), [0], seed=0, epoch=-1)
-
-
 def test_settings_are_filled_in_and_comparable():
     assert TrainView().mean == IMAGENET_MEAN
     assert EvalView(channels=1).std == (1.0,)
@@ -231,16 +201,13 @@ def test_settings_are_filled_in_and_comparable():
     assert TrainView() != TrainView(jitter=0.3)
 
 
-RATIO = (3 / 4, 4 / 3)
-
-
 def color_noise(height, width, seed=0):
     return noise(height, width, 3, seed=seed)
 
 
-def crops(width, height, count, scale=(0.08, 1.0), ratio=RATIO):
+def crops(width, height, count, scale=(0.08, 1.0)):
     draws = np.random.default_rng(0).random((count, CROP_DRAWS))
-    return np.array([random_crop(width, height, scale, ratio, row) for row in draws])
+    return np.array([random_crop(width, height, scale, row) for row in draws])
 
 
 def test_where_every_size_fits_areas_are_uniform_and_ratios_log_uniform():
@@ -278,15 +245,15 @@ def test_a_crop_is_inside_and_every_place_is_as_likely():
 def test_a_picture_too_long_for_any_crop_gives_its_middle(size, expected):
     # Nine tenths of the area of so long a picture never fit.
     draws = np.full(CROP_DRAWS, 0.5)
-    assert random_crop(*size, (0.9, 1.0), RATIO, draws) == expected
+    assert random_crop(*size, (0.9, 1.0), draws) == expected
 
 
 def test_a_picture_within_the_ratios_falls_back_to_the_whole():
-    assert random_crop(12, 10, (2.0, 2.0), RATIO, np.zeros(CROP_DRAWS)) == Crop(0, 0, 12, 10)
+    assert random_crop(12, 10, (2.0, 2.0), np.zeros(CROP_DRAWS)) == Crop(0, 0, 12, 10)
 
 
 def test_a_single_pixel_can_be_cropped():
-    assert random_crop(1, 1, (0.08, 1.0), RATIO, np.random.default_rng(0).random(CROP_DRAWS)) == Crop(0, 0, 1, 1)
+    assert random_crop(1, 1, (0.08, 1.0), np.random.default_rng(0).random(CROP_DRAWS)) == Crop(0, 0, 1, 1)
 
 
 @pytest.mark.parametrize("crop", [Crop(3, 5, 30, 41), Crop(0, 0, 60, 50), Crop(40, 20, 7, 9), Crop(59, 49, 1, 1)])
@@ -402,11 +369,5 @@ def test_every_place_is_as_likely_for_the_first_picture():
     assert stats.chisquare(np.bincount(places, minlength=5)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("value", [-1, 2**64, 0.5, True, None, "1"])
-def test_seeds_must_be_integers_of_64_bits(value):
-    with pytest.raises(ValueError, match="seed must be an integer from 0 to"):
-        checked_counter(value, "seed")
-
-
 def test_the_largest_seed_and_numpy_integers_serve():
-    assert stream(checked_counter(2**64 - 1, "seed"), checked_counter(np.int64(3), "epoch"), 0).random() < 1
+    assert stream(2**64 - 1, np.int64(3), 0).random() < 1

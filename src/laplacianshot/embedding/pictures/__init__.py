@@ -6,7 +6,6 @@ from laplacianshot.runtime.extras import require
 require("torch", "train")
 require("PIL.Image", "train")
 
-from laplacianshot.embedding.pictures.loader import Batch, batches  # noqa: E402
-from laplacianshot.embedding.pictures.views import EvalView, TrainView, View  # noqa: E402
+from laplacianshot.embedding.pictures.views import Batch, EvalView, TrainView, View, batches  # noqa: E402
 
 __all__ = ["Batch", "EvalView", "TrainView", "View", "batches"]

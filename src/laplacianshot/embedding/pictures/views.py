@@ -1,4 +1,4 @@
-"""Pictures as tensors: the random and the fixed views of a picture."""
+"""Pictures as tensors: the random and the fixed views of a picture, and batches of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,10 +16,14 @@ from PIL.Image import Resampling, Transform
 from laplacianshot.datasets.pictures import Pictures
 from laplacianshot.embedding.encoders.preparing import IMAGENET_MEAN, IMAGENET_STD, resized_center
 from laplacianshot.embedding.pictures._color_kernels import BRIGHTNESS, CONTRAST, SATURATION, to_floats
+from laplacianshot.runtime.threads import Prefetch
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+# Width over height of a random crop.
+RATIO = (3 / 4, 4 / 3)
 
 # Attempts at a random crop before the central one is taken; each uses two random numbers, the place two more.
 TRIES = 10
@@ -60,13 +63,6 @@ def uniforms(seed: int, epoch: int, indices: Ints, count: int) -> Floats:
     return np.array([stream(seed, epoch, int(i)).random(count) for i in indices]).reshape(len(indices), count)
 
 
-def checked_counter(value: int, name: str) -> int:
-    """``value`` as an int of 64 bits without sign, or an error that names the argument."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= value < 2**64:
-        raise ValueError(f"{name} must be an integer from 0 to 2^64 - 1, got {value!r}.")
-    return int(value)
-
-
 class Crop(NamedTuple):
     """A rectangle of whole pixels."""
 
@@ -76,16 +72,14 @@ class Crop(NamedTuple):
     height: int
 
 
-def random_crop(
-    width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], draws: Sequence[float] | Floats
-) -> Crop:
+def random_crop(width: int, height: int, scale: tuple[float, float], draws: Sequence[float] | Floats) -> Crop:
     """A crop of random area and shape, at a random place, from CROP_DRAWS uniform numbers.
 
-    ``area = width height U(scale)``, ``r = exp U(ln ratio)``, crop ``round(sqrt(area r)) x round(sqrt(area / r))``.
+    ``area = width height U(scale)``, ``r = exp U(ln RATIO)``, crop ``round(sqrt(area r)) x round(sqrt(area / r))``.
     The first of ten such sizes that fits the picture is placed uniformly. If none fits, the largest crop in the middle
-    whose shape is within ``ratio``.
+    whose shape is within ``RATIO``.
     """
-    low, high = math.log(ratio[0]), math.log(ratio[1])
+    low, high = math.log(RATIO[0]), math.log(RATIO[1])
     for attempt in range(TRIES):
         area = width * height * (scale[0] + (scale[1] - scale[0]) * draws[2 * attempt])
         shape = math.exp(low + (high - low) * draws[2 * attempt + 1])
@@ -94,10 +88,10 @@ def random_crop(
             left, top = int((width - w + 1) * draws[2 * TRIES]), int((height - h + 1) * draws[2 * TRIES + 1])
             return Crop(left, top, w, h)
     w, h = width, height
-    if width < ratio[0] * height:
-        h = max(1, min(height, round(width / ratio[0])))
-    elif width > ratio[1] * height:
-        w = max(1, min(width, round(height * ratio[1])))
+    if width < RATIO[0] * height:
+        h = max(1, min(height, round(width / RATIO[0])))
+    elif width > RATIO[1] * height:
+        w = max(1, min(width, round(height * RATIO[1])))
     return Crop((width - w) // 2, (height - h) // 2, w, h)
 
 
@@ -148,8 +142,6 @@ class TrainView:
         Side of the result in pixels.
     scale : (low, high), or None
         Area of the random crop as a fraction of the picture's. None: no random crop, the middle square of the whole.
-    ratio : (low, high)
-        Width over height of the random crop.
     flip : float
         Probability of a mirrored picture.
     jitter : float
@@ -165,7 +157,6 @@ class TrainView:
 
     size: int = 84
     scale: tuple[float, float] | None = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
     jitter: float = 0.4
     degrees: float = 0.0
@@ -176,15 +167,6 @@ class TrainView:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_size("size", self.size)
-        if self.scale is not None:
-            _check_range("scale", self.scale)
-        _check_range("ratio", self.ratio)
-        if not 0 <= self.flip <= 1:
-            raise ValueError(f"flip must be a probability, got {self.flip!r}.")
-        for name in ("jitter", "degrees", "zoom", "shift"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}.")
         _fill_normalization(self)
 
     def __call__(
@@ -192,7 +174,7 @@ class TrainView:
     ) -> torch.Tensor:
         """Pictures as float32 (B, C, size, size), in channels-last order in memory."""
         rows = np.asarray(indices, dtype=np.int64)
-        draws = uniforms(checked_counter(seed, "seed"), checked_counter(epoch, "epoch"), rows, _DRAWS)
+        draws = uniforms(seed, epoch, rows, _DRAWS)
         cut = [self._cut(pictures.decoded(i), draws[b]) for b, i in enumerate(rows.tolist())]
         steps = _JITTERS[(draws[:, _JITTER_ORDER] * len(_JITTERS)).astype(np.int64)]
         low, high = max(0.0, 1 - self.jitter), 1 + self.jitter
@@ -208,7 +190,7 @@ class TrainView:
             picture = moved(picture, turn * self.degrees, zoom, right * self.shift, down * self.shift)
         if self.scale is None:
             return resized_center(picture, self.size, self.size, "bilinear")
-        crop = random_crop(picture.width, picture.height, self.scale, self.ratio, draws[:CROP_DRAWS].tolist())
+        crop = random_crop(picture.width, picture.height, self.scale, draws[:CROP_DRAWS].tolist())
         return resized_crop(picture, crop, self.size)
 
 
@@ -231,10 +213,6 @@ class EvalView:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_size("resize", self.resize)
-        _check_size("crop", self.crop)
-        if self.crop > self.resize:
-            raise ValueError(f"crop={self.crop} must not be larger than resize={self.resize}.")
         _fill_normalization(self)
 
     def __call__(
@@ -271,23 +249,61 @@ def _tensor(
 
 
 def _fill_normalization(view: TrainView | EvalView) -> None:
-    """Fill in and check channels, mean and std."""
-    if view.channels not in (1, 3):
-        raise ValueError(f"channels must be 3 (color) or 1 (gray), got {view.channels!r}.")
     defaults = {"mean": IMAGENET_MEAN, "std": IMAGENET_STD} if view.channels == 3 else {"mean": (0.0,), "std": (1.0,)}
     for name, default in defaults.items():
-        given: Any = getattr(view, name)
-        values = default if given is None else tuple(float(value) for value in given)
-        if len(values) != view.channels or not np.isfinite(values).all() or (name == "std" and min(values) <= 0):
-            raise ValueError(f"{name} must be {view.channels} numbers, one per channel, got {given!r}.")
-        object.__setattr__(view, name, values)
+        if getattr(view, name) is None:
+            object.__setattr__(view, name, default)
 
 
-def _check_size(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value!r}.")
+class Batch(NamedTuple):
+    """What a network is given at once."""
+
+    images: torch.Tensor  # float32 (B, C, H, W)
+    labels: torch.Tensor  # int64 (B,)
+    rows: Ints  # row numbers of the pictures, (B,)
 
 
-def _check_range(name: str, value: tuple[float, float]) -> None:
-    if not 0 < value[0] <= value[1] < np.inf:
-        raise ValueError(f"{name} must be two numbers above 0, the smaller first, got {value!r}.")
+def batches(
+    pictures: Pictures,
+    rows: Sequence[int] | Ints,
+    view: View,
+    batch_size: int,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    workers: int = 1,
+    start: int = 0,
+) -> Prefetch[Ints, Batch]:
+    """The pictures of ``rows`` in their order, in batches made by threads while the network works on those before.
+
+    Each picture's view depends on (seed, epoch) and its row alone: any number of workers gives the same batches, and a
+    run that starts at batch ``start`` sees what an uninterrupted one sees from there on.
+
+    Parameters
+    ----------
+    pictures : Pictures
+    rows : int array of shape (n,)
+        Row numbers of ``pictures``.
+    view : View
+    batch_size : int
+    seed, epoch : int
+    workers : int
+        Threads that prepare batches ahead; 0 prepares each when it is needed. Decoding, resizing and color release
+        the GIL.
+    start : int
+        Batches to leave out at the beginning; nothing of them is decoded.
+
+    Returns
+    -------
+    iterator of Batch
+        Also a context, whose end ends the threads. A picture that cannot be read raises ``CorruptPicture`` at its
+        batch.
+    """
+    chosen: Ints = np.asarray(rows, dtype=np.int64)
+    parts = [chosen[first : first + batch_size] for first in range(start * batch_size, len(chosen), batch_size)]
+
+    def make(part: Ints) -> Batch:
+        images = view(pictures, part, seed=seed, epoch=epoch)
+        return Batch(images, torch.from_numpy(pictures.labels[part]), part)
+
+    return Prefetch(make, parts, workers, 2 * workers + 1, "pictures")

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 
 def digits_task(shots, seed):
-    """Pixels, codes with so many labels a digit, and all digits."""
+    """Pixels, codes with that number of labels per digit, and all digits."""
     X, digits = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
     codes = np.full(len(X), -1)

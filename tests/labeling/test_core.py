@@ -47,12 +47,12 @@ def test_a_given_label_is_kept_and_certain_unless_it_is_disputed():
     seed=st.integers(0, 10**6),
     spread=st.floats(0, 8),
     rate=st.floats(0, 1),
-    wanted=st.integers(0, 80),
+    requested=st.integers(0, 80),
     labeled=st.integers(1, 20),
 )
-def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, wanted, labeled):
+def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, requested, labeled):
     X, codes, _ = clusters(labeled=labeled, spread=spread, seed=seed)
-    found = label_vectors(X, codes, 3, LabelOptions(suggest=wanted, reject=rate))
+    found = label_vectors(X, codes, 3, LabelOptions(suggest=requested, reject=rate))
     free = codes < 0
     np.testing.assert_array_equal(found.codes[~free], codes[~free])
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1, rtol=1e-5)
@@ -63,7 +63,7 @@ def test_whatever_is_asked_the_answer_is_whole(seed, spread, rate, wanted, label
     assert free[found.rejected].all()
     # Ranks are 1, 2, ... on unlabeled rows only.
     ranked = found.suggestions[found.suggestions > 0]
-    np.testing.assert_array_equal(np.sort(ranked), np.arange(1, min(wanted, free.sum()) + 1))
+    np.testing.assert_array_equal(np.sort(ranked), np.arange(1, min(requested, free.sum()) + 1))
     assert free[found.suggestions > 0].all()
 
 
@@ -115,7 +115,7 @@ def test_an_option_out_of_range_is_named(option, value):
 
 
 class TestLarge:
-    """Any number of rows, sought by cells: what more than 50,000 get."""
+    """Rows searched by cells, as sets of more than 50,000 are."""
 
     def test_they_are_labeled_as_few_are(self):
         X, codes, truth = clusters(5, 400, spread=1.5)
@@ -194,10 +194,10 @@ class TestLarge:
     @pytest.mark.parametrize("memory", ["3 MB", "40 MB"])
     def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(self, memory):
         X, codes, _ = clusters(4, 5000)
-        # What was asked for is told, not what is left of it for the fit.
+        # The message names the user's budget, not what is left of it for the fit.
         with pytest.raises(MemoryError, match=rf"^memory={memory} cannot be kept: this needs [\d.]+ MB \("):
             label_vectors(X, codes, 4, LabelOptions(memory=memory), watch=pytest.fail)
 
-    def test_a_budget_that_is_no_number_of_bytes_is_named(self):
+    def test_a_budget_that_is_not_a_number_of_bytes_is_named(self):
         with pytest.raises(LabelingError, match=r"memory is 'lots'; give bytes, or text such as '8GB'"):
             LabelOptions(memory="lots")

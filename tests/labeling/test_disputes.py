@@ -50,14 +50,14 @@ def test_labels_of_other_rows_are_doubted_and_right_ones_are_not(shots):
 
 
 @pytest.mark.parametrize(
-    ("n", "against", "told"), [(20, 6, False), (20, 7, True), (10, 4, False), (10, 5, True), (1000, 301, True)]
+    ("n", "against", "doubted"), [(20, 6, False), (20, 7, True), (10, 4, False), (10, 5, True), (1000, 301, True)]
 )
-def test_doubt_takes_at_least_five_labels_and_more_than_three_in_ten(n, against, told):
+def test_doubt_takes_at_least_five_labels_and_more_than_three_in_ten(n, against, doubted):
     codes = np.arange(n) % 2
     probabilities = np.eye(2)[np.where(np.arange(n) < against, 1 - codes, codes)] * 0.02 + 0.49
     said = doubt_of_labels(probabilities, codes)
-    assert bool(said) == told
-    assert f"{against} differ from those" in said or not told
+    assert bool(said) == doubted
+    assert f"{against} differ from those" in said or not doubted
 
 
 def test_the_only_labels_of_their_classes_are_not_doubted():

@@ -38,7 +38,7 @@ def test_a_held_out_row_is_asked_once_and_never_teaches_its_own_task():
         taught = [position(fitted.support, row) for row in support]
         assert not set(held) & set(taught)
         assert len(held) + len(taught) == len(fitted.support)
-        # Classes are numbered anew, for support and answers alike.
+        # Classes get new numbers, for support and answers alike.
         number = {fitted.labels[row]: answer for row, answer in zip(held, answers, strict=True)}
         assert [number[fitted.labels[row]] for row in taught] == labels.tolist()
         asked += held
@@ -86,6 +86,6 @@ def test_the_same_seed_gives_the_same_checks():
     np.testing.assert_array_equal(first.columns, second.columns)
 
 
-def test_where_nothing_can_be_asked_there_are_no_answers():
+def test_tasks_that_are_too_small_give_no_answers():
     lonely = make_fitted(1, n_classes=3, per_class=1)
     assert len(draw_checks(lonely, np.random.default_rng(0))) == 0

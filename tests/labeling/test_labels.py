@@ -53,12 +53,12 @@ def test_encodings_and_line_ends_of_spreadsheets_are_read(tmp_path, rows, encodi
     assert labels(tmp_path, content, rows, encoding=encoding) == {"0": "Möwe", "1": "Krähe"}
 
 
-def test_an_encoding_that_cannot_be_told_is_an_error(tmp_path, rows):
+def test_an_unknown_encoding_is_an_error(tmp_path, rows):
     with pytest.raises(LabelingError, match=r"labels\.csv .*save it as UTF-8"):
         labels(tmp_path, "id,label\n0,чайка\n1,ворона\n", rows, encoding="cp1251")
 
 
-def test_blank_labels_are_no_labels_and_blanks_around_do_not_count(tmp_path, rows):
+def test_blank_labels_and_blanks_around_labels_are_ignored(tmp_path, rows):
     assert labels(tmp_path, "id,label\n0, x \n1,\n2,  \n3\n9,\n", rows) == {"0": "x"}
 
 
@@ -67,7 +67,7 @@ def test_accents_may_be_written_in_two_ways(tmp_path, rows):
     assert set(found.values()) == {"caf\u00e9"}
 
 
-def test_the_same_label_twice_is_no_matter(tmp_path, rows):
+def test_the_same_label_may_be_given_twice(tmp_path, rows):
     assert labels(tmp_path, "id,label\n0,x\n1,y\n0,x\n", rows) == {"0": "x", "1": "y"}
 
 
@@ -152,7 +152,7 @@ def test_a_row_number_that_is_not_there_is_an_error(tmp_path, rows, name):
         labels(tmp_path, f"id,label\n{name},cat\n", rows)
 
 
-def test_a_file_name_alone_is_no_path(tmp_path, photos):
+def test_a_file_name_alone_is_not_enough_for_a_path(tmp_path, photos):
     with pytest.raises(LabelingError, match=r"'c\.png' \(line 2\)"):
         labels(tmp_path, "id,label\nc.png,x\n", photos)
 

@@ -86,7 +86,7 @@ def test_our_own_field_names_the_item(tmp_path, photos):
     assert found == {"sub/a.png": "cat"}
 
 
-def test_tasks_without_an_annotation_and_predictions_are_no_labels(tmp_path, photos):
+def test_tasks_without_an_annotation_and_predictions_are_not_labels(tmp_path, photos):
     tasks = [
         task(1, "gone.png"),
         task(2, "sub/d.png") | {"predictions": [annotation("dog")]},

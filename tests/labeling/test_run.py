@@ -37,7 +37,7 @@ def test_pictures_are_labeled_from_one_label_a_class(photos, cache):
     assert found.settings["encoder"] == "efficientnet-lite0"
 
 
-def test_classes_that_differ_in_case_only_are_told(vectors):
+def test_classes_that_differ_only_in_case_are_reported(vectors):
     path, _ = vectors
     assert not any("case" in note for note in label_source(path, {"0": "cat", "20": "dog"}).notes)
     notes = label_source(path, {"0": "Cat", "20": "cat", "40": "dog"}).notes
@@ -147,7 +147,7 @@ def test_what_cannot_be_labeled_is_an_error_that_names_it(vectors, labels, optio
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_vector_that_is_no_number_is_named_by_its_row(tmp_path, value):
+def test_a_vector_that_is_not_finite_is_named_by_its_row(tmp_path, value):
     X = np.ones((5, 3))
     X[3, 1] = value
     np.save(tmp_path / "x.npy", X)
@@ -155,7 +155,7 @@ def test_a_vector_that_is_no_number_is_named_by_its_row(tmp_path, value):
         label_source(tmp_path / "x.npy", {"0": "a", "1": "b"})
 
 
-def test_whoever_watches_is_told_of_each_stage(vectors):
+def test_each_stage_is_reported_to_watch(vectors):
     path, truth = vectors
     heard = []
     label_source(path, {"0": truth[0], "20": truth[20]}, watch=lambda name: heard.append(name) or (lambda *_: None))

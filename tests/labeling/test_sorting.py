@@ -20,7 +20,7 @@ from tests.labeling.files import ODD_NAMES, picture, pictures, result_of
 
 WAYS = ["copy", "link"]
 
-# a.png three times, to be told apart by numbers in one class folder.
+# a.png three times: they get numbers in one class folder.
 NAMES = ("a.png", "b.png", "c.png", "one/a.png", "two/a.png", "two/d.png")
 LABELS = ["x", "y", "", "x", "x", "y"]
 
@@ -260,11 +260,11 @@ def test_a_name_that_is_taken_meanwhile_is_not_overwritten(tmp_path, photos, res
     assert sorted_into(tmp_path / "out") == ["y/b.png"]
 
 
-def test_progress_is_told(tmp_path, photos, result):
-    told = []
-    log = sort(result, photos, tmp_path / "out", "copy", progress=lambda *step: told.append(step)).log
-    undo_sorting(log, progress=lambda *step: told.append(step))
-    assert told == [(i, 5) for i in range(1, 6)] * 2
+def test_progress_is_reported(tmp_path, photos, result):
+    reported = []
+    log = sort(result, photos, tmp_path / "out", "copy", progress=lambda *step: reported.append(step)).log
+    undo_sorting(log, progress=lambda *step: reported.append(step))
+    assert reported == [(i, 5) for i in range(1, 6)] * 2
 
 
 # What cannot be undone
@@ -290,7 +290,7 @@ def test_a_link_that_is_another_file_now_is_left(tmp_path, photos, result):
 
 
 @pytest.mark.parametrize("content", ["hello", "{}\n", '{"event": "unheard of"}\n'])
-def test_what_is_no_log_is_an_error(tmp_path, content):
+def test_a_file_that_is_not_a_log_is_an_error(tmp_path, content):
     (tmp_path / "log.jsonl").write_text(content)
     before = tree(tmp_path)
     if content.startswith('{"event'):

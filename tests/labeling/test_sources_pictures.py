@@ -46,7 +46,7 @@ def test_odd_names_are_names_like_any_other(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="this system takes only UTF-8 in names")
-def test_a_name_that_is_no_text_is_skipped_and_reported(tmp_path):
+def test_a_name_that_is_not_text_is_skipped_and_reported(tmp_path):
     pictures(tmp_path, "a.png")
     shutil.copy(tmp_path / "a.png", os.fsencode(tmp_path) + b"/b\xff.png")
     source = open_source(tmp_path)
@@ -103,7 +103,7 @@ def test_a_missing_folder_is_an_error_that_says_what_to_give(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/vectors", "gs://bucket/x.npy", "shards/part-*.parquet"])
-def test_a_url_or_a_pattern_is_told_where_it_is_read(path):
+def test_the_error_for_a_url_or_a_pattern_says_how_to_read_it(path):
     with pytest.raises(LabelingError, match=r"shards of vectors, with --engine ray"):
         open_source(path)
 
@@ -190,14 +190,14 @@ def test_class_folders_beside_loose_pictures_are_labels(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("2024", "2025"), ("2024-11-16", "20241117"), ("1999_12", "2000.01")])
-def test_folders_of_dates_are_no_classes_unless_it_is_said(tmp_path, names):
+def test_folders_of_dates_are_classes_only_on_request(tmp_path, names):
     first, second = (f"{name}/1.png" for name in names)
     pictures(tmp_path, "0.png", first, second)
     assert set(given(tmp_path).values()) == {None}
     assert given(tmp_path, folders_are_labels=True)[first] == names[0]
 
 
-def test_numbers_that_are_no_dates_are_classes(tmp_path):
+def test_numbers_that_are_not_dates_are_classes(tmp_path):
     pictures(tmp_path, "a.png", "0/1.png", "7/2.png", "2024/3.png")
     assert given(tmp_path) == {"a.png": None, "0/1.png": "0", "7/2.png": "7", "2024/3.png": "2024"}
 

@@ -59,7 +59,7 @@ def test_a_value_that_is_not_finite_is_an_error_that_names_it(tmp_path, value):
     [np.zeros(5), np.zeros((2, 3, 4)), np.zeros((0, 3)), np.zeros((3, 0)), np.zeros((2, 2), dtype=complex),
      np.array([["a"]]), np.zeros((2, 2), dtype=bool), np.array(5.0)],
 )  # fmt: skip
-def test_what_is_no_matrix_of_numbers_is_an_error(tmp_path, array):
+def test_an_array_that_is_not_a_matrix_of_numbers_is_an_error(tmp_path, array):
     np.save(tmp_path / "v.npy", array)
     with pytest.raises(LabelingError, match=r"v\.npy: features (must|have)"):
         open_source(tmp_path / "v.npy")
@@ -226,7 +226,7 @@ class TestStore:
         assert open_source(tmp_path / "s", labels_file=True).given == (None,) * 6
         assert open_source(tmp_path / "s").given == tuple("abcabc")
 
-    def test_names_that_are_not_all_different_are_no_ids(self, tmp_path):
+    def test_names_that_are_not_all_different_are_not_used_as_ids(self, tmp_path):
         write_store(tmp_path / "s", X, names=list("uuwxyz"))
         assert open_source(tmp_path / "s").ids == tuple("012345")
 

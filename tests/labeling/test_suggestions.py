@@ -17,9 +17,9 @@ def unsure(n, n_classes=3):
     return np.full((n, n_classes), 1 / n_classes)
 
 
-def suggest_first(rows, wanted):
+def suggest_first(rows, requested):
     n = len(rows)
-    return suggest(np.zeros((n, 1)), unlabeled(n), wanted, affinity=cover_affinity(rows, wanted))
+    return suggest(np.zeros((n, 1)), unlabeled(n), requested, affinity=cover_affinity(rows, requested))
 
 
 def test_without_a_label_one_item_of_each_cluster_comes_first(clusters):
@@ -71,11 +71,11 @@ def test_of_many_copies_of_an_item_one_is_suggested():
     assert np.sum(first < 12) == 1
 
 
-def greedy_by_hand(K, need, free, wanted):
-    """The definition: at each choice all of ``sum_j K_ij need_j`` anew."""
+def greedy_by_hand(K, need, free, requested):
+    """The definition: ``sum_j K_ij need_j`` is computed again for each choice."""
     need = need * np.prod(1 - np.minimum(K[~free], 1 - 1e-6), axis=0)
     chosen = []
-    for _ in range(wanted):
+    for _ in range(requested):
         gain = np.where([free[i] and i not in chosen for i in range(len(K))], K @ need, -np.inf)
         chosen.append(int(gain.argmax()))
         need = need * (1 - np.minimum(K[chosen[-1]], 1 - 1e-6))
@@ -102,18 +102,18 @@ def test_suggestions_are_the_greedy_cover_by_definition(labels, floor):
     np.testing.assert_array_equal(suggest(probabilities, codes, 20, affinity=affinity), expected)
 
 
-@pytest.mark.parametrize("wanted", [0, 1, 5, 56, 57, 1000])
-def test_suggestions_are_unlabeled_different_and_as_many_as_there_can_be(clusters, wanted):
+@pytest.mark.parametrize("requested", [0, 1, 5, 56, 57, 1000])
+def test_suggestions_are_unlabeled_and_different_and_their_number_is_limited(clusters, requested):
     X, _, y = clusters(3, 20, 1)
-    found = suggest(unsure(60), y, wanted, affinity=cover_affinity(X, wanted))
-    assert len(found) == len(set(found.tolist())) == min(wanted, 57)
+    found = suggest(unsure(60), y, requested, affinity=cover_affinity(X, requested))
+    assert len(found) == len(set(found.tolist())) == min(requested, 57)
     assert np.all(y[found] == -1)
 
 
 def test_more_suggestions_begin_with_the_same_ones_on_the_same_graph(clusters):
     X, _, y = clusters(3, 20, 1)
     affinity = normalize(knn_affinity(X, 4))
-    few, many = (suggest(unsure(60), y, wanted, affinity=affinity) for wanted in (5, 30))
+    few, many = (suggest(unsure(60), y, requested, affinity=affinity) for requested in (5, 30))
     np.testing.assert_array_equal(many[:5], few)
 
 
@@ -190,13 +190,13 @@ def test_suggested_labels_are_worth_more_than_random_ones(shared):
         X, labels = arrays["features"][keep].astype(np.float32), arrays["labels"][keep]
     truth = np.unique(labels, return_inverse=True)[1]
 
-    def suggested(model, codes, wanted):
+    def suggested(model, codes, requested):
         if model is None:
-            return suggest_first(transform_features(X, "cl2", base_mean(X)), wanted)
-        return suggest(model.label_distributions_, codes, wanted, affinity=model.affinity_)
+            return suggest_first(transform_features(X, "cl2", base_mean(X)), requested)
+        return suggest(model.label_distributions_, codes, requested, affinity=model.affinity_)
 
-    def at_random(model, codes, wanted, rng=np.random.default_rng(0)):  # noqa: B008
-        return rng.permutation(np.flatnonzero(codes < 0))[:wanted]
+    def at_random(model, codes, requested, rng=np.random.default_rng(0)):  # noqa: B008
+        return rng.permutation(np.flatnonzero(codes < 0))[:requested]
 
     for batches in (1, 3):
         chance = [accuracy_after(at_random, X, truth, batches) for _ in range(3)]

@@ -55,7 +55,7 @@ def test_utf_8_is_not_taken_for_something_else(tmp_path):
         ("euc-kr", "안녕하세요"),
     ],
 )
-def test_an_encoding_that_cannot_be_told_is_an_error(tmp_path, encoding, text):
+def test_an_unknown_encoding_is_an_error(tmp_path, encoding, text):
     with pytest.raises(LabelingError, match="save it as UTF-8"):
         open_source(written(tmp_path / "t.csv", f'text\n"{text}"\n', encoding))
 
@@ -75,7 +75,7 @@ def test_western_languages_in_windows_1252_are_read(tmp_path, text):
     assert open_source(written(tmp_path / "t.csv", f'text\n"{text}"\n', "cp1252")).texts == (text,)
 
 
-def test_a_file_that_is_no_text_is_an_error(tmp_path):
+def test_a_file_that_is_not_text_is_an_error(tmp_path):
     (tmp_path / "t.csv").write_bytes(bytes(range(256)) * 4)
     with pytest.raises(LabelingError, match="save it as UTF-8"):
         open_source(tmp_path / "t.csv")
@@ -227,7 +227,7 @@ d,four,y,1.000000,,,
 """
 
 
-def test_of_labels_that_we_predicted_before_none_counts_and_their_number_is_told(tmp_path):
+def test_labels_that_we_predicted_before_are_ignored_and_counted(tmp_path):
     with pytest.warns(UserWarning, match=r"t\.csv: 1 of its 3 labels are predictions of laplacianshot and do not"):
         source = open_source(written(tmp_path / "t.csv", OUTPUT))
     assert rows(source) == [("a", "one", "x"), ("b", "two", None), ("c", "three", None), ("d", "four", "y")]
@@ -244,12 +244,12 @@ def test_labels_in_a_column_of_the_users_own_count_whatever_we_predicted(tmp_pat
     assert open_source(path, label_column="truth").given == ("z", None)
 
 
-def test_origins_of_other_kinds_are_no_matter(tmp_path):
+def test_columns_called_origin_of_other_tables_are_ignored(tmp_path):
     source = open_source(written(tmp_path / "t.csv", "text,label,origin\na,x,France\nb,y,given\n"))
     assert source.given == ("x", "y")
 
 
-def test_numbers_that_we_wrote_are_no_features(tmp_path):
+def test_numbers_that_we_wrote_are_not_features(tmp_path):
     ours = {"label": ["x", "x"], "confidence": [1, 0.9], "origin": ["given", "predicted"], "suggestion": [None, 1]}
     pq.write_table(pa.table({"f0": [0.0, 1.0], "f1": [2.0, 3.0], **ours}), tmp_path / "t.parquet")
     with pytest.warns(UserWarning, match="predictions of laplacianshot"):
@@ -274,7 +274,7 @@ def test_json_lines_may_lack_fields_and_hold_numbers(tmp_path):
     assert [skipped.id for skipped in source.skipped] == ["3"]
 
 
-def test_the_number_minus_one_and_null_are_no_labels(tmp_path):
+def test_the_number_minus_one_and_null_mean_no_label(tmp_path):
     path = lines(tmp_path / "t.jsonl", *({"text": "a", "label": label} for label in (-1, None, float("nan"), 0, -2)))
     assert open_source(path).given == (None, None, None, "0", "-2")
 
@@ -285,7 +285,7 @@ def test_a_line_separator_of_unicode_ends_no_line_of_json(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["{", "[" * 100_000, "[1]", "5"])
-def test_a_line_that_is_no_object_is_an_error_that_names_it(tmp_path, line):
+def test_a_line_that_is_not_an_object_is_an_error_that_names_it(tmp_path, line):
     with pytest.raises(LabelingError, match=r"t\.jsonl, line 2: not (a )?JSON"):
         open_source(written(tmp_path / "t.jsonl", '{"text": "a"}\n' + line))
 

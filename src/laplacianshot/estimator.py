@@ -454,11 +454,10 @@ def _solve(
     """Solve a task by formulas, in memory by the engine, or block by block, as its size demands."""
     plan = _large_plan(estimator, features, codes, n_classes)
     transform: Transform = estimator.get_params()["transform"]
-    if plan is None and len(features) <= SMALL_ROWS:
-        with single_threaded_blas():
-            center = center_of(estimator, features, codes, n_classes)
+    with single_threaded_blas():
+        center = center_of(estimator, features, codes, n_classes)
+        if plan is None and len(features) <= SMALL_ROWS:
             return _solve_in_memory(estimator, features, transform, center, codes, n_classes, FORMULAS)
-    center = center_of(estimator, features, codes, n_classes)
     # Here and below, as small tasks shall not wait for numba.
     if plan is None:
         from laplacianshot.engine.small import NUMERICS

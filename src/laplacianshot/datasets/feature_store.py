@@ -26,7 +26,6 @@ _FORMAT = 1
 # Raised by one whenever the same weights, view and data would give other vectors than before.
 _CODE_VERSION = 1
 
-DTYPES = ("float16", "float32")
 EXPORT_FORMATS = (".npz", ".parquet")
 
 _MANIFEST = "manifest.json"

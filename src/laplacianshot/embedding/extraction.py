@@ -10,13 +10,12 @@ from dataclasses import dataclass, is_dataclass, replace
 from os import PathLike
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from laplacianshot.datasets.decoding import CorruptPicture
 from laplacianshot.datasets.feature_store import (
-    DTYPES,
     FeatureStore,
     Manifest,
     Skipped,
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     from laplacianshot.embedding.pictures import View
     from laplacianshot.runtime.types import Floats
 
-# Images (B, C, H, W) to vectors (B, D).
-Network: TypeAlias = "torch.nn.Module | Callable[[Floats], Floats]"
-
 # Seconds of work that a kill may cost.
 COMMIT_SECONDS = 5.0
 
@@ -61,21 +57,20 @@ class Extraction:
 
 
 def extract(
-    encoder: Network,
+    network: torch.nn.Module,
     pictures: Pictures,
     path: str | PathLike[str],
     *,
     view: View,
     batch_size: int = 64,
     dtype: str = "float32",
-    weights: str | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int = 1,
     overwrite: bool = False,
     commit_seconds: float = COMMIT_SECONDS,
     progress: Progress | None = None,
 ) -> Extraction:
-    """Put a vector for each picture into a store: ``vectors[i] = encoder(view(pictures[i]))``.
+    """Put a vector for each picture into a store: ``vectors[i] = network(view(pictures[i]))``.
 
     A store is kept under the key of weights, view and pictures. One of the same key is used as it is if it is
     complete, and continued if it is not: stopped or killed at any moment, a second call with the same arguments ends
@@ -83,9 +78,9 @@ def extract(
 
     Parameters
     ----------
-    encoder : torch module or callable
-        A module gives vectors (B, D), or a tuple that begins with them, as the networks of this package do; it works
-        on its own device, in evaluation mode. Any other callable takes and gives numpy arrays.
+    network : torch module
+        Images (B, C, H, W) to vectors (B, D), or to a tuple that begins with them, as the networks of this package do.
+        It works on its own device, in evaluation mode.
     pictures : Pictures
     path : path of the store's folder
     view : View
@@ -93,12 +88,10 @@ def extract(
     batch_size : int
         Pictures encoded together. Another one may change the last bits of a vector.
     dtype : "float32" or "float16"
-    weights : str, optional
-        A text that no other encoder has; required for a callable. Default for a module: the hash of its weights.
     on_error : "raise" or "skip"
         Whether a picture that cannot be read is an error, or is left out and listed in the store.
     workers : int
-        Threads that read pictures while the encoder computes.
+        Threads that read pictures while the network computes.
     overwrite : bool
         Replace a store of another key.
     commit_seconds : float
@@ -117,21 +110,17 @@ def extract(
     OSError
         The store cannot be written, as on a full disk. What was written before is kept.
     """
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}.")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     if not is_dataclass(view):
         raise TypeError(f"view must be a data class whose fields are its parameters; got {view!r}.")
     start, n = monotonic(), len(pictures)
-    key = StoreKey(weights or _weights_of(encoder), repr(view), pictures.content_key())
+    kind = type(network)
+    weights = arrays_hash(network.state_dict(), getattr(network, "name", f"{kind.__module__}.{kind.__qualname__}"))
+    key = StoreKey(weights, repr(view), pictures.content_key())
     store, found = _finished(path, key, dtype), n
     if store is None:
-        with lock_store(path, key, dtype, n, overwrite=overwrite) as folder, _evaluating(encoder) as network:
+        with lock_store(path, key, dtype, n, overwrite=overwrite) as folder, _evaluating(network) as vectors_of:
             rows, manifest = _Rows(pictures, view), Manifest(key, dtype, 0, n)
-            work = _Extraction(folder, manifest, rows, network, batch_size, skip=on_error == "skip")
+            work = _Extraction(folder, manifest, rows, vectors_of, batch_size, skip=on_error == "skip")
             found = work.run(workers, commit_seconds, progress or (lambda done, total: None))
         store = FeatureStore.open(path, key)
     elif on_error == "raise" and store.skipped:
@@ -170,7 +159,7 @@ class _Extraction:
     folder: Path
     manifest: Manifest
     rows: _Rows
-    network: Callable[[Any], Floats]
+    vectors_of: Callable[[Any], Floats]
     batch_size: int
     skip: bool  # leave out pictures that cannot be read
 
@@ -224,16 +213,16 @@ class _Extraction:
 
     def _encode(self, prepared: Sequence[tuple[int, Any]]) -> Floats:
         numbers = [number for number, _ in prepared]
-        vectors = np.asarray(self.network(require("torch", "train").cat([image for _, image in prepared])))
+        vectors = self.vectors_of([image for _, image in prepared])
         if vectors.ndim != 2 or len(vectors) != len(numbers):
             raise ValueError(
-                f"the encoder must give vectors of shape ({len(numbers)}, D) for {len(numbers)} pictures, "
+                f"the network must give vectors of shape ({len(numbers)}, D) for {len(numbers)} pictures, "
                 f"got shape {vectors.shape}."
             )
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             name = self.rows.pictures.names[numbers[int(np.argmin(finite))]]
-            raise ValueError(f"the encoder gives NaN or infinity for picture {str(name)!r}; its weights are of no use.")
+            raise ValueError(f"the network gives NaN or infinity for picture {str(name)!r}; its weights are of no use.")
         as_stored(vectors, self.manifest.dtype, numbers[0])
         return vectors.astype(np.float32, copy=False)
 
@@ -247,39 +236,21 @@ def _finished(path: str | PathLike[str], key: StoreKey, dtype: str) -> FeatureSt
     return store if store.dtype == dtype else None
 
 
-def _is_module(encoder: Any) -> bool:
-    """Whether it is a torch module; torch is not imported for what cannot be one."""
-    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(encoder).__mro__)
-
-
-def _weights_of(encoder: Any) -> str:
-    if not _is_module(encoder):
-        raise ValueError(
-            "weights: a callable needs a text that differs from that of any other and changes whenever it does."
-        )
-    name = getattr(encoder, "name", f"{type(encoder).__module__}.{type(encoder).__qualname__}")
-    return arrays_hash(encoder.state_dict(), name)
-
-
 @contextmanager
-def _evaluating(encoder: Any) -> Iterator[Callable[[Any], Floats]]:
-    """The encoder as a function of tensors, in evaluation mode until the end."""
-    if not _is_module(encoder):
-        yield lambda images: encoder(images.numpy())
-        return
+def _evaluating(network: torch.nn.Module) -> Iterator[Callable[[list[Any]], Floats]]:
+    """The network as a function of images (1, C, H, W), in evaluation mode until the end."""
     torch = require("torch", "train")
-    first = next(iter(encoder.parameters()), None)
+    first = next(iter(network.parameters()), None)
     device = torch.device("cpu") if first is None else first.device
 
-    def encode(images: Any) -> Floats:
+    def encode(images: list[Any]) -> Floats:
         with torch.inference_mode():
-            vectors = encoder(images.to(device))
+            vectors = network(torch.cat(images).to(device))
         vectors = vectors[0] if isinstance(vectors, tuple) else vectors
-        found: Floats = vectors.float().cpu().numpy()
-        return found
+        return np.asarray(vectors.float().cpu().numpy())
 
-    modes = [(module, module.training) for module in encoder.modules()]
-    encoder.eval()
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
     try:
         yield encode
     finally:

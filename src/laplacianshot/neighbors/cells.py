@@ -240,7 +240,7 @@ def probes_for(ranks: Ints, target_recall: float) -> int:
 
 
 def complete(found: Neighbors) -> None:
-    """Let each row take over, in place, who has it among its neighbors and is nearer than its own last one.
+    """Add to the neighbors of each row, in place, rows that have it as a neighbor and are nearer than its own last one.
 
     An approximate search misses neighbors that lie just beyond what was searched, often on one side only: the other
     row has found this one. Their distance is known, so that nothing has to be searched again.

@@ -143,7 +143,7 @@ class Heaps:
 
     @classmethod
     def empty(cls, n_queries: int, size: int, n_points: int) -> Heaps:
-        """Heaps that hold nobody yet."""
+        """Heaps without candidates."""
         ids = np.full((n_queries, size), -1, dtype=index_dtype(n_points))
         return cls(np.full((n_queries, size), np.inf, dtype=np.float32), ids)
 

@@ -194,6 +194,7 @@ def _is_held(n: int, width: int, k: int, memory: int | None) -> bool:
 
 
 def _exact(X: Floats | Rows, k: int, memory: int | None, progress: Progress | None, *, distances: bool) -> Neighbors:
+    """True neighbors of all rows, held together or, if there is no room, formed block by block."""
     n = len(X)
     if k == 0:
         return no_neighbors(n)
@@ -229,6 +230,7 @@ def _by_cells(
     *,
     distances: bool,
 ) -> Neighbors:
+    """Neighbors of the rows by cells, in the order of the cells; exact ones where cells would not be faster."""
     from laplacianshot.neighbors.cells import (
         CellIndex,
         ExactSample,
@@ -245,8 +247,8 @@ def _by_cells(
     sample = ExactSample.search(rows, sample_rows(n, seed, 0), k)
     n_probes = choose_probes(searched, centroids, sample, target_recall)
     plan = memory_plan("exact", n, width, k, distances=distances)
-    most = _MAX_SHARE * len(centroids) / (2 if _is_held(n, width, k, memory) else 1)
-    if n_probes > most and (memory is None or plan.total <= memory):
+    max_probes = _MAX_SHARE * len(centroids) / (2 if _is_held(n, width, k, memory) else 1)
+    if n_probes > max_probes and (memory is None or plan.total <= memory):
         return _exact(rows, k, memory, progress, distances=distances)
     index, probes = CellIndex.build(searched, centroids, n_probes, progress=part(0.25, 0.4))
     found = index.neighbors(k, probes, progress=part(0.4, 1.0))

@@ -1,7 +1,7 @@
 """Rows of a matrix that stays where it is, transformed a block at a time.
 
-A memory-mapped file of a million vectors is never copied whole: whoever needs rows asks for a block of them. Only one
-number per row is kept, the length that it is divided by.
+A memory-mapped file of a million vectors is never copied whole: rows are formed block by block. Only one number per row
+is kept, the length that it is divided by.
 """
 
 from __future__ import annotations
@@ -24,24 +24,13 @@ class Rows:
     """Rows ``(x_i - origin) scale_i`` (n, D) in float32, formed when they are asked for.
 
     Rows are taken by slices or positions, as new arrays, by several threads at once. Made by :meth:`transformed`.
-
-    Attributes
-    ----------
-    source : array of shape (n_all, D)
-        float16, float32 or float64, in memory or memory-mapped; finite.
-    origin : array of shape (D,), float32
-    scale : array of shape (n_all,), float32
-    order : int array of shape (n,)
-        Which rows of the source, in which order.
-    unit : bool
-        Whether the rows have length one, or zero.
     """
 
-    source: Floats
-    origin: Floats
-    scale: Floats
-    order: Ints
-    unit: bool = False
+    source: Floats  # (n_all, D): float16, float32 or float64, in memory or memory-mapped; finite
+    origin: Floats  # (D,), float32
+    scale: Floats  # (n_all,), float32
+    order: Ints  # (n,): which rows of the source, in which order
+    unit: bool = False  # whether the rows have length one, or zero
 
     @classmethod
     def transformed(cls, X: Floats, transform: Transform = "none", center: Floats | None = None) -> Rows:

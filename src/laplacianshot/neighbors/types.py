@@ -33,26 +33,15 @@ class GraphReport:
 class Neighbors:
     """The k nearest points of each query, nearest first.
 
-    Attributes
-    ----------
-    indices : int array of shape (n, k)
-        Numbers of the points; -1 where an approximate search found fewer than k.
-    distances : array of shape (n, k)
-        Their squared Euclidean distances; (n, 0) where they were not requested.
-    report : GraphReport, optional
-        How they were found.
-    order : int array of shape (n,) or (0,)
-        Where rows were put in a new order, near rows near one another: the row at each position. ``indices`` are then
-        positions as well. Empty where rows are in the order in which they were given.
-    index : CellIndex, optional
-        What an approximate search has made, for more queries.
+    If a search puts rows in a new order, near rows near one another, ``order`` (n,) has the row at each position, and
+    ``indices`` are positions as well. Otherwise ``order`` is empty.
     """
 
-    indices: Ints
-    distances: Floats
+    indices: Ints  # (n, k): numbers of the points; -1 where an approximate search found fewer than k
+    distances: Floats  # (n, k): squared Euclidean distances; (n, 0) where they were not requested
     report: GraphReport = GraphReport(1.0, "exact")
     order: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    index: CellIndex | None = None
+    index: CellIndex | None = None  # what an approximate search has made, for more queries
 
 
 def index_dtype(n: int) -> Any:

@@ -77,7 +77,7 @@ class Cluster:
     def stream(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Like :meth:`map`, yielding results in order as they arrive."""
         for ref in self._started(function, calls):
-            self.wait_for([ref])
+            self._wait([ref])
             yield self._value(function.__name__, ref)
 
     def _started(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -118,12 +118,6 @@ class Cluster:
         usage.workers.add(worker)
         return value
 
-    def wait_for(self, refs: Sequence[Any]) -> None:
-        """Wait until all are done or have failed."""
-        waiting = list(refs)
-        while waiting:
-            _, waiting = self._wait(waiting)
-
     def get(self, refs: Any) -> Any:
         """Values of finished calls. An exception of the function is raised here; a lost worker raises Lost."""
         try:
@@ -135,7 +129,7 @@ class Cluster:
             raise Lost(f"a worker was lost: {str(error).splitlines()[0]}") from error
 
     def _wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return finished references and the others."""
+        """Wait until a call is done or has failed; return finished references and the others."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             done, waiting = self.ray.wait(refs, num_returns=1, timeout=_TICK)

@@ -224,7 +224,7 @@ def _of_all_rows(job: Job, number: int, found: Neighbors, k: int) -> Neighbors:
 
 
 def _nearest_of(one: Neighbors, other: Neighbors) -> Neighbors:
-    """The nearest of both for the same queries, by distance, then by row: as many as each of them has."""
+    """The k nearest of both for the same queries, by distance, then by row; each of them has k."""
     # Where rows lie in order, most find nothing nearer in most other shards.
     changed = np.flatnonzero(other.distances[:, 0] <= one.distances[:, -1])
     indices, distances = one.indices.copy(), one.distances.copy()

@@ -64,14 +64,11 @@ def label_shards(
         The input cannot be labeled; the message says why and what to do.
     """
     out = fspath(output)
+    is_folder = f"{out}: the output of shards is a folder of Parquet files"
     if out.rstrip("/").lower().endswith(_FILES):
-        raise LabelingError(
-            f"{out}: the output of shards is a folder of Parquet files; give a name without this ending."
-        )
+        raise LabelingError(f"{is_folder}; give a name without this ending.")
     if Path(out).is_file():
-        raise LabelingError(
-            f"{out}: the output of shards is a folder of Parquet files, and this is a file; name another."
-        )
+        raise LabelingError(f"{is_folder}, and this is a file; name another.")
     rows, names = _given(labels)
     classes, codes = np.unique(names, return_inverse=True)
     with one_line():
@@ -93,9 +90,7 @@ def is_sharded(source: str) -> bool:
     if "*" in source or re.match(r"[a-z0-9]+:/", source):
         return True
     folder = Path(source)
-    if not folder.is_dir() or is_store(folder):
-        return False
-    return bool(vector_files(folder))
+    return folder.is_dir() and not is_store(folder) and bool(vector_files(folder))
 
 
 def _given(labels: str | PathLike[str] | Mapping[int, str]) -> tuple[Any, list[str]]:

@@ -283,7 +283,7 @@ class RayRounds:
         coming = {host.ready.remote(): host for host in started}
         deadline = time.monotonic() + _START_SECONDS
         up: list[Any] = []
-        # A node may be gone that was still counted: go on with as many as there is room for.
+        # A node that was still counted may be lost: go on with the hosts that have room.
         while coming and time.monotonic() < deadline and not (up and len(up) >= self._cluster.cpus()):
             done, _ = ray.wait(list(coming), num_returns=1, timeout=2.0)
             for ref in done:

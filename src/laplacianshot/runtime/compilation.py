@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _ForgivingCache(FunctionCache):
-    """A cache that is a convenience only: what cannot be read or written is compiled anew."""
+    """A cache that may fail: what cannot be read or written is compiled again."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
@@ -49,7 +49,7 @@ class _ForgivingCache(FunctionCache):
 
 @cache
 def _parts_stamp() -> tuple[tuple[float, int], ...]:
-    """When the kernel files of the package were last changed; nothing where they are no files (in an archive)."""
+    """When the kernel files of the package were last changed; empty if the package is in an archive."""
     try:
         states = [part.stat() for part in sorted(Path(__file__).parent.parent.rglob("*kernel*.py"))]
     except OSError:
@@ -67,7 +67,7 @@ def kernel(function: Function) -> Function:
 
 
 def inlined_kernel(function: Function) -> Function:
-    """The same for a part of kernels that is compiled as if it were written where it is called."""
+    """The same for a part of kernels that is inlined where it is called."""
     return _compiled(function, _SUMS_IN_ANY_ORDER, inline="always")
 
 

@@ -46,7 +46,7 @@ def put_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names of a folder to the disk, where the system supports it."""
+    """Write the names of a folder to the disk, if the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

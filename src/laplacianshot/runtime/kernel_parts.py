@@ -153,16 +153,16 @@ def form_products(x: Floats, points: Floats, ids: Ints, products: Floats) -> Non
 
 
 @kernel
-def choose_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
-    """The m least of ``keys`` with their ids, as the max-heap ``heap_keys`` and ``heap_ids`` (m,)."""
+def choose_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
+    """The m smallest of ``keys`` with their ids, as the max-heap ``heap_keys`` and ``heap_ids`` (m,)."""
     heap_keys[:] = np.inf
     heap_ids[:] = -1
-    keep_least(keys, ids, heap_keys, heap_ids)
+    keep_smallest(keys, ids, heap_keys, heap_ids)
 
 
 @kernel
-def keep_least(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
-    """The m least of those in the max-heap and ``keys`` with their ids, in the max-heap."""
+def keep_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
+    """The m smallest of those in the max-heap and ``keys`` with their ids, in the max-heap."""
     for e in range(len(keys)):
         if keys[e] < heap_keys[0]:
             replace_root(heap_keys, heap_ids, keys[e], ids[e])

@@ -17,9 +17,9 @@ LARGE_ASSIGNMENTS = 2**28
 # Share of the true neighbors that an approximate search must find.
 TARGET_RECALL = 0.95
 
-_UNITS = {"": 1, "b": 1}
-_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
-_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
+_UNITS = {"": 1}
+_UNITS |= {letter: 1000**power for power, letter in enumerate("kmgt", start=1)}
+_UNITS |= {f"{letter}i": 1024**power for power, letter in enumerate("kmgt", start=1)}
 
 
 def parse_bytes(memory: int | float | str) -> int:
@@ -29,11 +29,10 @@ def parse_bytes(memory: int | float | str) -> int:
     (1500000000, 536870912, 4096)
     """
     if isinstance(memory, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", memory.lower())
-        unit = None if found is None else found[2] if found[2].endswith("b") or not found[2] else found[2] + "b"
-        if found is None or unit not in _UNITS:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", memory.lower())
+        if found is None or found[2] not in _UNITS:
             raise ValueError(f"memory is {memory!r}; give bytes, or text such as '8GB' or '512MiB'.")
-        number = float(found[1]) * _UNITS[unit]
+        number = float(found[1]) * _UNITS[found[2]]
     else:
         number = float(memory)
     if not 0 < number < float("inf"):

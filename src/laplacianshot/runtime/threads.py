@@ -42,7 +42,7 @@ _mine = local()
 
 @contextmanager
 def in_this_thread() -> Iterator[None]:
-    """Let :class:`Workers` made by this thread use no other: for callers that spread whole tasks over threads."""
+    """Let :class:`Workers` of this thread use no other thread: for callers that spread whole tasks over threads."""
     before = getattr(_mine, "alone", False)
     _mine.alone = True
     try:
@@ -144,7 +144,7 @@ class Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, function: Callable[[int, int, int], object], blocks: list[tuple[int, int]]) -> None:
-        """Call ``function(number, start, stop)`` for every block, in any order; an error ends it all."""
+        """Call ``function(number, start, stop)`` for every block, in any order; an error ends the run."""
         left = iter([(number, start, stop) for number, (start, stop) in enumerate(blocks)])
 
         def work() -> None:

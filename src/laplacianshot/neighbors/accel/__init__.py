@@ -36,26 +36,14 @@ class Trial:
 
     A pair is in question while a bound of its key, ``|x_j|^2 / 2 - x_i.x_j``, is not above the limit of row i: the key
     of the neighbor that is as far down among these rows as the last one is among all.
-
-    Attributes
-    ----------
-    tried : int array of shape (m,)
-        Which rows they are.
-    rows : array of shape (m, D)
-    halves : array of shape (m,)
-        Half their squared lengths.
-    keys : array of shape (f, m)
-    limits : array of shape (f, 1)
-    near : float
-        The squared distance of that neighbor over the one of any two rows.
     """
 
-    tried: Ints
-    rows: Floats
-    halves: Floats
-    keys: Floats
-    limits: Floats
-    near: float
+    tried: Ints  # (m,): which rows they are
+    rows: Floats  # (m, D)
+    halves: Floats  # (m,): half their squared lengths
+    keys: Floats  # (f, m)
+    limits: Floats  # (f, 1)
+    near: float  # the squared distance of that neighbor over the one of any two rows
 
     @classmethod
     def of_rows(cls, workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Self:
@@ -76,16 +64,7 @@ class Trial:
 
 
 def choose(workers: Workers, rows: Floats, halves: Floats, n_neighbors: int) -> Projection | Literal["bytes"] | None:
-    """The cheapest way to find the neighbors of all rows (n, D): a projection, by bytes, or None for all products.
-
-    Parameters
-    ----------
-    workers : Workers
-    rows : array of shape (n, D), float32
-    halves : array of shape (n,)
-        Half their squared lengths.
-    n_neighbors : int
-    """
+    """The cheapest way to find the neighbors of all rows (n, D): a projection, by bytes, or None for all products."""
     if len(rows) < MIN_ROWS:
         return None
     trial = Trial.of_rows(workers, rows, halves, n_neighbors)

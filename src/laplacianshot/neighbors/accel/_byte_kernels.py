@@ -19,7 +19,7 @@ from numba import types
 
 from laplacianshot.neighbors.accel._vector_kernels import LANES, Vectors, vector_code
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import choose_least, form_products, keep_least
+from laplacianshot.runtime.kernel_parts import choose_smallest, form_products, keep_smallest
 from laplacianshot.runtime.types import Floats, Ints
 
 STRIP, PANEL, GROUP = 8, 48, 4
@@ -86,19 +86,9 @@ def _bounds(
 
 @vector_code
 def _bound_tile(
-    context: Any,
-    strip: Any,
-    panel: Any,
-    n_groups: Any,
-    begins: Any,
-    row_facts: Any,
-    panel_facts: Any,
-    apart: Any,
-    lowers: Any,
-    lowers_stride: Any,
-    minima: Any,
-    minima_stride: Any,
-) -> Any:
+    context: Any, strip: Any, panel: Any, n_groups: Any, begins: Any, row_facts: Any, panel_facts: Any, apart: Any,
+    lowers: Any, lowers_stride: Any, minima: Any, minima_stride: Any,
+) -> Any:  # fmt: skip
     """Bound half squared distances of a strip and a panel from both sides.
 
     With ``x = s q + e``, ``|x.y - s_x s_y q_x.q_y| <= |e_x| |s_y q_y| + |x| |e_y|``. ``apart`` (STRIP, PANEL) is added
@@ -165,7 +155,7 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
     zero: Any = rows.dtype.type(0)
     one: Any = rows.dtype.type(1)
     most: Any = rows.dtype.type(LARGEST_CODE)
-    # Sums of D products, and the few products that a bound is made of, in whatever order.
+    # Sums of D products, and the few products that a bound is made of, in any order.
     rounding: Any = rows.dtype.type((dim + 32) * 2.0**-24)
     codes = np.zeros(strips.shape[1] * GROUP, dtype=np.int8)
     for i in range(start, stop):
@@ -204,32 +194,17 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
 
 @kernel
 def meet_panels(
-    rows: Floats,
-    halves: Floats,
-    strips: Ints,
-    begins: Ints,
-    facts: Floats,
-    panels: Ints,
-    panel_facts: Floats,
-    minima: Floats,
-    limits: Floats,
-    lowers: Floats,
-    waiting: Ints,
-    counts: Ints,
-    keys: Floats,
-    ids: Ints,
-    start: int,
-    stop: int,
-    first: int,
-    last: int,
-) -> None:
+    rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: Floats, panels: Ints, panel_facts: Floats,
+    minima: Floats, limits: Floats, lowers: Floats, waiting: Ints, counts: Ints, keys: Floats, ids: Ints, start: int,
+    stop: int, first: int, last: int,
+) -> None:  # fmt: skip
     """Let points ``start..stop``, the first of which begins a strip, meet those of panels ``first..last``.
 
-    Points fall into groups by their number, and of the upper bounds that a point of the strips meets the least of each
-    group is kept in minima (n, g). Any m of these minima are of m different points: who is farther away than
-    all of them is not among the m nearest. That distance is its limit, in limits (n,). Those who may be nearer
-    wait with their lower bounds in lowers and waiting (n, w), counts (n,) of them. Where strips and panels are of
-    different points, both sides take notice of one another.
+    Points fall into groups by their number, and of the upper bounds that a point of the strips meets the smallest of
+    each group is kept in minima (n, g). Any m of these minima are of m different points: a point that is farther away
+    than all of them is not among the m nearest. That distance is the limit, in limits (n,). Points that may be nearer
+    wait with their lower bounds in lowers and waiting (n, w), counts (n,) of them. If strips and panels are of
+    different points, both sides are updated.
     """
     m = keys.shape[1]
     n_groups, room = minima.shape[1], lowers.shape[1]
@@ -293,7 +268,7 @@ def _make_room(
     i: int, rows: Floats, halves: Floats, limits: Floats, lowers: Floats, waiting: Ints, counts: Ints, keys: Floats,
     ids: Ints,
 ) -> None:  # fmt: skip
-    """Let some of those who wait for point i go: the ones beyond its limit, or all but the nearest."""
+    """Drop some candidates that wait for point i: those beyond its limit, or all but the nearest."""
     m, room = keys.shape[1], lowers.shape[1]
     counts[i] = _nearer_first(lowers[i], waiting[i], limits[i])
     if 4 * counts[i] > 3 * room:
@@ -309,7 +284,7 @@ def compare_waiting(
     rows: Floats, halves: Floats, limits: Floats, lowers: Floats, waiting: Ints, counts: Ints, keys: Floats, ids: Ints,
     start: int, stop: int,
 ) -> None:  # fmt: skip
-    """The m nearest of those who wait for points ``start..stop``, compared in full: max-heaps keys and ids (n, m)."""
+    """The m nearest candidates of points ``start..stop``, compared in full: max-heaps keys and ids (n, m)."""
     for i in range(start, stop):
         count = _nearer_first(lowers[i, : counts[i]], waiting[i, : counts[i]], limits[i])
         _compare(rows[i], halves[i], rows, halves, lowers[i, :count], waiting[i, :count], limits[i], keys[i], ids[i])
@@ -317,25 +292,18 @@ def compare_waiting(
 
 @kernel
 def _compare(
-    query: Floats,
-    half: float,
-    points: Floats,
-    halves: Floats,
-    lowers: Floats,
-    waiting: Ints,
-    limit: float,
-    keys: Floats,
-    ids: Ints,
-) -> None:
-    """The m nearest of those who wait, compared in full: max-heaps keys and ids (m,)."""
-    # First those with the least lower bounds: they make the limit as low as it can be.
-    choose_least(lowers, waiting, keys, ids)
+    query: Floats, half: float, points: Floats, halves: Floats, lowers: Floats, waiting: Ints, limit: float,
+    keys: Floats, ids: Ints,
+) -> None:  # fmt: skip
+    """The m nearest of the waiting candidates, compared in full: max-heaps keys and ids (m,)."""
+    # First those with the smallest lower bounds: they make the limit as low as it can be.
+    choose_smallest(lowers, waiting, keys, ids)
     first = _nearer_first(lowers, waiting, keys[0])
     _form_keys(query, half, points, halves, waiting[:first], lowers[:first])
-    choose_least(lowers[:first], waiting[:first], keys, ids)
+    choose_smallest(lowers[:first], waiting[:first], keys, ids)
     last = first + _nearer_first(lowers[first:], waiting[first:], min(keys[0], limit))
     _form_keys(query, half, points, halves, waiting[first:last], lowers[first:last])
-    keep_least(lowers[first:last], waiting[first:last], keys, ids)
+    keep_smallest(lowers[first:last], waiting[first:last], keys, ids)
 
 
 @kernel
@@ -348,7 +316,7 @@ def _form_keys(x: Floats, half: float, points: Floats, halves: Floats, ids: Ints
 
 @kernel
 def _nearer_first(lowers: Floats, ids: Ints, limit: float) -> int:
-    """Move those who are not beyond the limit to the front: how many."""
+    """Move the candidates that are not beyond the limit to the front; return their number."""
     nearer = 0
     for e in range(len(lowers)):
         lower, index = lowers[e], ids[e]

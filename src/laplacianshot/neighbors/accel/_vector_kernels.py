@@ -154,16 +154,9 @@ def _products_of(n_classes: int) -> Any:
 
     @vector_code
     def multiply(
-        context: Any,
-        rows: Any,
-        row_stride: Any,
-        classes: Any,
-        class_stride: Any,
-        n_vectors: Any,
-        products: Any,
-        product_stride: Any,
-        ahead: Any,
-    ) -> Any:
+        context: Any, rows: Any, row_stride: Any, classes: Any, class_stride: Any, n_vectors: Any, products: Any,
+        product_stride: Any, ahead: Any,
+    ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             rows, row_stride, classes, class_stride, n_vectors, products, product_stride, ahead = arguments
             code = Vectors(builder)
@@ -200,15 +193,9 @@ def _sums_of(n_classes: int) -> Any:
 
     @vector_code
     def add(
-        context: Any,
-        weights: Any,
-        weight_stride: Any,
-        rows: Any,
-        row_stride: Any,
-        n_rows: Any,
-        sums: Any,
+        context: Any, weights: Any, weight_stride: Any, rows: Any, row_stride: Any, n_rows: Any, sums: Any,
         sum_stride: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             weights, weight_stride, rows, row_stride, n_rows, sums, sum_stride = arguments
             code = Vectors(builder)

@@ -78,18 +78,11 @@ def _n_groups(n_neighbors: int) -> int:
 
 @dataclass(frozen=True)
 class QuantizedRows:
-    """Rows (n, D) rounded to bytes, as queries of a search; n is filled up to whole panels.
+    """Rows (n, D) rounded to bytes, as queries of a search; n is filled up to whole panels."""
 
-    Attributes
-    ----------
-    strips : int8 array of shape (n / STRIP, ceil(D / 4), STRIP, 4)
-    begins : int32 array of shape (n,)
-    facts : array of shape (n, FACTS)
-    """
-
-    strips: Ints
-    begins: Ints
-    facts: Floats
+    strips: Ints  # int8 (n / STRIP, ceil(D / 4), STRIP, 4)
+    begins: Ints  # int32 (n,)
+    facts: Floats  # (n, FACTS)
 
     @classmethod
     def of(cls, workers: Workers, rows: Floats, halves: Floats) -> Self:
@@ -109,16 +102,10 @@ class QuantizedRows:
 
 @dataclass(frozen=True)
 class QuantizedPoints:
-    """The same as points that are searched.
+    """The same as points that are searched."""
 
-    Attributes
-    ----------
-    panels : uint8 array of shape (n / PANEL, ceil(D / 4), PANEL, 4)
-    facts : array of shape (n / PANEL, FACTS, PANEL)
-    """
-
-    panels: Ints
-    facts: Floats
+    panels: Ints  # uint8 (n / PANEL, ceil(D / 4), PANEL, 4)
+    facts: Floats  # (n / PANEL, FACTS, PANEL)
 
     @classmethod
     def of(cls, workers: Workers, rounded: QuantizedRows) -> Self:
@@ -140,16 +127,10 @@ class QuantizedPoints:
 
 
 def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats, ids: Ints) -> None:
-    """The m nearest other rows of each row, by half squared distances in float32.
+    """The ``m < n`` nearest other rows of each row of (n, D), by half squared distances in float32.
 
-    Parameters
-    ----------
-    workers : Workers
-    rows : float32 array of shape (n, D)
-    halves : array of shape (n,)
-        Half their squared lengths.
-    keys, ids : arrays of shape (n, m)
-        Receive half squared distances and numbers, one max-heap per row; ``m < n``.
+    ``halves`` (n,) are half their squared lengths. ``keys`` and ``ids`` (n, m) receive half squared distances and
+    numbers, one max-heap per row.
     """
     n, m = keys.shape
     rounded = QuantizedRows.of(workers, rows, halves)
@@ -157,9 +138,9 @@ def search_by_bytes(workers: Workers, rows: Floats, halves: Floats, keys: Floats
     filled = len(rounded.begins)
     groups = _n_groups(m)
     minima = np.full((filled, groups), np.inf, dtype=np.float32)
-    # Finite, so that nobody waits for itself or for what fills the last panel, which are infinitely far away.
+    # Finite, so that no row waits for itself or for the padding of the last panel, which are infinitely far away.
     limits = np.full(filled, np.finfo(np.float32).max, dtype=np.float32)
-    limits[n:] = -np.inf  # what fills the last panel is nobody's neighbor and has none
+    limits[n:] = -np.inf  # the padding of the last panel has no neighbors
     lowers = np.empty((n, _ROOM * groups), dtype=np.float32)
     waiting = np.empty((n, _ROOM * groups), dtype=ids.dtype)
     counts = np.zeros(n, dtype=np.int32)

@@ -49,34 +49,18 @@ _BLOCK_ROWS = 1024
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows in few coordinates, in an order in which neighbors are near one another.
+    """Rows in few coordinates, in an order in which neighbors are near one another."""
 
-    Attributes
-    ----------
-    order : int array of shape (n,)
-        Which row is in which place.
-    coordinates : array of shape (n, d + 1)
-        ``[Q^T x, |r_x|]`` of the rows in that order.
-    """
-
-    order: Ints
-    coordinates: Floats
+    order: Ints  # (n,): which row is in which place
+    coordinates: Floats  # (n, d + 1): [Q^T x, |r_x|] of the rows in that order
 
 
 def project(workers: Workers, rows: Floats, halves: Floats, trial: Trial, worth: float) -> Projection | None:
     """The projection that a search is fastest with, or None where it would not help.
 
-    Parameters
-    ----------
-    workers : Workers
-    rows : array of shape (n, D), float32
-        Near zero: their mean is small against their spread.
-    halves : array of shape (n,)
-        Half their squared lengths.
-    trial : Trial
-        Some of the rows, for bounds to be tried on.
-    worth : float
-        What the search may cost with it, against one without.
+    The mean of the ``rows`` (n, D) must be small against their spread; ``halves`` (n,) are half their squared lengths.
+    ``trial`` has some of the rows, for bounds to be tried on, and ``worth`` is what the search may cost with the
+    projection, against one without.
     """
     n, dim = rows.shape
     most = int(min(_MAX_SHARE * dim, n // _ROWS_PER_DIRECTION)) // _STEP * _STEP
@@ -150,7 +134,7 @@ def _missed(coordinates: Floats, halves: Floats) -> Floats:
 def _cheapest(trial: Trial, seen: Floats) -> tuple[int, float, float]:
     """How many of the coordinates (n, d) of the trial's rows to use, what a pair costs, and the share in question."""
     dim, few = trial.rows.shape[1], len(trial.limits)
-    best, least, in_question = 0, np.inf, 1.0
+    best, lowest, in_question = 0, np.inf, 1.0
     products = np.zeros((few, len(seen)), dtype=np.float32)
     for d in range(_STEP, seen.shape[1] + 1, _STEP):
         new = seen[:, d - _STEP : d]
@@ -158,9 +142,9 @@ def _cheapest(trial: Trial, seen: Floats) -> tuple[int, float, float]:
         missed = _missed(seen[:, :d], trial.halves)
         in_question = trial.in_question(trial.halves - products - missed[:few, None] * missed)
         cost = d + _EITHER * in_question * _PAIR_COST * dim
-        if cost < least:
-            best, least = d, cost
-    return best, least, in_question
+        if cost < lowest:
+            best, lowest = d, cost
+    return best, lowest, in_question
 
 
 def _by_nearest_pivot(workers: Workers, coordinates: Floats, rng: np.random.Generator) -> Ints:

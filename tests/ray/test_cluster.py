@@ -289,7 +289,7 @@ def mean_colors(path):
 
 
 @pytest.mark.slow
-def test_pictures_are_encoded_by_ray_data_and_a_lost_node_changes_nothing(nodes, tmp_path):
+def test_pictures_are_encoded_by_workers_and_a_lost_node_changes_nothing(nodes, tmp_path):
     image = pytest.importorskip("PIL.Image", reason="needs the extra label")
     rng = np.random.default_rng(0)
     folder = tmp_path / "pictures"

@@ -1,18 +1,18 @@
-"""Pictures and texts to vectors by Ray Data: actors that hold an encoder, and a file of vectors for each shard."""
+"""Pictures and texts to vectors on a cluster: workers that keep an encoder, and a file of vectors for each shard."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from laplacianshot.embedding.encoders import Kind, open_encoder
+from laplacianshot.embedding.encoders import Encoder, Kind, open_encoder
 from laplacianshot.embedding.encoding import Encoded, Items, encode_items
 from laplacianshot.ray.cluster import connected
-from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress
 
@@ -42,26 +42,23 @@ class _Part:
         return self.items.file(self.start + i)
 
 
-class EncodeShards:
-    """Ray Data actor: open the encoder once, then encode one shard after the other into files."""
+@lru_cache(maxsize=1)
+def _opened(encoder: str | None, kind: Kind) -> Encoder:
+    """The encoder of this worker."""
+    return open_encoder(encoder, kind, threads=1)
 
-    def __init__(self, items: Any, encoder: str | None, kind: Kind, folder: KeyedFolder) -> None:
-        self._items: Items = require("ray", "ray").get(items[0])
-        self._encoder = open_encoder(encoder, kind, threads=1)
-        self._folder = folder
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Encode the shards of a batch; return their numbers of items."""
-        done = []
-        for number, start, stop in zip(batch["number"], batch["start"], batch["stop"], strict=True):
-            if not self._folder.has(_name(number)):
-                encoded = encode_items(_Part(self._items, int(start), int(stop)), self._encoder)
-                positions, reasons = zip(*encoded.failed, strict=True) if encoded.failed else ((), ())
-                arrays = {"vectors": encoded.vectors, "rows": encoded.rows + start}
-                faults = {"failed": np.array(positions, np.int64) + start, "reasons": np.array(reasons, str)}
-                self._folder.put_arrays(_name(number), arrays | faults)
-            done.append(stop - start)
-        return {"items": np.array(done)}
+def encode_shard(
+    items: Items, encoder: str | None, kind: Kind, folder: KeyedFolder, number: int, start: int, stop: int
+) -> int:
+    """Encode items ``start..stop`` into a file, on a worker; return their number."""
+    if not folder.has(_name(number)):
+        encoded = encode_items(_Part(items, start, stop), _opened(encoder, kind))
+        positions, reasons = zip(*encoded.failed, strict=True) if encoded.failed else ((), ())
+        arrays = {"vectors": encoded.vectors, "rows": encoded.rows + start}
+        faults = {"failed": np.array(positions, np.int64) + start, "reasons": np.array(reasons, str)}
+        folder.put_arrays(_name(number), arrays | faults)
+    return stop - start
 
 
 def ray_encode(
@@ -79,39 +76,22 @@ def ray_encode(
     Every node must be able to read the files of the items; the list itself is sent to each node. ``folder`` is a path
     or URL that every node can write to. Shards that were encoded before are taken from there.
     """
-    ray = require("ray", "ray")
-    data = require("ray.data", "ray")
     # Open it here first, so that a fault of the encoder is reported by the driver.
     key = open_encoder(encoder, kind, threads=1).key
     n = len(items)
     with connected(address) as cluster:
-        cpus = max(1, cluster.cpus())
-        count = min(n, shards or max(_SHARDS_PER_CPU * cpus, -(-n // _MAX_SHARD_ITEMS)))
+        count = min(n, shards or max(_SHARDS_PER_CPU * max(1, cluster.cpus()), -(-n // _MAX_SHARD_ITEMS)))
         bounds = [n * part // count for part in range(count + 1)]
         contents = b"\0".join(_content(items, i) for i in range(n))
         place = KeyedFolder.of(KeyedFolder.create(folder).url, "vectors", key, bounds, contents)
-        calls = [
-            {"number": number, "start": bounds[number], "stop": bounds[number + 1]}
-            for number in range(count)
-            if not place.has(_name(number))
-        ]
-        done = n - sum(call["stop"] - call["start"] for call in calls)
-        if progress is not None:
-            progress(done, n)
-        if calls:
-            data.DataContext.get_current().enable_progress_bars = False
-            logging.getLogger("ray.data").setLevel(logging.ERROR)
-            dataset = data.from_items(calls, override_num_blocks=len(calls)).map_batches(
-                EncodeShards,
-                batch_size=1,
-                num_cpus=1,
-                compute=data.ActorPoolStrategy(min_size=1, max_size=min(cpus, len(calls))),
-                fn_constructor_args=([ray.put(items)], encoder, kind, place),
-            )
-            for batch in dataset.iter_batches(batch_size=1):
-                done += int(batch["items"].sum())
-                if progress is not None:
-                    progress(done, n)
+        missing = [number for number in range(count) if not place.has(_name(number))]
+        n_cached = done = n - sum(bounds[number + 1] - bounds[number] for number in missing)
+        shared = cluster.share(items)
+        calls = [(shared, encoder, kind, place, number, bounds[number], bounds[number + 1]) for number in missing]
+        for encoded in chain([0], cluster.stream(encode_shard, calls)):
+            done += encoded
+            if progress is not None:
+                progress(done, n)
         parts = [place.arrays(_name(number)) for number in range(count)]
     failed = [
         (int(position), str(reason))
@@ -119,7 +99,7 @@ def ray_encode(
         for position, reason in zip(part["failed"], part["reasons"], strict=True)
     ]
     vectors, rows = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "rows"))
-    return Encoded(vectors, rows, tuple(failed), n_cached=n - sum(call["stop"] - call["start"] for call in calls))
+    return Encoded(vectors, rows, tuple(failed), n_cached=n_cached)
 
 
 def _content(items: Items, i: int) -> bytes:

@@ -129,7 +129,7 @@ def test_a_start_at_less_weight_is_outside_the_objective(hard):
         ({"method": "laplacian"}, ValueError, "choose one of: .*laplacianshot"),
         ({"method": LaplacianShot(lam=np.nan)}, ValueError, "The 'lam' parameter"),
         ({"protocol": "inat-leaking-labels"}, ValueError, "'inat-leaking-labels' is for evaluate alone"),
-        ({"way": 50}, ValueError, "way=50 needs as many classes"),
+        ({"way": 50}, ValueError, "way=50 needs 50 classes"),
         ({"threads": 0}, ValueError, "threads must be at least 1, got 0"),
         ({"base_mean": np.zeros(2)}, ValueError, r"base_mean has shape \(2,\)"),
     ],

@@ -588,7 +588,7 @@ def test_unknown_methods_are_refused_with_the_names_there_are(hard):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"way": 13}, r"way=13 needs as many classes .*: lower way, shot or query"),
+        ({"way": 13}, r"way=13 needs 13 classes .*: lower way, shot or query"),
         ({"threads": 0}, "threads must be at least 1, got 0"),
         ({"slow_tasks": 0}, "slow_tasks must be at least 1, got 0"),
         ({"tasks": 0}, "tasks must be an integer of at least 1"),

@@ -97,7 +97,11 @@ def test_a_task_of_all_classes_and_all_rows_can_be_drawn(protocol):
 def test_fewer_tasks_are_the_first_of_more(protocol):
     feature_set = make_set([25] * 12)
     many = draw_tasks(feature_set, protocol, shot=3, query=7, tasks=300, seed=5)
-    assert_same(draw_tasks(feature_set, protocol, shot=3, query=7, tasks=40, seed=5), many[:40])
+    few = draw_tasks(feature_set, protocol, shot=3, query=7, tasks=40, seed=5)
+    assert len(few) == 40
+    for one, other in zip(few, many, strict=False):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("protocol", DRAWN)
@@ -320,20 +324,12 @@ def test_classes_too_small_for_a_task_are_never_drawn():
     assert set(np.unique(found.classes)) == {1, 3, 4, 5, 6}
 
 
-def test_tasks_are_taken_singly_and_in_runs():
+def test_tasks_are_taken_one_by_one():
     found = draw_tasks(make_set([30] * 8), "unequal", shot=3, tasks=30)
-    part = found[10:20]
-    assert (len(part), part.way, part.protocol) == (10, 5, "unequal")
-    for one, other in zip(part, list(found)[10:20], strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b)
+    assert len(list(found)) == len(found) == 30
     np.testing.assert_array_equal(found[-1].query, found[29].query)
-    assert len(found[5:2]) == 0
-    assert len(found[30:]) == 0
     with pytest.raises(IndexError):
         found[30]
-    with pytest.raises(ValueError, match="step of 2"):
-        found[::2]
 
 
 def test_shapes_group_all_tasks_by_size():

@@ -150,7 +150,7 @@ def test_progress_counts_the_tasks_of_every_k(hard):
         ({"neighbors": (2.5,)}, r"neighbors must be integers of at least 1, got \[2.5\]"),
         ({"split": "test"}, "^split='test' is not in the set; its splits are"),
         ({"neighbor_split": "test"}, "^neighbor_split='test' is not in the set; its splits are"),
-        ({"way": 20}, "way=20 needs as many classes"),
+        ({"way": 20}, "way=20 needs 20 classes"),
         ({"threads": 0}, "threads must be at least 1, got 0"),
         ({"protocol": "inat-leaking-labels"}, "'inat-leaking-labels' is for evaluate alone"),
         ({"base_mean": np.zeros(2)}, r"base_mean has shape \(2,\)"),

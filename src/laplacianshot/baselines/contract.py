@@ -166,16 +166,16 @@ def best_classes(scores: Any, batch: TaskBatch, method: str) -> Ints:
 
     Infinity decides like any number; NaN would win silently.
     """
-    given, wanted = np.asarray(scores), (len(batch), batch.n_query, batch.n_classes)
-    if given.shape != wanted or given.dtype.kind not in "biuf":
+    given, expected = np.asarray(scores), (len(batch), batch.n_query, batch.n_classes)
+    if given.shape != expected or given.dtype.kind not in "biuf":
         fault = f"an array of shape {given.shape} and dtype {given.dtype}"
     elif (unknown := np.isnan(given)).any():
-        fault = f"NaN for {np.count_nonzero(unknown.any(axis=2))} of {wanted[0] * wanted[1]} queries"
+        fault = f"NaN for {np.count_nonzero(unknown.any(axis=2))} of {expected[0] * expected[1]} queries"
     else:
         best: Ints = given.argmax(axis=2)
         return best
     raise ValueError(
-        f"{method}: scores gave {fault}; it must return numbers of shape {wanted}: (tasks, queries, classes)."
+        f"{method}: scores gave {fault}; it must return numbers of shape {expected}: (tasks, queries, classes)."
     )
 
 

@@ -159,22 +159,12 @@ class UpdateScratch(NamedTuple):
         """Arrays for tasks of this size and a grid of ``n_lams`` lambdas."""
         lanes = _LANES if n_lams > 1 else 1
         width, edges = lanes * n_query, n_query * (2 * k + 1)
-        one, other, cost, field = (np.empty((n_classes, width), dtype=np.float32) for _ in range(4))
-        return cls(
-            cost=cost,
-            one=one,
-            other=other,
-            field=field,
-            rows=np.empty((3, width), dtype=np.float32),
-            lams=np.empty(width, dtype=np.float32),
-            sums=np.empty((4, lanes)),
-            values=np.zeros((3, lanes)),
-            running=np.empty(lanes, dtype=np.bool_),
-            indptr=np.empty(n_query + 1, dtype=np.int64),
-            ends=np.empty(n_query, dtype=np.int64),
-            indices=np.empty(edges, dtype=np.uint64),
-            weights=np.empty(edges, dtype=np.float32),
-        )
+        cost, one, other, field = (np.empty((n_classes, width), dtype=np.float32) for _ in range(4))
+        rows, lams, weights = (np.empty(shape, dtype=np.float32) for shape in ((3, width), width, edges))
+        sums, values, running = np.empty((4, lanes)), np.zeros((3, lanes)), np.empty(lanes, dtype=np.bool_)
+        indptr, ends = np.empty(n_query + 1, dtype=np.int64), np.empty(n_query, dtype=np.int64)
+        indices = np.empty(edges, dtype=np.uint64)
+        return cls(cost, one, other, field, rows, lams, sums, values, running, indptr, ends, indices, weights)
 
 
 @inlined_kernel
@@ -290,9 +280,9 @@ def _add_logs(values: Floats, lanes: int, products: Floats, sums: Floats) -> Non
 def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
     """One update of all rows and lanes: ``y <- softmax(-a + lam b)`` with ``b = W y``, and its sums (8,).
 
-    current, updated: (C, N * lanes). sums (4, lanes)
-    receives ``sum y.b`` of the current assignments and, of the updated ones, ``sum y.(log y + a)`` and
-    ``sum y.(log y + a - lam b)``, which is minus the sum of their log-partitions; its last row is scratch.
+    current, updated: (C, N * lanes). sums (4, lanes) receives ``sum y.b`` of the current assignments and, of the
+    updated ones, ``sum y.(log y + a)`` and ``sum y.(log y + a - lam b)``, which is minus the sum of their
+    log-partitions; its last row is scratch.
     """
     n_classes, width = s.cost.shape
     sums, field, lams = s.sums, s.field, s.lams

@@ -146,8 +146,8 @@ def gram_neighbors(gram: Floats, first: int, task: int, ties: Ties, keys: Floats
         own = halves[i]
         for j in range(m):
             keys[j] = max(own + halves[j] - row[j], ZERO)
-        # Floats from zero up are ordered as their bits are. With the number below them, the least of these integers is
-        # the nearest node, the first of several; finding it is a loop without branches.
+        # Floats from zero up are ordered as their bits are. With the number below them, the smallest of these integers
+        # is the nearest node, the first of several; finding it is a loop without branches.
         for j in range(m):
             packed[j] = (np.int64(bits[j]) << 32) | np.int64(j)
         packed[i] = _FARTHEST

@@ -262,7 +262,7 @@ def _normalized_edges(labels: Ints, e: float, s: _Graph) -> None:
 
 @inlined_kernel
 def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float, kappa: float, s: _Prior) -> float:
-    """``u_c = (beta sum_{s in c} x_s + kappa o) / mass_c``, ``mass_c = beta n_c + kappa``; the least cost of the prior.
+    """``u_c = (beta sum_{s in c} x_s + kappa o) / mass_c``, ``mass_c = beta n_c + kappa``; returns the prior's cost.
 
     The origin o is the mean of the support or zero. The cost is ``sum_c [beta sum_{s in c} |x_s - u_c|^2 +
     kappa |o - u_c|^2]``.

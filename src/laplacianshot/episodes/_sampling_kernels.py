@@ -104,7 +104,8 @@ def draw_classes(states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> No
     swaps = np.empty(m, dtype=np.int64)
     for t in range(chosen.shape[0]):
         _draw(states, t, pool, 0, n_classes, m, swaps)
-        chosen[t] = pool[:m]
+        for i in range(m):
+            chosen[t, i] = pool[i]
         _undo(pool, 0, m, swaps)
 
 

@@ -90,7 +90,7 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
         Run the tasks on this machine, or spread over the workers of a Ray cluster (extra ``ray``); accuracies are the
         same.
     address : str, optional
-        Of the cluster; see :func:`~laplacianshot.ray.connected`.
+        Address of the cluster; see :func:`~laplacianshot.ray.connected`.
 
     Returns
     -------

@@ -86,8 +86,7 @@ class EvaluationPlan:
     ablation: bool = False
     convergence: bool = False
     timing: bool = False
-    # Of the recipes paper and reference in the ablation and the convergence curves, where they are not among the
-    # methods.
+    # Parameters of paper and reference in the ablation and the convergence curves, if they are not among the methods.
     constants: Mapping[str, Any] = field(default_factory=dict)
     engine: str = "local"
     address: str | None = None

@@ -276,7 +276,7 @@ class Tuning:
     neighbor_accuracies : array of shape (K, L, T)
         Task by task on ``neighbor_split``.
     setting : Setting
-        Of the tasks that chose lambda.
+        Setting of the tasks that chose lambda.
     lam_split, neighbor_split : str or None
     seconds : float
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,36 +35,17 @@ _INAT_SHARE = 5
 
 
 class Task(NamedTuple):
-    """One task, as row numbers of its feature set.
+    """One task, as row numbers of its feature set."""
 
-    Attributes
-    ----------
-    support : int array of shape (n_support,)
-    support_labels : int array of shape (n_support,)
-        Class within the task, 0 to way - 1.
-    query : int array of shape (n_query,)
-    query_labels : int array of shape (n_query,)
-        The same; -1 for a query of a class outside the task.
-    classes : int array of shape (way,)
-        The set's class code of each class of the task.
-    """
-
-    support: Ints
-    support_labels: Ints
-    query: Ints
-    query_labels: Ints
-    classes: Ints
+    support: Ints  # (n_support,)
+    support_labels: Ints  # (n_support,): class within the task, 0 to way - 1
+    query: Ints  # (n_query,)
+    query_labels: Ints  # (n_query,): the same; -1 for a query of a class outside the task
+    classes: Ints  # (way,): the set's class code of each class of the task
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of the same size.
-
-    Attributes
-    ----------
-    n_support, n_query : int
-    numbers : int array
-        Which tasks, ascending.
-    """
+    """Tasks of the same size, by number in ascending order."""
 
     n_support: int
     n_query: int
@@ -72,7 +53,7 @@ class TaskGroup(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Rows of a task."""
+        """Rows per task."""
         return self.n_support + self.n_query
 
 
@@ -104,7 +85,7 @@ class Tasks:
 
     @property
     def way(self) -> int:
-        """Classes of a task."""
+        """Classes per task."""
         return int(self.classes.shape[1])
 
     @property
@@ -115,16 +96,10 @@ class Tasks:
     def __len__(self) -> int:
         return len(self.n_support)
 
-    @overload
-    def __getitem__(self, number: int) -> Task: ...
-    @overload
-    def __getitem__(self, number: slice) -> Tasks: ...
-    def __getitem__(self, number: int | slice) -> Task | Tasks:
-        if isinstance(number, slice):
-            return self._part(*number.indices(len(self)))
+    def __getitem__(self, number: int) -> Task:
         t = range(len(self))[number]
-        rows, labels = self._of(t)
-        n = self.n_support[t]
+        part = slice(self.offsets[t], self.offsets[t + 1])
+        rows, labels, n = self.rows[part], self.labels[part], self.n_support[t]
         return Task(rows[:n], labels[:n], rows[n:], labels[n:], self.classes[t])
 
     def __iter__(self) -> Iterator[Task]:
@@ -153,24 +128,6 @@ class Tasks:
             return self.rows[part].reshape(-1, n), self.labels[part].reshape(-1, n)
         places = starts[:, None] + np.arange(n)
         return self.rows[places], self.labels[places]
-
-    def _of(self, t: int) -> tuple[Ints, Ints]:
-        part = slice(self.offsets[t], self.offsets[t + 1])
-        return self.rows[part], self.labels[part]
-
-    def _part(self, start: int, stop: int, step: int) -> Tasks:
-        if step != 1:
-            raise ValueError(f"tasks can be cut into runs of adjacent tasks only, got a step of {step}.")
-        stop = max(start, stop)
-        offsets = self.offsets[start : stop + 1]
-        return replace(
-            self,
-            rows=self.rows[offsets[0] : offsets[-1]],
-            labels=self.labels[offsets[0] : offsets[-1]],
-            offsets=offsets - offsets[0],
-            n_support=self.n_support[start:stop],
-            classes=self.classes[start:stop],
-        )
 
     def __repr__(self) -> str:
         support, query = _span(self.n_support), _span(self.n_query)
@@ -214,11 +171,11 @@ def draw_tasks(
     protocol : str
         One of :data:`PROTOCOLS`.
     way : int
-        Classes of a task.
+        Classes per task.
     shot : int or (int, int)
-        Support rows of a class. With a pair ``(low, high)`` those of each class are drawn uniformly from low..high.
+        Support rows per class. With a pair ``(low, high)`` those of each class are drawn uniformly from low..high.
     query : int
-        Queries of a class.
+        Queries per class.
     tasks : int
     seed : int
     split : str, optional
@@ -315,7 +272,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def _shot_range(shot: Any, protocol: str) -> tuple[int, int]:
-    """The least and the largest number of support rows of a class."""
+    """The smallest and the largest number of support rows per class."""
     if isinstance(shot, tuple | list):
         if len(shot) != 2 or _count("shot", shot[0]) > _count("shot", shot[1]):
             raise ValueError(f"shot must be a number or a pair (low, high) with low <= high, got {shot!r}.")
@@ -332,9 +289,9 @@ def _outside(outside: Any, protocol: str, way: int, n_eligible: int) -> int:
         return 0
     left = n_eligible - way
     if left < 1 or (outside is not None and _count("outside", outside) > left):
-        wanted = "at least 1 class" if outside is None else f"outside={outside} classes"
+        needed = "at least 1 class" if outside is None else f"outside={outside} classes"
         raise ValueError(
-            f"protocol='open-set' needs {wanted} besides the way={way} of a task, and {left} are left of the "
+            f"protocol='open-set' needs {needed} besides the way={way} of a task, and {left} are left of the "
             f"{n_eligible} classes with enough rows; lower way or outside."
         )
     return min(way, left) if outside is None else int(outside)
@@ -346,7 +303,7 @@ def _check_enough_classes(way: int, n_eligible: int, sizes: Ints, needs: str, sp
     where = "the set" if split is None else f"split {split!r}"
     present = np.count_nonzero(sizes)
     raise ValueError(
-        f"way={way} needs as many classes with {needs} each; {where} has {n_eligible} such classes of {present}, "
+        f"way={way} needs {way} classes with {needs} each; {where} has {n_eligible} such classes of {present}, "
         f"and its largest class has {sizes.max()} rows: lower way, shot or query."
     )
 

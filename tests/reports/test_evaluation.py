@@ -25,7 +25,7 @@ from laplacianshot.reports.evaluation import (
     verdict,
 )
 from laplacianshot.reports.evaluation_page import PAGE, report_drawings, report_page, write_evaluation
-from laplacianshot.reports.table import Table, row, to_markdown, to_text
+from laplacianshot.reports.table import Table, row, to_markdown
 from tests.reports.made_up import MEANS, convergence, evaluations, report
 
 FEW = Setting(tasks=200)
@@ -344,18 +344,6 @@ def test_the_same_result_gives_the_same_files(tmp_path):
         write_evaluation(report(), tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
-
-
-def test_plain_text_sets_words_flush_left_and_numbers_flush_right():
-    rows = (row("nearest", "85.5 ± 1.0", "fast"), row("ours", "9.25", "slow", bold=True))
-    table = Table("Birds", ("Method", "%", "Speed"), rows, ("100 tasks",), words=(2,))
-    assert to_text(table).splitlines() == [
-        "Birds",
-        "Method            %  Speed",
-        "nearest  85.5 ± 1.0  fast",
-        "ours           9.25  slow",
-        "100 tasks",
-    ]
 
 
 def test_markdown_keeps_bars_in_cells_apart_from_those_of_the_table():

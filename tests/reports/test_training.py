@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from laplacianshot.reports.figures import save_figure
-from laplacianshot.reports.text import duration
+from laplacianshot.reports.table import duration
 from laplacianshot.reports.training import TrainingReport, training_curves
 from laplacianshot.training import EpochRecord, TrainConfig, TrainResult
 

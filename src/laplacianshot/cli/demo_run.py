@@ -15,7 +15,7 @@ from laplacianshot.episodes.whole_set import draw_labeled, evaluate_whole_set, k
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
 from laplacianshot.reports.demo import DEFAULT, DemoMethod, DemoResult
-from laplacianshot.reports.text import counted
+from laplacianshot.reports.table import counted
 
 # Numbers of labels per class on the accuracy curve, and the maximum number of random choices for each.
 CURVE_LABELS = (1, 2, 5, 10, 20)

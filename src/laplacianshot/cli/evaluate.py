@@ -189,7 +189,7 @@ def _outputs(result: EvaluationReport, csv_path: Path | None, folder: Path | Non
     from laplacianshot.reports.evaluation import csv_text
     from laplacianshot.reports.evaluation_page import write_evaluation
     from laplacianshot.reports.page import PAGE
-    from laplacianshot.reports.text import write_text
+    from laplacianshot.reports.table import write_text
 
     outputs: list[Output] = []
     if csv_path is not None:

@@ -251,7 +251,7 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
 def print_json(document: Any) -> None:
     """Print one JSON document."""
     # Imported here, as it brings numpy and more, for which --help does not wait.
-    from laplacianshot.reports.text import json_text
+    from laplacianshot.reports.table import json_text
 
     print(json_text(document), end="")
 

@@ -16,8 +16,7 @@ from laplacianshot.episodes.whole_set import draw_labeled
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.reports.evaluation import methods_table, ranked, seconds_per_task
 from laplacianshot.reports.figures import FAINT, INK, OBJECTIVES, ORANGE, QUIET, RECIPES, VERMILION, bare, save_figure
-from laplacianshot.reports.table import Table, row
-from laplacianshot.reports.text import counted, interval_dict, points, side
+from laplacianshot.reports.table import Table, counted, interval_dict, points, row, side
 from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:

@@ -15,8 +15,18 @@ from laplacianshot import __version__
 from laplacianshot.episodes.plans import ABLATION, EvaluationRun
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, PairedDifference, Setting
 from laplacianshot.reports.published import Figure, load_published
-from laplacianshot.reports.table import Cell, Columns, Table, columns_table, row
-from laplacianshot.reports.text import interval_dict, milliseconds, percentage, points, side
+from laplacianshot.reports.table import (
+    Cell,
+    Columns,
+    Table,
+    columns_table,
+    interval_dict,
+    milliseconds,
+    percentage,
+    points,
+    row,
+    side,
+)
 
 DEFAULT = "laplacianshot"
 # What the other methods are compared with: the first of these that was run.

@@ -31,14 +31,13 @@ from laplacianshot.reports.evaluation import (
     timing_table,
     verdict,
 )
-from laplacianshot.reports.figures import INK, OBJECTIVES, QUIET, WIDTH, bare, inline_svg, new_figure, svg_text
+from laplacianshot.reports.figures import INK, OBJECTIVES, QUIET, WIDTH, bare, new_figure, svg_text
 from laplacianshot.reports.figures import RECIPES as COLORS
 from laplacianshot.reports.page import (
     PAGE,
     Beside,
     Block,
     Details,
-    Drawing,
     Figures,
     Heading,
     Section,
@@ -47,8 +46,7 @@ from laplacianshot.reports.page import (
     render_page,
 )
 from laplacianshot.reports.published import load_published
-from laplacianshot.reports.table import Table, to_markdown
-from laplacianshot.reports.text import counted, json_text, milliseconds, write_report
+from laplacianshot.reports.table import Table, counted, json_text, milliseconds, to_markdown, write_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,8 +72,8 @@ def write_evaluation(report: EvaluationReport, folder: Path) -> None:
 
 def report_drawings(report: EvaluationReport) -> dict[str, str]:
     """Figures as SVG, by the name of their file."""
-    drawn = {f"accuracy-{e[0].setting.slug}": svg_text(accuracy_figure(e)) for e in report.evaluations}
-    drawn |= {_trace_name(trace): svg_text(convergence_figure(trace)) for trace in report.convergence}
+    drawn = {f"accuracy-{e[0].setting.slug}": svg_text(_accuracy_figure(e)) for e in report.evaluations}
+    drawn |= {_trace_name(trace): svg_text(_convergence_figure(trace)) for trace in report.convergence}
     return drawn | timing_drawings(report.evaluations if report.timing else ())
 
 
@@ -107,8 +105,9 @@ def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[
     if report.convergence:
         shown = []
         for trace in report.convergence:
-            tasks = f"mean of {counted(len(trace.objective), 'task')}, and single ones in gray"
-            shown.append(drawn_figure(drawn, _trace_name(trace), f"{trace.method}, {trace.setting.title}: {tasks}."))
+            name, tasks = _trace_name(trace), counted(len(trace.objective), "task")
+            caption = f"{trace.method}, {trace.setting.title}: mean of {tasks}, and single ones in gray."
+            shown.append(drawing(drawn[name], name, caption))
         blocks = (convergence_table(report.convergence), Figures(tuple(shown)))
         sections.append(Section("convergence", "Convergence", blocks))
     return sections
@@ -120,24 +119,19 @@ def titled(tables: Sequence[Table], anchor: str) -> tuple[Block, ...]:
     return tuple(block for pair in pairs for block in pair)
 
 
-def drawn_figure(drawn: Mapping[str, str], name: str, caption: str) -> Drawing:
-    """A drawing for a page, by the name of its file."""
-    return drawing(inline_svg(drawn[name], name, caption), caption)
-
-
 def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, str]) -> Section:
-    """Times side by side, with drawings of :func:`timing_figures`."""
+    """Times side by side, with the figures of :func:`timing_drawings`."""
     blocks: list[Block] = []
     for evaluations in all_evaluations:
         table, name = timing_table(evaluations), f"time-{evaluations[0].setting.slug}"
-        shown = drawn_figure(drawn, name, "Time per task, each method run alone.")
+        shown = drawing(drawn[name], name, "Time per task, each method run alone.")
         blocks += [Heading(table.title, name), Beside(((table,),), Figures((shown,)))]
     return Section("time", "Time", tuple(blocks))
 
 
 def timing_drawings(all_evaluations: Sequence[Evaluations]) -> dict[str, str]:
     """Figures of times as SVG, by the name of their file."""
-    return {f"time-{e[0].setting.slug}": svg_text(timing_figure(e)) for e in all_evaluations}
+    return {f"time-{e[0].setting.slug}": svg_text(_timing_figure(e)) for e in all_evaluations}
 
 
 def closing_sections(methods: Mapping[str, str]) -> list[Section]:
@@ -151,11 +145,9 @@ def closing_sections(methods: Mapping[str, str]) -> list[Section]:
 def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Section:
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
-    shown = drawn_figure(drawn, f"accuracy-{setting.slug}", caption)
-    blocks: list[Block] = [
-        Text(verdict(evaluations)),
-        Beside(((setting_table(evaluations),),), Figures((shown,))),
-    ]
+    name = f"accuracy-{setting.slug}"
+    shown = Figures((drawing(drawn[name], name, caption),))
+    blocks: list[Block] = [Text(verdict(evaluations)), Beside(((setting_table(evaluations),),), shown)]
     classes = classes_table(evaluations)
     if classes.rows:
         blocks.append(Details("Accuracy per class, lowest first", (classes,)))
@@ -182,7 +174,7 @@ _SINGLE_TASKS = 6
 _SHOWN_TASKS = 0.95
 
 
-def accuracy_figure(evaluations: Evaluations) -> Figure:
+def _accuracy_figure(evaluations: Evaluations) -> Figure:
     """Mean accuracy with its 95% interval, one line per method, best on top; dashed: nearest prototype."""
     order = ranked(evaluations)[::-1]
     figure, axes = _lines(order)
@@ -201,7 +193,7 @@ def accuracy_figure(evaluations: Evaluations) -> Figure:
     return figure
 
 
-def timing_figure(evaluations: Evaluations) -> Figure:
+def _timing_figure(evaluations: Evaluations) -> Figure:
     """Milliseconds per task on a logarithmic scale, fastest on top."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -222,7 +214,7 @@ def timing_figure(evaluations: Evaluations) -> Figure:
     return figure
 
 
-def convergence_figure(trace: Convergence) -> Figure:
+def _convergence_figure(trace: Convergence) -> Figure:
     """The objective after each update: the mean of all tasks, and a few single ones from their own first value."""
     from matplotlib.ticker import MaxNLocator
 

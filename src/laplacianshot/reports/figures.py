@@ -48,7 +48,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 # Colors of the figures and the page's variables that take their place, in light and in dark.
-VARIABLES: Mapping[str, str] = {
+_VARIABLES: Mapping[str, str] = {
     INK: "--ink",
     QUIET: "--quiet",
     FAINT: "--line",
@@ -104,6 +104,6 @@ def inline_svg(text: str, name: str, label: str) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
-    for color, variable in VARIABLES.items():
+    for color, variable in _VARIABLES.items():
         text = re.sub(color, f"var({variable})", text, flags=re.IGNORECASE)
     return text.strip()

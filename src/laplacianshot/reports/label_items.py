@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, entries_at
-from laplacianshot.reports.text import percentage
+from laplacianshot.reports.table import percentage
 from laplacianshot.runtime.types import Ints
 from laplacianshot.ui.colors import ClassColor, class_color
 from laplacianshot.ui.names import line, passage, short_path

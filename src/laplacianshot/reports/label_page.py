@@ -18,14 +18,13 @@ from numpy.typing import DTypeLike
 
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
-from laplacianshot.reports.figures import BLUE, INK, QUIET, WIDTH, bare, inline_svg, new_figure, svg_text
+from laplacianshot.reports.figures import BLUE, INK, QUIET, WIDTH, bare, new_figure, svg_text
 from laplacianshot.reports.label_items import Cards, Choice, ClassItems, Items, choose
 from laplacianshot.reports.page import (
     PAGE,
     Beside,
     Block,
     Details,
-    Drawing,
     Figures,
     Section,
     Text,
@@ -34,8 +33,7 @@ from laplacianshot.reports.page import (
     render_page,
     trusted,
 )
-from laplacianshot.reports.table import Columns, Table, columns_table, row
-from laplacianshot.reports.text import counted, percentage, write_text
+from laplacianshot.reports.table import Columns, Table, columns_table, counted, percentage, row, write_text
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.ui.colors import NO_CLASS, ClassColor, class_color
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
 # Maximum number of items on the map, and of those with a picture.
 MAX_ON_MAP = 30_000
-MAX_PICTURES = 2000
+_MAX_PICTURES = 2000
 
 _READING = (
     "Confidence is the estimated probability that a label is right: of all labels with a confidence of 80%, about four "
@@ -80,7 +78,9 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
     mapped = _sample(len(result), listed, MAX_ON_MAP)
     on_map = result if len(mapped) == len(result) else result.of_items(mapped)
     places = places_of(on_map)
-    pictured = _sample(len(on_map), np.searchsorted(mapped, listed), MAX_PICTURES) if places is not None else listed[:0]
+    pictured = (
+        _sample(len(on_map), np.searchsorted(mapped, listed), _MAX_PICTURES) if places is not None else listed[:0]
+    )
     pictures = _pictures(result, np.union1d(listed, mapped[pictured]), watch("Pictures"))
     watch("Page")
     texts = _texts(result)
@@ -104,7 +104,7 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
         lead=_lead(result),
         opening=[_tiles(result), *[Text(line(note, 400), "warning") for note in result.notes]],
         style=asset("label.css"),
-        script=map_script() if places is not None else "",
+        script=_map_script() if places is not None else "",
     )
 
 
@@ -175,11 +175,11 @@ def _closing_sections(result: LabelResult) -> list[Section]:
     if len(confidence):
         right = percentage(confidence.mean(), 1)
         caption = f"Confidence of {counted(len(confidence), 'predicted label')}; expected to be right: {right}."
-        drawn.append(_drawn(_confidence_figure(confidence), "confidence-figure", caption))
+        drawn.append(drawing(svg_text(_confidence_figure(confidence)), "confidence-figure", caption))
     if len(result.objective) > 1:
         end = "and converged" if result.converged else "and was stopped before it converged"
         caption = f"The objective decreased over {counted(len(result.objective), 'iteration')} {end}."
-        drawn.append(_drawn(_objective_figure(result.objective), "objective", caption))
+        drawn.append(drawing(svg_text(_objective_figure(result.objective)), "objective", caption))
     if drawn:
         sections.append(Section("confidence", "Confidence and convergence", (Figures(tuple(drawn)),)))
     if result.skipped:
@@ -188,10 +188,6 @@ def _closing_sections(result: LabelResult) -> list[Section]:
     sections.append(Section("run", "This run", (run,)))
     sections.append(Section("reading", "How to read this", tuple(Text(text) for text in _READING)))
     return sections
-
-
-def _drawn(figure: Figure, name: str, caption: str) -> Drawing:
-    return drawing(inline_svg(svg_text(figure), name, caption), caption)
 
 
 def _of(what: str, items: Ints, total: int) -> Text:
@@ -236,11 +232,6 @@ _BUTTONS = 24
 _CHOICES = 2_000
 
 _ORIGINS = {PREDICTED: 0, GIVEN: 1, REJECTED: 2}
-
-_HELP = (
-    "Point at an item to see it. Zoom with Ctrl and the mouse wheel, two fingers, or the buttons; drag to move. "
-    "Keyboard: arrow keys go from item to item, + and - zoom, 0 shows all, Escape deselects."
-)
 
 
 def places_of(result: LabelResult) -> Floats | None:
@@ -300,7 +291,6 @@ class Map:
     has_given: bool
     has_suggested: bool
     has_disputed: bool
-    help: str = _HELP
 
 
 def map_block(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassItems]) -> Map:
@@ -322,7 +312,7 @@ def map_block(result: LabelResult, data: dict[str, Any], classes: Sequence[Class
 
 
 @cache
-def map_script() -> str:
+def _map_script() -> str:
     """Return the script that draws the map: the shared module and the report's own, as one module."""
     shared = files("laplacianshot.ui").joinpath("page", "js", "plane.js").read_text(encoding="utf-8")
     own = re.sub(r"^import .*?;\n", "", asset("map.js"), flags=re.MULTILINE | re.DOTALL)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
-from laplacianshot.reports.table import Table, row
-from laplacianshot.reports.text import percentage
+from laplacianshot.reports.table import Table, percentage, row
 
 # Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
 _NAMED_CLASSES = 25

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 
 from laplacianshot import __version__
+from laplacianshot.reports.figures import inline_svg
 from laplacianshot.runtime.extras import require
 
 PAGE = "index.html"
@@ -80,9 +81,9 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def drawing(svg: str, caption: str) -> Drawing:
-    """Wrap an SVG image that we drew, for the template to insert as it is."""
-    return Drawing(trusted(svg), caption)
+def drawing(svg: str, name: str, caption: str) -> Drawing:
+    """Return a figure of ours, from :func:`~laplacianshot.reports.figures.svg_text`, with a name that no other has."""
+    return Drawing(trusted(inline_svg(svg, name, caption)), caption)
 
 
 def trusted(html: str) -> Any:

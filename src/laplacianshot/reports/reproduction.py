@@ -17,12 +17,12 @@ from laplacianshot.reports.evaluation import (
     EvaluationReport,
     csv_text,
     gap_cell,
+    seconds_per_task,
     short_name,
     timing_table,
 )
 from laplacianshot.reports.evaluation_page import (
     closing_sections,
-    drawn_figure,
     published_section,
     report_drawings,
     report_sections,
@@ -31,10 +31,20 @@ from laplacianshot.reports.evaluation_page import (
     titled,
 )
 from laplacianshot.reports.figures import svg_text
-from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, render_page
+from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, drawing, render_page
 from laplacianshot.reports.published import load_published
-from laplacianshot.reports.table import Cell, Table, row, to_markdown
-from laplacianshot.reports.text import duration, json_text, write_report
+from laplacianshot.reports.table import (
+    Cell,
+    Columns,
+    Table,
+    columns_table,
+    duration,
+    json_text,
+    row,
+    timeless,
+    to_markdown,
+    write_report,
+)
 from laplacianshot.reports.training import training_curves
 from laplacianshot.reports.tuning import lam_figure, lam_table, neighbors_table
 from laplacianshot.training.state import EpochRecord
@@ -73,7 +83,7 @@ class Reproduction:
 
     def results(self) -> dict[str, Any]:
         """All numbers that are the same in every run: no time, no date, no machine."""
-        evaluation = _timeless(self.evaluation.to_dict())
+        evaluation = timeless(self.evaluation.to_dict())
         evaluation.pop("command")
         return {
             "setting": self.name,
@@ -81,14 +91,14 @@ class Reproduction:
             "training": {
                 "config": dict(self.config),
                 "best_epoch": self.best_epoch,
-                "epochs": [_timeless(vars(epoch)) for epoch in self.epochs],
+                "epochs": [timeless(vars(epoch)) for epoch in self.epochs],
             },
             "tuning": [
-                {"method": method, "transform": transform, **_timeless(one.tuning.to_dict())}
+                {"method": method, "transform": transform, **timeless(one.tuning.to_dict())}
                 for method, transform, one in self.tuned
             ],
             "evaluation": evaluation,
-            "transforms": [_timeless(evaluations.to_dict()) for evaluations in self.transforms],
+            "transforms": [timeless(evaluations.to_dict()) for evaluations in self.transforms],
         }
 
     def run(self) -> dict[str, Any]:
@@ -98,11 +108,7 @@ class Reproduction:
             "environment": dict(self.environment),
             "steps": [vars(step) for step in self.steps],
             "methods": [
-                {
-                    "setting": str(evaluations[0].setting),
-                    "method": one.method,
-                    "seconds_per_task": one.seconds / one.n_tasks,
-                }
+                {"setting": str(one.setting), "method": one.method, "seconds_per_task": seconds_per_task(one)}
                 for evaluations in self.times
                 for one in evaluations
             ],
@@ -122,9 +128,9 @@ class Reproduction:
     def tables(self) -> tuple[Table, ...]:
         """All tables that are the same in every run, in the order of reading."""
         first = (_facts_table("Setting", "What", self.facts), *self.published_tables(), accuracy_table(self.results()))
-        transforms = tuple(transforms_table(evaluations, self.pairs) for evaluations in self.transforms)
-        tuning = (tuned_table(self.tuned),) if self.tuned else ()
-        curves = tuple(table for entry in self.tuned for table in tuning_tables(*entry))
+        transforms = tuple(_transforms_table(evaluations, self.pairs) for evaluations in self.transforms)
+        tuning = (_tuned_table(self.tuned),) if self.tuned else ()
+        curves = tuple(table for entry in self.tuned for table in _tuning_tables(*entry))
         return (*first, *replace(self.evaluation, published=None).tables(), *transforms, *tuning, *curves)
 
     def run_tables(self) -> tuple[Table, ...]:
@@ -139,13 +145,7 @@ def standing_table(key: str, evaluations: Evaluations) -> Table | None:
     figures = published.matching(key, setting)
     if not figures:
         return None
-    rows = [
-        (
-            figure.value,
-            row(figure.method, figure.text, published.source_text(figure), figure.status),
-        )
-        for figure in figures
-    ]
+    rows = [(one.value, row(one.method, one.text, published.source_text(one), one.status)) for one in figures]
     for name in dict.fromkeys(name for name in _OURS if name in evaluations.names):
         one = evaluations[name]
         rows.append((100 * one.mean, row(name, one.interval.percent(digits=2), "ours", "this run", bold=True)))
@@ -164,7 +164,7 @@ def published_notes(key: str) -> tuple[str, ...]:
 
 
 def accuracy_table(results: Mapping[str, Any]) -> Table:
-    """Mean accuracy, method by setting, of what :meth:`Reproduction.results` has given."""
+    """Mean accuracy, method by setting, from :meth:`Reproduction.results`."""
     groups = results["evaluation"]["results"]
     settings = [Setting(**group["setting"]) for group in groups]
     columns = {
@@ -172,11 +172,9 @@ def accuracy_table(results: Mapping[str, Any]) -> Table:
         for setting, group in zip(settings, groups, strict=True)
     }
     names = dict.fromkeys(name for column in columns.values() for name in column)
-    rows = []
-    for name in names:
-        cells = [_mean(column[name]) if name in column else "" for column in columns.values()]
-        rows.append(row(name, *cells, bold=name == DEFAULT))
-    return Table("Accuracy, %", ("Method", *columns), tuple(rows))
+    cells: Columns = {"Method": [*names]}
+    cells |= {title: [_mean(one[name]) if name in one else "" for name in names] for title, one in columns.items()}
+    return columns_table("Accuracy, %", cells, bold=[name == DEFAULT for name in names])
 
 
 def _mean(one: Mapping[str, Any]) -> str:
@@ -184,7 +182,7 @@ def _mean(one: Mapping[str, Any]) -> str:
     return MeanInterval(one["mean"], ci95, one["tasks"]).percent(digits=2)
 
 
-def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, str]]) -> Table:
+def _transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, str]]) -> Table:
     """The prototype alone and the recipe reference on each transform of the features."""
     rows = []
     for transform, prototype, recipe in pairs:
@@ -196,24 +194,22 @@ def transforms_table(evaluations: Evaluations, pairs: Sequence[tuple[str, str, s
     return Table(title, head, tuple(rows), ("Lambda and neighbors were tuned for each transform.",))
 
 
-def tuned_table(tuned: Sequence[tuple[str, str, Tuned]]) -> Table:
+def _tuned_table(tuned: Sequence[tuple[str, str, Tuned]]) -> Table:
     """What was chosen."""
-    rows = [
-        row(
-            f"{method} {transform}",
-            one.tuning.setting.title,
-            f"{one.tuning.lam:g}",
-            str(one.tuning.n_neighbors),
-        )
-        for method, transform, one in tuned
-    ]
-    first = tuned[0][2].tuning
+    tunings = [one.tuning for _, _, one in tuned]
+    columns: Columns = {
+        "Method": [f"{method} {transform}" for method, transform, _ in tuned],
+        "Tasks": [one.setting.title for one in tunings],
+        "Lambda": [f"{one.lam:g}" for one in tunings],
+        "Neighbors": [str(one.n_neighbors) for one in tunings],
+    }
+    first = tunings[0]
     splits = f"Lambda on classes of {first.lam_split}, neighbors on classes of {first.neighbor_split}"
-    notes = (f"{splits}, {first.setting.tasks:,} tasks each, the same for every value.",)
-    return Table("Tuned constants", ("Method", "Tasks", "Lambda", "Neighbors"), tuple(rows), notes, words=(1,))
+    notes = [f"{splits}, {first.setting.tasks:,} tasks each, the same for every value."]
+    return columns_table("Tuned constants", columns, notes=notes, words=["Tasks"])
 
 
-def tuning_tables(method: str, transform: str, one: Tuned) -> tuple[Table, ...]:
+def _tuning_tables(method: str, transform: str, one: Tuned) -> tuple[Table, ...]:
     """Accuracy at each lambda and number of neighbors."""
     tables = (lam_table(one, bars=False), neighbors_table(one.tuning, method))
     return tuple(replace(table, title=f"Tuning {method} {transform}, {table.title}", notes=()) for table in tables)
@@ -228,13 +224,6 @@ def steps_table(steps: Sequence[StepTime]) -> Table:
     rows = [row(step.step, duration(step.seconds), step.finished) for step in steps]
     rows.append(row("all", duration(sum(step.seconds for step in steps)), Cell("", "quiet"), bold=True))
     return Table("Time of each step", ("Step", "Time", "Finished, UTC"), tuple(rows), words=(2,))
-
-
-def _timeless(document: Any) -> Any:
-    """A document without what a clock says."""
-    if isinstance(document, dict):
-        return {key: _timeless(value) for key, value in document.items() if "second" not in key}
-    return [_timeless(value) for value in document] if isinstance(document, (list, tuple)) else document
 
 
 RESULTS, RUN = "results.json", "run.json"
@@ -271,11 +260,11 @@ def _page(found: Reproduction, drawn: Mapping[str, str]) -> str:
     sections.append(Section("accuracy", accuracy.title, (accuracy,)))
     sections += report_sections(found.evaluation, drawn)
     if found.transforms:
-        by_transform = [transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
+        by_transform = [_transforms_table(evaluations, found.pairs) for evaluations in found.transforms]
         sections.append(Section("transforms", "Transforms", titled(by_transform, "transforms")))
     if found.tuned:
-        sections.append(Section("tuning", "Tuning", (tuned_table(found.tuned), *_curves(found, drawn))))
-    curves = Figures((drawn_figure(drawn, "training", _TRAINING_CAPTION),))
+        sections.append(Section("tuning", "Tuning", (_tuned_table(found.tuned), *_curves(found, drawn))))
+    curves = Figures((drawing(drawn["training"], "training", _TRAINING_CAPTION),))
     sections.append(Section("training", "Training", (curves,)))
     if found.times:
         sections.append(timing_section(found.times, drawn))
@@ -303,8 +292,8 @@ def _markdown(found: Reproduction, figures: Sequence[str]) -> str:
 def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[Block]:
     blocks: list[Block] = []
     for entry in found.tuned:
-        tables = tuning_tables(*entry)
-        shown = Figures((drawn_figure(drawn, _tuned_name(*entry), _TUNING_CAPTION),))
+        tables, name = _tuning_tables(*entry), _tuned_name(*entry)
+        shown = Figures((drawing(drawn[name], name, _TUNING_CAPTION),))
         blocks.append(Details(tables[0].title, (Beside((tables,), shown),)))
     return blocks
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot.reports.figures import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
-from laplacianshot.reports.table import Columns, Table, columns_table, row
-from laplacianshot.reports.text import counted, duration
+from laplacianshot.reports.table import Columns, Table, columns_table, counted, duration, row
 from laplacianshot.training.state import EpochRecord
 
 if TYPE_CHECKING:

@@ -13,10 +13,17 @@ from laplacianshot import __version__
 from laplacianshot.episodes.plans import Tuned, TuningRun
 from laplacianshot.episodes.results import Tuning, paired_difference
 from laplacianshot.reports.evaluation import DEFAULT, PARTIAL, gap_cell
-from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, WIDTH, bare, inline_svg, new_figure, svg_text
+from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, WIDTH, bare, new_figure, svg_text
 from laplacianshot.reports.page import PAGE, Beside, Figures, Section, Text, drawing, render_page
-from laplacianshot.reports.table import Columns, Table, columns_table, to_markdown
-from laplacianshot.reports.text import interval_dict, json_text, write_report
+from laplacianshot.reports.table import (
+    Columns,
+    Table,
+    columns_table,
+    interval_dict,
+    json_text,
+    to_markdown,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +152,7 @@ def report_page(report: TuningReport, drawn: Mapping[str, str]) -> str:
     for one in report.tuned:
         tuning, name = one.tuning, _name(one)
         caption = "Accuracy per lambda with 95% intervals; dashed: the chosen value. All values saw the same tasks."
-        shown = Figures((drawing(inline_svg(drawn[name], name, caption), caption),))
+        shown = Figures((drawing(drawn[name], name, caption),))
         tables = (lam_table(one, bars=False), neighbors_table(tuning, report.method))
         title = f"{tuning.setting.title}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
         sections.append(Section(name, title, (Beside((tables,), shown),)))

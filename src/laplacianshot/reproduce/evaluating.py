@@ -153,7 +153,7 @@ def _untimed(groups: Sequence[Evaluations]) -> tuple[Evaluations, ...]:
 REFERENCE, PAPER = "laplacianshot-reference", "laplacianshot-paper"
 
 # Whose constants are chosen, on which transform; all ways on CL2, the first way alone on the others.
-TUNED = ((REFERENCE, "cl2"), (PAPER, "cl2"), (REFERENCE, "l2"), (REFERENCE, "none"))
+_TUNED = ((REFERENCE, "cl2"), (PAPER, "cl2"), (REFERENCE, "l2"), (REFERENCE, "none"))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Choice:
 def _choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[_Choice]:
     """Everything that is tuned: lambda on validation classes, or on base classes where there are none."""
     split = "val" if "val" in splits else "base"
-    for method, transform in TUNED:
+    for method, transform in _TUNED:
         for way in protocol.ways if transform == "cl2" else protocol.ways[:1]:
             for shot in protocol.shots:
                 size = Setting("balanced", way, shot, protocol.query, protocol.tuning_tasks, protocol.seed, split)

@@ -16,14 +16,14 @@ from laplacianshot.training import TrainConfig, load_config
 from laplacianshot.training.state import ConfigError
 
 # Methods of a table: all that answer few-shot tasks, none that was made for whole data sets.
-TABLE_METHODS = (
+_TABLE_METHODS = (
     "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "matching-net", "ridge", "logistic", "bd-cspn", "can-t",
     "label-propagation", "entropy-tuning", "tim", "alpha-tim", "pt-map", "label-spreading", "laplacianshot",
     "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference",
 )  # fmt: skip
 
 # Methods for the one large task of iNat, with its thousands of queries.
-LARGE_TASK_METHODS = (
+_LARGE_TASK_METHODS = (
     "simpleshot-un", "simpleshot-l2", "simpleshot-cl2", "laplacianshot", "laplacianshot-paper",
     "laplacianshot-reference",
 )  # fmt: skip
@@ -41,7 +41,7 @@ class Protocol:
     slow_tasks: int = 1000  # for slow methods, the first of all tasks
     timing_tasks: int = 1000  # for the table of times, each method alone
     tuning_tasks: int = 500  # for each lambda and each number of neighbors
-    methods: tuple[str, ...] = TABLE_METHODS
+    methods: tuple[str, ...] = _TABLE_METHODS
     inat: bool = False  # the one large task of iNat instead
     test_split: str = "novel"
     seed: int = 0
@@ -63,7 +63,7 @@ class Protocol:
                 raise ConfigError(f"{name} = {value!r}: does not fit; the default is {default!r}.")
             given[name] = parts if is_list else value
         if given.get("inat"):
-            given.setdefault("methods", LARGE_TASK_METHODS)
+            given.setdefault("methods", _LARGE_TASK_METHODS)
         found = cls(**given)
         for method in found.methods:
             if ALIASES.get(method, method) not in METHODS:

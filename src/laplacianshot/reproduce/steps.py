@@ -14,12 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from laplacianshot.episodes.results import Setting
+from laplacianshot.reports.table import timeless
 from laplacianshot.runtime.files import remove_partial
 from laplacianshot.runtime.keyed_folder import KeyedFolder, arrays_hash
 from laplacianshot.training.state import OutputInUse
 
 # In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, its record.
-BEGUN, CLOCK, DONE = "begun.json", "clock.json", "step.json"
+_BEGUN, _CLOCK, _DONE = "begun.json", "clock.json", "step.json"
 
 # Seconds of a step that a kill may cost in its clock.
 _TICK_SECONDS = 5.0
@@ -46,11 +47,13 @@ class StepRecord:
     def read(cls, folder: Path) -> Self | None:
         """The record of a folder; None where the step is not finished."""
         try:
-            return cls(**KeyedFolder(str(folder)).json(DONE))
+            return cls(**KeyedFolder(str(folder)).json(_DONE))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
-            raise OutputInUse(f"{folder / DONE}: is not the record of a step; choose another output folder.") from error
+            raise OutputInUse(
+                f"{folder / _DONE}: is not the record of a step; choose another output folder."
+            ) from error
 
 
 class Step:
@@ -88,7 +91,7 @@ class Step:
         """Make the folder ready and start the clock; return what happened to an older one, in words."""
         remove_partial(self.folder)
         said = ""
-        begun = read_json(self.folder / BEGUN)
+        begun = read_json(self.folder / _BEGUN)
         if begun is not None and begun.get("key") != self.key:
             before = begun.get("inputs", {})
             changed = [name for name in {**before, **self.inputs} if before.get(name) != self.inputs.get(name)]
@@ -102,16 +105,16 @@ class Step:
             aside.rename(self.folder)
             said = f"what was put aside in {aside.name} is continued."
         self._check_owner()
-        if not self._files.has(BEGUN):
-            self._files.put_json(BEGUN, {"step": self.folder.name, "key": self.key, "inputs": self.inputs})
-        clock = read_json(self.folder / CLOCK)
+        if not self._files.has(_BEGUN):
+            self._files.put_json(_BEGUN, {"step": self.folder.name, "key": self.key, "inputs": self.inputs})
+        clock = read_json(self.folder / _CLOCK)
         self._before = float(clock["seconds"]) if clock else 0.0
         self._started = self._ticked = time.monotonic()
         return said
 
     def _check_owner(self) -> None:
         """Refuse a folder with files of others, unless they can be continued."""
-        if self._files.has(BEGUN) or (self._adopt and self._files.has(self._adopt)):
+        if self._files.has(_BEGUN) or (self._adopt and self._files.has(self._adopt)):
             return
         if self.folder.exists() and any(self.folder.iterdir()):
             raise OutputInUse(f"{self.folder}: holds files that are not of this command; choose another output.")
@@ -120,7 +123,7 @@ class Step:
         """Save the time spent so far, now and then."""
         if time.monotonic() - self._ticked >= _TICK_SECONDS:
             self._ticked = time.monotonic()
-            self._files.put_json(CLOCK, {"seconds": self.seconds})
+            self._files.put_json(_CLOCK, {"seconds": self.seconds})
 
     @property
     def seconds(self) -> float:
@@ -135,7 +138,7 @@ class Step:
         """Write the record: from here on the step is done."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         record = StepRecord(self.folder.name, self.key, self.inputs, outputs, round(self.seconds, 3), now)
-        self._files.put_json(DONE, vars(record))
+        self._files.put_json(_DONE, vars(record))
         return record
 
     def _aside(self, key: str) -> Path:
@@ -187,7 +190,7 @@ class Part:
 
     def hash(self) -> str:
         """SHA-256 of the content without the times in it."""
-        return arrays_hash(self.arrays, json.dumps(_timeless(self.plain), sort_keys=True))
+        return arrays_hash(self.arrays, json.dumps(timeless(self.plain), sort_keys=True))
 
     def _pack(self, at: str, one: Any) -> Any:
         if isinstance(one, Sequence):
@@ -217,9 +220,3 @@ def parts_hash(folder: Path) -> str:
     """SHA-256 of the parts of a step; those that hold times are none of its results."""
     parts = sorted(path for path in folder.glob("*.npz") if not path.name.startswith((".", "time-")))
     return digest({path.name: Part.load(path).hash() for path in parts})
-
-
-def _timeless(document: Any) -> Any:
-    if isinstance(document, dict):
-        return {key: _timeless(value) for key, value in document.items() if key != "seconds"}
-    return [_timeless(value) for value in document] if isinstance(document, list) else document

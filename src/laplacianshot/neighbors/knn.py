@@ -11,7 +11,7 @@ import numpy as np
 from laplacianshot.neighbors.small import SmallIndex
 from laplacianshot.neighbors.types import SPARE, GraphReport, Neighbors, index_dtype, no_neighbors
 from laplacianshot.runtime.limits import LARGE_ROWS, SMALL_ROWS, TARGET_RECALL, MemoryPlan, larger, parse_bytes
-from laplacianshot.runtime.progress import Progress, Shares
+from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -231,29 +231,28 @@ def _by_cells(
     distances: bool,
 ) -> Neighbors:
     """Neighbors of the rows by cells, in the order of the cells; exact ones where cells would not be faster."""
-    from laplacianshot.neighbors.cells import (
-        CellIndex,
-        ExactSample,
-        choose_probes,
-        complete,
-        n_cells_of,
-        sample_rows,
-        train_centroids,
-    )
+    from laplacianshot.neighbors import cells
 
     n, width = rows.shape
-    searched, part = rows.centered(), Shares(progress, n).part
-    centroids = train_centroids(searched, n_cells_of(n), seed, progress=part(0.0, 0.2))
-    sample = ExactSample.search(rows, sample_rows(n, seed, 0), k)
-    n_probes = choose_probes(searched, centroids, sample, target_recall)
+
+    def part(start: float, stop: float) -> Progress | None:
+        """The callback of the part that covers these shares (0 to 1) of the whole search."""
+        if progress is None:
+            return None
+        return lambda done, total: progress(round(n * (start + (stop - start) * done / max(1, total))), n)
+
+    searched = rows.centered()
+    centroids = cells.train_centroids(searched, cells.n_cells_of(n), seed, progress=part(0.0, 0.2))
+    sample = cells.ExactSample.search(rows, cells.sample_rows(n, seed, 0), k)
+    n_probes = cells.choose_probes(searched, centroids, sample, target_recall)
     plan = memory_plan("exact", n, width, k, distances=distances)
     max_probes = _MAX_SHARE * len(centroids) / (2 if _is_held(n, width, k, memory) else 1)
     if n_probes > max_probes and (memory is None or plan.total <= memory):
         return _exact(rows, k, memory, progress, distances=distances)
-    index, probes = CellIndex.build(searched, centroids, n_probes, progress=part(0.25, 0.4))
+    index, probes = cells.CellIndex.build(searched, centroids, n_probes, progress=part(0.25, 0.4))
     found = index.neighbors(k, probes, progress=part(0.4, 1.0))
     del probes
-    complete(found)
+    cells.complete(found)
     parameters = {"cells": len(centroids), "probes": n_probes, "seed": seed}
     report = GraphReport(_recall(rows, found.indices, index.order, seed), "cells", parameters)
     squares = found.distances if distances else np.empty((n, 0), np.float32)

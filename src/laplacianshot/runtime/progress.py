@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
@@ -33,18 +32,3 @@ class RowCounter:
         with self._lock:
             self._done += rows
             self._progress(self._done, self._total)
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Split the progress of n rows over the parts of a search."""
-
-    progress: Progress | None
-    n: int
-
-    def part(self, start: float, stop: float) -> Progress | None:
-        """Return the callback of the part that covers the shares ``start`` to ``stop`` (0 to 1) of the whole."""
-        if self.progress is None:
-            return None
-        progress, n = self.progress, self.n
-        return lambda done, total: progress(round(n * (start + (stop - start) * done / max(1, total))), n)

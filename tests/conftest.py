@@ -60,7 +60,7 @@ def chromium() -> Iterator[Any]:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments, timeout=120_000)
+        browser = playwright.chromium.launch(executable_path=program, args=arguments, timeout=300_000)
         yield browser
         browser.close()
 

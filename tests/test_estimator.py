@@ -185,7 +185,7 @@ def test_a_child_forked_in_the_middle_of_a_fit_can_fit(clusters):
     found = context.SimpleQueue()
     child = context.Process(target=lambda: found.put(LaplacianShot().fit(X, y).transduction_))
     child.start()
-    child.join(60)
+    child.join(300)
     busy.join()
     assert child.exitcode == 0
     np.testing.assert_array_equal(found.get(), alone)

@@ -40,7 +40,7 @@ def environment() -> dict[str, str]:
 # Runs ``laplacianshot label`` until an event: a stage and how much of it is done, or the renaming of the output. There
 # it dies (act "die"), or says so on stderr and waits for a signal.
 AT_EVENT = """
-import os, signal, sys
+import os, signal, sys, time
 import laplacianshot.cli.output as command
 
 stage, least, act = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -49,7 +49,8 @@ def reached():
     if act == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     print("waiting", file=sys.stderr, flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.01)
 
 def watcher(bar):
     def watch(name):
@@ -92,10 +93,10 @@ def interrupted(environment, tmp_path) -> Callable[[str, Sequence[str], str], tu
         command = [sys.executable, "-c", program, *arguments]
         with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
             try:
-                while process.stderr.readline() != f"{line}\n":
-                    assert process.poll() is None
+                while (printed := process.stderr.readline()) != f"{line}\n":
+                    assert printed, "the program ended before that line"
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=300)
             finally:
                 process.kill()
         assert process.returncode == 130

@@ -138,7 +138,7 @@ def test_the_installed_command_labels_all_digits(tmp_path, environment):
     script = Path(sys.executable).with_name("laplacianshot")
     if script.exists():
         command[:3] = [str(script)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)

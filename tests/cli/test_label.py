@@ -201,7 +201,7 @@ def test_ctrl_c_leaves_no_output_and_says_how_to_go_on(place, until):
         while (line := process.stderr.readline()) != "waiting\n":
             assert line, "the command ended before the event"
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "the same command continues from there" in err
     assert "Traceback" not in err
@@ -248,11 +248,11 @@ def test_a_run_that_was_killed_ends_with_the_same_output(place, until, cache, tm
     own = tmp_path / "own cache"
     shutil.copytree(cache, own, ignore=lambda _, names: [name for name in names if name.startswith("vectors")])
     with until(event, "die", [*command, "out.csv"], LAPLACIANSHOT_CACHE=str(own)) as process:
-        process.communicate(timeout=120)
+        process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
     assert not (folder / "out.csv").exists()
     with until(("none", 0), "die", [*command, "out.csv"], LAPLACIANSHOT_CACHE=str(own)) as process:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert (folder / "out.csv").read_bytes() == (folder / "whole.csv").read_bytes()
 

@@ -172,7 +172,7 @@ def started(drawings, tmp_path):
 def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(started, capsys):
     process, output = started
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     line = err.splitlines()[-1]
     assert line.startswith("interrupted: ")
@@ -190,7 +190,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_sigterm_is_code_143(star
     line = failed(capsys, 2, command(drawings, output, "--resume"))
     assert f"process {process.pid} on " in line
     process.terminate()
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 143
     assert "continue with: laplacianshot train" in err
 

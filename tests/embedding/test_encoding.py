@@ -411,11 +411,15 @@ def test_no_thread_is_left_behind(tmp_path):
 
 
 PROCESS = """
-import sys, tests.embedding.test_encoding as t
+import sys, time, tests.embedding.test_encoding as t
 import laplacianshot.embedding.encoding as encoding
 encoding.SAVE_SECONDS = 0.05
 items = t.Memory([t.picture(number) for number in range(60)])
-progress = lambda done, total: print(done, flush=True)
+def progress(done, total):
+    if done >= int(sys.argv[2]):
+        print("here", flush=True)
+        while True:
+            time.sleep(0.01)
 encoding.encode_items(items, t.MeanColors(slow=0.05, parallel=1), sys.argv[1], progress=progress)
 """
 
@@ -424,15 +428,18 @@ encoding.encode_items(items, t.MeanColors(slow=0.05, parallel=1), sys.argv[1], p
 def test_stopped_twice_it_goes_on_from_what_was_done(tmp_path, how):
     command = [sys.executable, "-c", textwrap.dedent(PROCESS), str(tmp_path)]
     root = Path(__file__).resolve().parents[2]
-    for stop_at in (12, 30):
+    for stop_at in ("12", "30"):
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root, env=dict(os.environ)
+            [*command, stop_at],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env=dict(os.environ),
         ) as process:
-            for line in process.stdout:
-                if int(line) >= stop_at:
-                    process.send_signal(how)
-                    break
-            process.communicate(timeout=60)
+            assert process.stdout.readline() == "here\n", process.stderr.read()
+            process.send_signal(how)
+            process.communicate(timeout=300)
         assert process.returncode == -how
     encoder = MeanColors()
     done = encode_items(Memory([picture(number) for number in range(60)]), encoder, tmp_path)

@@ -297,7 +297,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
+        process.join(300)
         assert process.exitcode == 0
     assert VectorCache(tmp_path, KEY, 5).get(hashes(122))[0].all()
     assert len(files(tmp_path)) == 1

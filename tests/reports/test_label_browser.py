@@ -8,7 +8,7 @@ from laplacianshot.reports.label_page import label_page
 from tests.reports.labels_made_up import HOSTILE, of_texts, result
 
 # Milliseconds. Far more than anything takes on an idle machine: a busy one must not fail a test.
-PATIENCE = 120_000
+PATIENCE = 300_000
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ sys.meta_path.insert(0, Block())
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_packages_and_the_list_of_networks_load_no_torch():

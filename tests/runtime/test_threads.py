@@ -33,7 +33,7 @@ def test_a_thread_that_was_given_a_whole_task_shares_it_with_no_other():
         others = []
         other = threading.Thread(target=lambda: others.append(Workers(LARGE).threads))
         other.start()
-        other.join(60)
+        other.join(300)
         assert others == [available_threads()]
     assert Workers(LARGE).threads == available_threads()
 
@@ -52,7 +52,7 @@ def test_every_block_is_done_once_whichever_thread_takes_it(monkeypatch):
 def test_an_error_in_any_thread_reaches_the_caller_and_leaves_the_rest_undone(monkeypatch, error):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     for failing in ("caller", "other"):
-        started, done = threading.Barrier(2, timeout=60), []
+        started, done = threading.Barrier(2, timeout=300), []
 
         def work(number, start, stop, failing=failing, started=started, done=done):
             if number < 2:
@@ -150,5 +150,5 @@ def test_the_garbage_collector_can_drop_one_while_a_thread_is_starting(make, wai
         collector.join(1 if waits else 60)
         assert collector.is_alive() == waits
     for thread in (collector, *workers):
-        thread.join(60)
+        thread.join(300)
     assert not named_threads()

@@ -283,7 +283,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
             acknowledged = int(process.stdout.readline())
         os.kill(process.pid, signal.SIGKILL)
         rest = process.stdout.read().split()
-        process.wait(30)
+        process.wait(300)
         process.stdout.close()
         # A last line may be cut short by the kill.
         acknowledged = max([acknowledged, *(int(word) for word in rest[:-1])])

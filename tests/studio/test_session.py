@@ -13,7 +13,7 @@ from laplacianshot.studio.change_log import ActionError
 from laplacianshot.studio.engine import Engine
 from laplacianshot.studio.session import Session
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @pytest.fixture

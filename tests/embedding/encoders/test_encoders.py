@@ -54,7 +54,7 @@ from laplacianshot.embedding.encoders import ENCODERS, open_encoder
 import laplacianshot.embedding.encoding
 print(json.dumps(sorted(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     extras = {"torch", "PIL", "onnx", "onnxruntime", "tokenizers", "safetensors", "transformers"}
     assert not extras & set(json.loads(done.stdout))
 
@@ -73,7 +73,7 @@ sys.meta_path.insert(0, Block())
 from laplacianshot.embedding.encoders import open_encoder
 open_encoder({name!r}, {kind!r})
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     extra = "timm" if module == "timm" else "label"
     last = done.stderr.splitlines()[-1]

@@ -90,15 +90,9 @@ class Batch(TaskBatch):
 
 
 class GramSource:
-    """Inner products of tasks, from rows that are placed once.
+    """Inner products of tasks, from the rows (n, D) that they refer to, placed once.
 
-    Parameters
-    ----------
-    features : array of shape (n, D)
-        Rows that the tasks refer to.
-    placement : Placement
-    work : int
-        Inner products that all tasks together need.
+    ``work`` is the number of inner products that all tasks together need.
 
     Attributes
     ----------

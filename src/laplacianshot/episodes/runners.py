@@ -327,13 +327,7 @@ class Answer(NamedTuple):
 class TaskRunner:
     """Methods and their tasks: all that is needed to run some of them, here or on another machine.
 
-    Parameters
-    ----------
-    feature_set : FeatureSet
-    tasks : Tasks
-    methods : list of Runnable
-    slow_tasks : int, optional
-        Number of tasks for methods marked slow: the first of all.
+    Methods marked slow run the first ``slow_tasks`` tasks only.
     """
 
     def __init__(

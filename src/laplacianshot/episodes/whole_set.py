@@ -15,19 +15,10 @@ from laplacianshot.runtime.types import Floats, Ints
 
 
 def draw_labeled(labels: Ints, per_class: int, *, seed: int, repeat: int = 0) -> Ints:
-    """Draw the rows that keep their label: ``per_class`` of each class, without replacement.
+    """Draw the rows that keep their label: ``per_class`` of each class of labels (n,), without replacement.
 
-    Parameters
-    ----------
-    labels : int array of shape (n,)
-    per_class : int
-    seed, repeat : int
-        The draw depends on these two and ``per_class`` alone.
-
-    Returns
-    -------
-    int array of shape (per_class * C,)
-        Row numbers, class after class.
+    The draw depends on ``seed``, ``repeat`` and ``per_class`` alone. Returns row numbers (per_class * C,), class after
+    class.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if not 1 <= per_class < counts.min():

@@ -31,9 +31,9 @@ EXPORT_FORMATS = (".npz", ".parquet")
 _MANIFEST = "manifest.json"
 _VECTORS = "vectors.bin"
 # Arrays beside the vectors, each in a .npy file of its name.
-SIDES = ("labels", "split", "class_names", "names")
+_SIDES = ("labels", "split", "class_names", "names")
 # All that a store may consist of; version 0.1 could also write the key of each row.
-_FILES = (_MANIFEST, _VECTORS, LOCK_NAME, "item_keys.bin", *(f"{name}.npy" for name in SIDES))
+_FILES = (_MANIFEST, _VECTORS, LOCK_NAME, "item_keys.bin", *(f"{name}.npy" for name in _SIDES))
 
 # Rows of a row group of Parquet: what a reader has to take in at once.
 _BLOCK_ROWS = 4096
@@ -190,7 +190,7 @@ class FeatureStore:
                 f"{folder} is not finished: {manifest.items} of {manifest.total} items are done; run the same "
                 "extraction again, and it goes on from there."
             )
-        sides = {name: _read_side(folder / f"{name}.npy", name, manifest.rows) for name in SIDES}
+        sides = {name: _read_side(folder / f"{name}.npy", name, manifest.rows) for name in _SIDES}
         return cls(folder, manifest.key, _read_vectors(folder / _VECTORS, manifest), skipped=manifest.skipped, **sides)
 
     @property
@@ -215,7 +215,7 @@ class FeatureStore:
         put_file(target, self._write_npz if target.suffix.lower() == ".npz" else self._write_parquet)
 
     def _write_npz(self, file: IO[bytes]) -> None:
-        sides = {name: getattr(self, name) for name in SIDES}
+        sides = {name: getattr(self, name) for name in _SIDES}
         np.savez(file, features=self.features, **{name: array for name, array in sides.items() if array is not None})
 
     def _write_parquet(self, file: IO[bytes]) -> None:
@@ -303,12 +303,12 @@ def lock_store(
 def write_files(folder: Path, manifest: Manifest, rows: Floats, sides: dict[str, Labels]) -> None:
     """Write the files of a store into a folder that is held, the manifest last.
 
-    ``manifest`` has key, dtype, total and skipped items, the rest is filled in; ``sides`` has arrays of :data:`SIDES`.
+    ``manifest`` has key, dtype, total and skipped items, the rest is filled in; ``sides`` has arrays of :data:`_SIDES`.
     """
     stored = as_stored(rows, manifest.dtype)
     blocks = (stored[start : start + _BLOCK_ROWS] for start in range(0, len(stored), _BLOCK_ROWS))
     put_file(folder / _VECTORS, lambda file: file.writelines(block.tobytes() for block in blocks))
-    for name in SIDES:
+    for name in _SIDES:
         path = folder / f"{name}.npy"
         if name in sides:
             array = np.asarray(sides[name])

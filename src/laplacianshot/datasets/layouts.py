@@ -42,7 +42,7 @@ class _Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Listing:
+class _Listing:
     """Pictures found, not yet checked."""
 
     names: Labels  # (n,) of str
@@ -52,7 +52,7 @@ class Listing:
     source: Source
 
     @classmethod
-    def of_files(cls, root: Path, records: Iterable[_Record], class_names: Iterable[str] | None = None) -> Listing:
+    def of_files(cls, root: Path, records: Iterable[_Record], class_names: Iterable[str] | None = None) -> _Listing:
         """Files below ``root``; classes are numbered by ``class_names``, or in the order of their names."""
         rows = list(records)
         known = tuple(sorted({row.class_name for row in rows}) if class_names is None else class_names)
@@ -66,7 +66,7 @@ class Listing:
             source=Files(root, paths),
         )
 
-    def expect_classes(self, dataset: str, expected: Mapping[str, int], instead: str) -> Listing:
+    def expect_classes(self, dataset: str, expected: Mapping[str, int], instead: str) -> _Listing:
         """Return itself, if each split has the expected number of classes and no class is in two splits."""
         found = {name: len(np.unique(self.labels[self.split == name])) for name in expected}
         if found != dict(expected) or set(self.split.tolist()) != set(expected):
@@ -86,7 +86,7 @@ _FOLDERS = (
 _ENDINGS = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
-def find_folders(data: Path) -> Listing:
+def find_folders(data: Path) -> _Listing:
     """The pictures of class folders, in the order of their paths."""
     if not data.is_dir():
         raise ValueError(f"{data} is not a folder. folder: {_FOLDERS}")
@@ -105,7 +105,7 @@ def find_folders(data: Path) -> Listing:
         for split in [_split_of(top, list(found))]
         for path, name in (_without_split(pictures, top) if split != _UNSPLIT else pictures)
     ]
-    return Listing.of_files(data, sorted(records))
+    return _Listing.of_files(data, sorted(records))
 
 
 def _split_of(top: str, tops: list[str]) -> str:
@@ -180,20 +180,20 @@ _TIERED = (
 )
 
 
-def find_mini(data: Path) -> Listing:
+def _find_mini(data: Path) -> _Listing:
     """The set miniImageNet, with its numbers of classes checked."""
     instead = "for other splits choose dataset 'csv-splits'."
     return _csv_listing(data, _MINI).expect_classes("mini", {"base": 64, "val": 16, "novel": 20}, instead)
 
 
-def find_tiered(data: Path) -> Listing:
+def _find_tiered(data: Path) -> _Listing:
     """The set tieredImageNet from CSV files or class folders, with its numbers of classes checked."""
     listing = _csv_listing(data, _TIERED) if _tables(data) else _class_folders(data)
     instead = "for other splits choose dataset 'csv-splits' or 'folder'."
     return listing.expect_classes("tiered", {"base": 351, "val": 97, "novel": 160}, instead)
 
 
-def _class_folders(data: Path) -> Listing:
+def _class_folders(data: Path) -> _Listing:
     if not any((data / name).is_dir() for name in _SPLITS):
         raise FileNotFoundError(f"{data}: neither CSV files nor folders of splits. tiered: {_TIERED}")
     return find_folders(data)
@@ -204,7 +204,7 @@ def _tables(data: Path) -> dict[str, Path]:
     return {word: data / f"{word}.csv" for word in _SPLITS if (data / f"{word}.csv").is_file()}
 
 
-def _csv_listing(data: Path, description: str) -> Listing:
+def _csv_listing(data: Path, description: str) -> _Listing:
     """The pictures that the CSV files list, split by split."""
     tables = _tables(data)
     if not tables:
@@ -220,7 +220,7 @@ def _csv_listing(data: Path, description: str) -> Listing:
             records.append(_Record(folder + filename, label, _SPLITS[word]))
     if not any((data / record.path).exists() for record in records):
         raise FileNotFoundError(f"{data}: none of the listed pictures is there. Expected: {description}")
-    return Listing.of_files(data, records)
+    return _Listing.of_files(data, records)
 
 
 def _csv_rows(table: Path) -> Iterator[tuple[str, str]]:
@@ -263,7 +263,7 @@ def split_of_class(i: int) -> str:
     return ("base", "val", "base", "novel")[i % 4]
 
 
-def find_cub(data: Path) -> Listing:
+def _find_cub(data: Path) -> _Listing:
     """The pictures in the order of their numbers."""
     root = data / "CUB_200_2011" if (data / "CUB_200_2011").is_dir() else data
     missing = [name for name in ("images.txt", "image_class_labels.txt", "classes.txt") if not (root / name).is_file()]
@@ -279,7 +279,7 @@ def find_cub(data: Path) -> Listing:
         if name is None:
             raise ValueError(f"{root / 'image_class_labels.txt'}: picture {number} of images.txt has no class there.")
         records.append(_Record(f"images/{path}", name, split_of_class(numbers[class_of[number]])))
-    listing = Listing.of_files(root, records, classes.values())
+    listing = _Listing.of_files(root, records, classes.values())
     return listing.expect_classes("cub", {"base": 100, "val": 50, "novel": 50}, "for other classes choose 'folder'.")
 
 
@@ -306,13 +306,13 @@ _INAT = (
 _MIN_PICTURES, _MAX_PICTURES = 50, 1000
 
 
-def find_inat(data: Path) -> Listing:
+def find_inat(data: Path) -> _Listing:
     """meta-iNat, with its numbers of classes checked."""
     instead = "take the annotations with boxes of 2017, whole."
     return find_species(data, _MIN_PICTURES, _MAX_PICTURES).expect_classes("inat", {"base": 908, "novel": 227}, instead)
 
 
-def find_species(data: Path, min_pictures: int, max_pictures: int) -> Listing:
+def find_species(data: Path, min_pictures: int, max_pictures: int) -> _Listing:
     """The pictures of the species that have between ``min_pictures`` and ``max_pictures``, by picture id."""
     table = data / "train_2017_bboxes.json"
     if not table.is_file():
@@ -334,7 +334,7 @@ def find_species(data: Path, min_pictures: int, max_pictures: int) -> Listing:
         ]
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{table} is not an annotation file of iNaturalist ({error!r}). {_INAT}") from error
-    return Listing.of_files(data, records, class_of.values())
+    return _Listing.of_files(data, records, class_of.values())
 
 
 def _novel(file: Path, names: dict[int, str], chosen: list[int]) -> set[int]:
@@ -372,10 +372,10 @@ _CIFARFS = (
 _VAL_ALPHABETS = 6
 
 
-def _finder(name: str, description: str) -> Callable[[Path], Listing]:
+def _finder(name: str, description: str) -> Callable[[Path], _Listing]:
     """A reader of the bundle of that name in a folder, in a folder right below it, or given itself."""
 
-    def find(data: Path) -> Listing:
+    def find(data: Path) -> _Listing:
         places = [data] if data.is_file() else [data / name, *sorted(data.glob(f"*/{name}"))]
         there = [place for place in places if place.is_file()]
         if not there:
@@ -385,7 +385,7 @@ def _finder(name: str, description: str) -> Callable[[Path], Listing]:
     return find
 
 
-def _read_bundle(path: Path) -> Listing:
+def _read_bundle(path: Path) -> _Listing:
     """The pictures of a bundle in the order of the file."""
     optional = ("images", "jpeg_bytes", "offsets", "split", "evaluation")
     arrays = read_npz(path, ("labels", "class_names"), optional, _ARRAYS)
@@ -400,7 +400,7 @@ def _read_bundle(path: Path) -> Listing:
         )
     source = _bundle_source(arrays, n, path)
     names = np.array([f"{path.name}#{i}" for i in range(n)])
-    return Listing(names, labels.astype(np.int64), class_names, _bundle_split(arrays, class_names, path), source)
+    return _Listing(names, labels.astype(np.int64), class_names, _bundle_split(arrays, class_names, path), source)
 
 
 def _bundle_source(arrays: dict[str, Any], n: int, path: Path) -> Source:
@@ -447,7 +447,7 @@ def _omniglot_split(labels: Ints, class_names: tuple[str, ...], evaluation: Labe
 class Layout(NamedTuple):
     """How to find the pictures of a data set, and what a user must know to provide them."""
 
-    find: Callable[[Path], Listing]
+    find: Callable[[Path], _Listing]
     description: str
 
 
@@ -455,9 +455,9 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         "folder": Layout(find_folders, _FOLDERS),
         "csv-splits": Layout(lambda data: _csv_listing(data, _CSV_SPLITS), _CSV_SPLITS),
-        "mini": Layout(find_mini, _MINI),
-        "tiered": Layout(find_tiered, _TIERED),
-        "cub": Layout(find_cub, _CUB),
+        "mini": Layout(_find_mini, _MINI),
+        "tiered": Layout(_find_tiered, _TIERED),
+        "cub": Layout(_find_cub, _CUB),
         "inat": Layout(find_inat, _INAT),
         "cub84": Layout(_finder("cub84.npz", _CUB84), _CUB84),
         "omniglot28": Layout(_finder("omniglot28.npz", _OMNIGLOT28), _OMNIGLOT28),

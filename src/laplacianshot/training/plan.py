@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 # Few-shot accuracy of features (n, D) with these labels, on the validation tasks of a config and a number of threads:
 # an object with mean and ci95. Tasks belong to a later room, so a run is given the function.
-Score: TypeAlias = Callable[[Floats, Ints, TrainConfig, int | None], "Scored"]
+Score: TypeAlias = Callable[[Floats, Ints, TrainConfig, int | None], "_Scored"]
 
 
-class Scored(Protocol):
+class _Scored(Protocol):
     """A mean accuracy and the half-width of its 95% interval."""
 
     @property

@@ -158,7 +158,7 @@ class _Graph:
         return content
 
 
-LITE0 = "efficientnet-lite0"
+_LITE0 = "efficientnet-lite0"
 _LITE0_DIM = 1280
 
 # Stride of each of the 16 inverted-residual blocks; their other sizes are those of the weights.
@@ -172,17 +172,17 @@ _VIEW = PictureInput(resize=256, crop=224)
 
 def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
     """Open EfficientNet-Lite0."""
-    check_kind(LITE0, kind, "pictures")
+    check_kind(_LITE0, kind, "pictures")
 
     def export(path: Path) -> bytes:
         return lite0_bytes(LITE0_WEIGHTS.check_arrays(read_torch_file(path, LITE0_WEIGHTS.sha256)))
 
-    path, digest = exported(LITE0, LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256, export)
+    path, digest = exported(_LITE0, LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256, export)
     # Pictures are run one by one: what lies between two layers then stays in the processor's cache. That takes 15% less
     # time than runs of 32, and a fifth of the memory.
     reader = PictureReader("pictures", _VIEW, None, True, "|u1", 1)
     key = encoder_key(digest, repr(_VIEW))
-    return onnx_encoder(LITE0, "pictures", _LITE0_DIM, key, Session(path), reader, threads)
+    return onnx_encoder(_LITE0, "pictures", _LITE0_DIM, key, Session(path), reader, threads)
 
 
 def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -191,7 +191,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = (picture - 127) / 128``; a stem, 16 inverted residuals, a head of 1280 channels, and the mean over positions.
     Batch normalization is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
     """
-    graph = _Graph(LITE0)
+    graph = _Graph(_LITE0)
     # (x - zero point) * scale is what dequantizing does.
     planes = graph.node("Transpose", "pictures", perm=[0, 3, 1, 2])
     scale, zero = graph.constant(np.float64(1 / 128)), graph.constant(np.uint8(127))
@@ -231,7 +231,7 @@ def _block_inputs(weights: Mapping[str, Floats], block: str) -> int:
     return len(weights[f"{block}_depthwise_conv.weight"]) if expand is None else expand.shape[1]
 
 
-MINILM = "minilm-l6"
+_MINILM = "minilm-l6"
 _MINILM_DIM = 384
 _MINILM_LAYERS = 6
 _MINILM_HEADS = 12
@@ -243,19 +243,19 @@ _MAX_TOKENS = 256
 
 def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
     """Open all-MiniLM-L6-v2."""
-    check_kind(MINILM, kind, "texts")
+    check_kind(_MINILM, kind, "texts")
 
     def export(path: Path) -> bytes:
         arrays: dict[str, Floats] = require("safetensors.numpy", "label").load_file(path)
         return minilm_bytes(MINILM_WEIGHTS.check_arrays(arrays))
 
     weights = MINILM_WEIGHTS.file()
-    path, digest = exported(MINILM, weights, MINILM_WEIGHTS.sha256, export)
+    path, digest = exported(_MINILM, weights, MINILM_WEIGHTS.sha256, export)
     words = weights.with_name("tokenizer.json")
     _check_file(words, _MINILM_TOKENIZER)
     reader = TextReader(("tokens",), "<i8", open_tokenizer(words, _MAX_TOKENS))
     key = encoder_key(digest, reader.tokenizer.to_str())
-    return onnx_encoder(MINILM, "texts", _MINILM_DIM, key, Session(path), reader, threads)
+    return onnx_encoder(_MINILM, "texts", _MINILM_DIM, key, Session(path), reader, threads)
 
 
 def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -264,7 +264,7 @@ def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = norm(word + place + type)``; six times ``x = norm(x + attend(x))``, ``x = norm(x + W2 gelu(W1 x))``; then
     ``v = mean_tokens x`` and ``v / |v|``.
     """
-    graph = _Graph(MINILM)
+    graph = _Graph(_MINILM)
 
     def weight(name: str) -> Floats:
         return weights[name].astype(np.float64)

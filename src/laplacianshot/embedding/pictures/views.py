@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # Width over height of a random crop.
-RATIO = (3 / 4, 4 / 3)
+_RATIO = (3 / 4, 4 / 3)
 
 # Attempts at a random crop before the central one is taken; each uses two random numbers, the place two more.
-TRIES = 10
-CROP_DRAWS = 2 * TRIES + 2
+_TRIES = 10
+CROP_DRAWS = 2 * _TRIES + 2
 
 # The orders in which the three steps of the jitter can be taken.
 _JITTERS = np.array(list(permutations((BRIGHTNESS, CONTRAST, SATURATION))))
@@ -75,23 +75,23 @@ class Crop(NamedTuple):
 def random_crop(width: int, height: int, scale: tuple[float, float], draws: Sequence[float] | Floats) -> Crop:
     """A crop of random area and shape, at a random place, from CROP_DRAWS uniform numbers.
 
-    ``area = width height U(scale)``, ``r = exp U(ln RATIO)``, crop ``round(sqrt(area r)) x round(sqrt(area / r))``.
+    ``area = width height U(scale)``, ``r = exp U(ln _RATIO)``, crop ``round(sqrt(area r)) x round(sqrt(area / r))``.
     The first of ten such sizes that fits the picture is placed uniformly. If none fits, the largest crop in the middle
-    whose shape is within ``RATIO``.
+    whose shape is within ``_RATIO``.
     """
-    low, high = math.log(RATIO[0]), math.log(RATIO[1])
-    for attempt in range(TRIES):
+    low, high = math.log(_RATIO[0]), math.log(_RATIO[1])
+    for attempt in range(_TRIES):
         area = width * height * (scale[0] + (scale[1] - scale[0]) * draws[2 * attempt])
         shape = math.exp(low + (high - low) * draws[2 * attempt + 1])
         w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
         if 0 < w <= width and 0 < h <= height:
-            left, top = int((width - w + 1) * draws[2 * TRIES]), int((height - h + 1) * draws[2 * TRIES + 1])
+            left, top = int((width - w + 1) * draws[2 * _TRIES]), int((height - h + 1) * draws[2 * _TRIES + 1])
             return Crop(left, top, w, h)
     w, h = width, height
-    if width < RATIO[0] * height:
-        h = max(1, min(height, round(width / RATIO[0])))
-    elif width > RATIO[1] * height:
-        w = max(1, min(width, round(height * RATIO[1])))
+    if width < _RATIO[0] * height:
+        h = max(1, min(height, round(width / _RATIO[0])))
+    elif width > _RATIO[1] * height:
+        w = max(1, min(width, round(height * _RATIO[1])))
     return Crop((width - w) // 2, (height - h) // 2, w, h)
 
 

@@ -72,7 +72,9 @@ def test_the_figure_shows_both_curves_and_the_choice(tuned):
 
 
 def test_the_page_has_the_numbers_and_says_when_it_is_partial(tuned, tmp_path):
-    report = TuningReport("<birds>.npz", "laplacianshot-paper", (tuned,), "laplacianshot tune", interrupted=True)
+    report = TuningReport(
+        "laplacianshot-paper", (tuned,), interrupted=True, file="<birds>.npz", command="laplacianshot tune"
+    )
     write_tuning(report, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "&lt;birds&gt;.npz" in page
@@ -82,6 +84,6 @@ def test_the_page_has_the_numbers_and_says_when_it_is_partial(tuned, tmp_path):
 
 
 def test_the_dictionary_is_strict_json(tuned):
-    document = json.loads(json.dumps(TuningReport("a", "b", (tuned, Tuned(tuned.tuning))).to_dict(), allow_nan=False))
+    document = json.loads(json.dumps(TuningReport("b", (tuned, Tuned(tuned.tuning))).to_dict(), allow_nan=False))
     assert document["results"][1]["test"] is None
     assert document["results"][0]["lam"] == 0.5

@@ -129,7 +129,7 @@ def evaluate(
         note("--convergence skips protocol inat: its one large task keeps no objective.")
     with progress_shown() as watch, options.cluster(engine, address):
         run = plan.run(str(features), watch=watch)
-    result = EvaluationReport.of(run, published=published, command=options.command_line(context))
+    result = EvaluationReport(**vars(run), published=published, command=options.command_line(context))
     return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 
 

@@ -90,7 +90,7 @@ def tune(
         note(NO_SPLITS.format("file"))
     with progress_shown() as watch:
         run = plan.run(watch=watch)
-    result = TuningReport.of(run, str(features), options.command_line(context))
+    result = TuningReport(**vars(run), file=str(features), command=options.command_line(context))
     outputs = [] if folder is None else [Output(folder / PAGE, lambda: write_tuning(result, folder))]
     return deliver(result, outputs, as_json=as_json)
 

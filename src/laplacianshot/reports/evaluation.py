@@ -42,11 +42,6 @@ class EvaluationReport(EvaluationRun):
     published: str | None = None  # data set and network of the features, as the user says
     command: str = ""
 
-    @classmethod
-    def of(cls, run: EvaluationRun, *, published: str | None = None, command: str = "") -> EvaluationReport:
-        """The report of a run."""
-        return cls(**vars(run), published=published, command=command)
-
     def tables(self) -> tuple[Table, ...]:
         """All tables in the order of reading."""
         found = [setting_table(evaluations) for evaluations in self.evaluations]

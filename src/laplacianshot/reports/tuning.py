@@ -34,19 +34,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 @dataclass(frozen=True, repr=False)
-class TuningReport:
-    """The results of one call of the command."""
+class TuningReport(TuningRun):
+    """The results of one call of the command, as tables and plain data."""
 
-    file: str
-    method: str
-    tuned: tuple[Tuned, ...]  # one per setting
+    file: str = ""
     command: str = ""
-    interrupted: bool = False
-
-    @classmethod
-    def of(cls, run: TuningRun, file: str, command: str = "") -> TuningReport:
-        """The report of a run."""
-        return cls(file, run.method, run.tuned, command, run.interrupted)
 
     def tables(self) -> tuple[Table, ...]:
         """Lambda, then neighbors, for each setting."""

@@ -56,7 +56,7 @@ class Measurement:
     folder: Path  # of the parts
 
     def run(self, watch: Watch, done: Callable[[], object]) -> None:
-        """Measure whatever has no part yet; ``done`` is called after each."""
+        """Measure the parts that do not exist yet; ``done`` is called after each."""
         parts = [("tasks", self._tasks, setting) for setting in cells(self.protocol)]
         for setting in _first_way(self.protocol):
             parts += [("transforms", self._transforms, setting), ("time", self._times, setting)]
@@ -182,7 +182,7 @@ def _choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[_Choice]:
 def tune_all(
     feature_set: FeatureSet, protocol: Protocol, folder: Path, watch: Watch, done: Callable[[], object]
 ) -> None:
-    """Tune whatever has no part in the folder yet; ``done`` is called after each."""
+    """Tune the parts that the folder does not have yet; ``done`` is called after each."""
     for choice in _choices(protocol, tuple(feature_set.splits)):
         if (folder / choice.file).exists() or not _possible(feature_set, choice.setting):
             continue

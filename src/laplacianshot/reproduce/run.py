@@ -349,7 +349,7 @@ def _make_report(
         epochs=state.history,
         best_epoch=best,
         tuned=tuple((method, transform, one) for (method, transform, _, _), one in constants.found.items()),
-        evaluation=EvaluationReport.of(replace(run, methods=methods), published=published),
+        evaluation=EvaluationReport(**vars(run) | {"methods": methods}, published=published),
         transforms=transforms,
         pairs=tuple((transform, prototype, transformed(transform)) for transform, prototype in TRANSFORMS.items()),
         times=times,

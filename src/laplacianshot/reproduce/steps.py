@@ -27,7 +27,7 @@ _TICK_SECONDS = 5.0
 
 
 def digest(document: Any) -> str:
-    """SHA-256 of a JSON document, whatever the order of its keys."""
+    """SHA-256 of a JSON document; the order of its keys does not matter."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -217,6 +217,6 @@ class Part:
 
 
 def parts_hash(folder: Path) -> str:
-    """SHA-256 of the parts of a step; those that hold times are none of its results."""
+    """SHA-256 of the parts of a step, without those of times, which are not results."""
     parts = sorted(path for path in folder.glob("*.npz") if not path.name.startswith((".", "time-")))
     return digest({path.name: Part.load(path).hash() for path in parts})

@@ -1,4 +1,4 @@
-"""Colors of classes, distinct on light and on dark pages; a class has the same color whatever other classes there are.
+"""Colors of classes, distinct on light and on dark pages; the color of a class depends on its number alone.
 
 Colors are chosen in OKLCH (lightness L, chroma, hue in degrees; Ottosson, 2020), where equal steps look equal. The
 first twelve come from a search that maximized the smallest distance between any two, on both pages, for full color

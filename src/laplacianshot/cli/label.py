@@ -79,8 +79,7 @@ _RunFolderOption = Annotated[
     ),
 ]
 _ShardsOption = Annotated[
-    int | None,
-    options.cluster_option(min=1, help="Number of parts to cut the rows into (default: one per CPU)."),
+    int | None, options.cluster_option(min=1, help="Number of parts to cut the rows into (default: one per CPU).")
 ]
 
 

@@ -54,8 +54,7 @@ WayOption = Annotated[
     str, task_option(metavar="N", help="Number of classes per task; a list gives a setting for each.")
 ]
 ShotOption = Annotated[
-    str,
-    task_option("--shot", metavar="N", help="Labeled rows per class, or a range such as 1-10, or a list."),
+    str, task_option("--shot", metavar="N", help="Labeled rows per class, or a range such as 1-10, or a list.")
 ]
 QueryOption = Annotated[int, task_option(min=1, metavar="N", help="Number of queries per class.")]
 ProtocolOption = Annotated[
@@ -105,8 +104,7 @@ IdColumnOption = Annotated[
     str | None, input_option(metavar="NAME", help="Column of the ids (default: id, or row numbers from 0).")
 ]
 LabelColumnOption = Annotated[
-    str | None,
-    input_option(metavar="NAME", help="Column of known labels, blank where there is none (default: label)."),
+    str | None, input_option(metavar="NAME", help="Column of known labels, blank where there is none (default: label).")
 ]
 FoldersOption = Annotated[
     bool | None,

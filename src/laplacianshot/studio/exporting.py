@@ -105,13 +105,7 @@ def import_path(session: Session, path: Path, *, replace: bool, shown: str | Non
 
 
 def take_over(
-    session: Session,
-    labels: dict[str, str],
-    how: How,
-    what: str,
-    *,
-    replace: bool = False,
-    notes: tuple[str, ...] = (),
+    session: Session, labels: dict[str, str], how: How, what: str, *, replace: bool = False, notes: tuple[str, ...] = ()
 ) -> Incoming:
     """Label items, by id, with classes, by name, in one action."""
     checked = {item: checked_name(label) for item, label in labels.items()}

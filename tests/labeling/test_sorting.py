@@ -282,6 +282,15 @@ def test_a_copy_that_was_changed_is_left_and_the_log_stays(tmp_path, photos, res
     assert not (tmp_path / "out").exists()
 
 
+def test_what_was_undone_before_is_not_ours_any_more(tmp_path, photos, result):
+    log = sort(result, photos, tmp_path / "out", "copy").log
+    (tmp_path / "out" / "y" / "b.png").write_text("retouched")
+    undo_sorting(log)
+    shutil.copy2(tmp_path / "photos" / "two" / "d.png", tmp_path / "out" / "y" / "d.png")
+    assert [one.id for one in undo_sorting(log).skipped] == ["b.png"]
+    assert sorted_into(tmp_path / "out") == ["y/b.png", "y/d.png"]
+
+
 def test_a_link_that_is_another_file_now_is_left(tmp_path, photos, result):
     log = sort(result, photos, tmp_path / "out", "link").log
     (tmp_path / "out" / "y" / "b.png").unlink()
@@ -314,18 +323,64 @@ def test_a_log_of_a_newer_version_is_an_error(tmp_path, photos, result):
 
 
 def test_the_whole_plan_is_in_the_log_before_the_first_picture_is_touched(tmp_path, photos, result):
-    class Stop(Exception):
-        pass
+    stop_after_the_first(result, photos, tmp_path / "out", "copy")
+    events = [json.loads(line) for line in (tmp_path / "out" / LOG_NAME).read_text().splitlines() if line]
+    planned = [event["id"] for event in events if event["event"] == "picture"]
+    assert planned == [name for name, label in zip(photos.ids, LABELS, strict=True) if label]
+    assert events[-2:] == [{"event": "planned"}, {"event": "begin", "step": 0}]
 
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_run_that_was_stopped_takes_no_file_of_the_user_for_its_own(tmp_path, photos, result, how):
+    stop_after_the_first(result, photos, tmp_path / "out", how)
+    mine = tmp_path / "out" / "y" / "b.png"
+    if how == "copy":
+        shutil.copy2(tmp_path / "photos" / "b.png", mine)
+    else:
+        mine.symlink_to(tmp_path / "photos" / "b.png")
+    assert sort(result, photos, tmp_path / "out", how).n_present == 2
+    assert undo_sorting(tmp_path / "out").n_done == 4
+    assert sorted_into(tmp_path / "out") == ["y/b.png"]
+
+
+def test_a_name_that_was_taken_before_a_run_was_stopped_is_not_taken_for_its_own(tmp_path, photos, result):
+    mine = tmp_path / "out" / "y" / "b.png"
+
+    def stop(done, total):
+        if done == 1:
+            shutil.copy2(tmp_path / "photos" / "b.png", mine)
+        if done == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        sort(result, photos, tmp_path / "out", "copy", progress=stop)
+    assert sorted_into(tmp_path / "out") == ["x/a.png", "y/b-2.png", "y/b.png"]
+    undo_sorting(tmp_path / "out")
+    assert sorted_into(tmp_path / "out") == ["y/b.png"]
+
+
+def test_files_of_the_user_that_look_partial_stay(tmp_path, photos, result):
+    names = (".partial-picture", ".partial-mine", ".partial-0-0", ".partial-.png")
+    for name in names:
+        (tmp_path / "out" / "x").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / "x" / name).write_text("mine")
+    before = tree(tmp_path)
+    stop_after_the_first(result, photos, tmp_path / "out", "copy")
+    sort(result, photos, tmp_path / "out", "copy")
+    undo_sorting(tmp_path / "out")
+    assert tree(tmp_path) == before
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after_the_first(result, photos, folder, how):
     def stop(done, total):
         raise Stop
 
     with pytest.raises(Stop):
-        sort(result, photos, tmp_path / "out", "copy", progress=stop)
-    events = [json.loads(line) for line in (tmp_path / "out" / LOG_NAME).read_text().splitlines() if line]
-    planned = [event["id"] for event in events if event["event"] == "picture"]
-    assert planned == [name for name, label in zip(photos.ids, LABELS, strict=True) if label]
-    assert events[-1] == {"event": "planned"}
+        sort(result, photos, folder, how, progress=stop)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -1,8 +1,8 @@
 """Copy or link pictures into folders named after their labels, and undo it.
 
-A log in the folder, a file of JSON lines, holds the whole plan before the first picture is copied. So
-:func:`undo_sorting` finds everything that a run has made, however the run ended, and a run that was killed is finished
-by running it again. Nothing is ever overwritten.
+A log in the folder, a file of JSON lines, holds the whole plan before the first picture is copied, and then the
+beginning of each copy. So :func:`undo_sorting` finds everything that a run has made, also if it was killed, and nothing
+that others made; a run that was killed is finished by running it again. Nothing is ever overwritten.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import IO, Any, Literal, TypeAlias
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.sources import UNLABELED_FOLDERS, Source
-from laplacianshot.runtime.files import remove_partial, sync_folder, take_lock
+from laplacianshot.runtime.files import sync_folder, take_lock
 from laplacianshot.runtime.progress import Progress
 
 How: TypeAlias = Literal["copy", "link"]
@@ -32,9 +33,6 @@ How: TypeAlias = Literal["copy", "link"]
 # Name of the log, in the folder that pictures are sorted into.
 LOG_NAME = "laplacianshot-undo.jsonl"
 _VERSION = 1
-
-# What a copy is called until it is complete.
-_PARTIAL = ".partial-picture"
 
 # Maximum length of a file name in bytes, and of a class folder's, which may get a number.
 _MAX_FILE_NAME = 255
@@ -136,17 +134,21 @@ def undo_sorting(path: str | PathLike[str], *, progress: Progress | None = None)
         Called with the number of pictures seen and of all.
     """
     where = Path(path) / LOG_NAME if Path(path).is_dir() else Path(path)
-    n_done, kept = 0, list[Skipped]()
+    n_done, kept, left = 0, list[Skipped](), list[int]()
     with _opened(where) as log:
         for n_seen, step in enumerate(reversed(log.steps), start=1):
             was_placed = os.path.lexists(step.target)
             if reason := _undo(step):
                 kept.append(Skipped(step.id, reason))
+                left.insert(0, len(log.steps) - n_seen)
             else:
                 n_done += was_placed
             if progress is not None:
                 progress(n_seen, len(log.steps))
-        if not kept:
+        if kept:
+            # What was removed is not ours any more: the user may put a file of that name there.
+            log.write({"event": "undone", "left": left})
+        else:
             log.file.truncate(0)
     _remove_empty(log.folders)
     return SortResult(where, n_done, skipped=tuple(kept))
@@ -198,16 +200,18 @@ class _Step:
     size: int
     mtime_ns: int
     how: str  # "copy" or "link"; "move" in logs of version 0.1
+    partial: str  # what its copy is called until it is complete; holds the token of its plan, so no other file has it
     link: str | None = None  # where the picture led if it was a link that version 0.1 moved
 
 
 class _Log:
-    """All runs into a folder: the folders they made, outer ones first, and the pictures they placed or meant to."""
+    """All runs into a folder: the folders they made, outer ones first, and the pictures they began to place."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.folders: list[Path] = []
         self.steps: list[_Step] = []
+        self.token = secrets.token_hex(8)
         file.seek(0)
         lines = [line for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
         events = []
@@ -215,44 +219,56 @@ class _Log:
             # A line that a kill cut short: what it says was not begun.
             with contextlib.suppress(ValueError):
                 events.append(json.loads(line))
-        first, how = 0, ""
         try:
-            for event in events:
-                match event["event"]:
-                    case "plan":
-                        if event["version"] > _VERSION:
-                            raise LabelingError(f"{file.name} was written by a newer laplacianshot; use that one.")
-                        first, how = len(self.steps), event["how"]
-                    case "folder":
-                        self.folders.append(Path(event["path"]))
-                    case "picture":
-                        paths = Path(event["from"]), Path(event["to"])
-                        size, time, link = event["size"], event["mtime_ns"], event.get("link")
-                        self.steps.append(_Step(event["id"], *paths, size, time, how, link))
-                    case "instead":
-                        self.steps[first + event["step"]].target = Path(event["to"])
+            self._read(events)
         except (KeyError, TypeError, IndexError):
             events = []
         if lines and not events:
             raise LabelingError(f"{file.name} is not a log of sorting pictures.")
 
-    def write(self, *events: dict[str, Any]) -> None:
-        """Append lines, and wait until they are on the disk."""
+    def _read(self, events: list[dict[str, Any]]) -> None:
+        plan: dict[str, Any] = {}
+        planned: list[_Step] = []
+        for event in events:
+            match event["event"]:
+                case "plan":
+                    if event["version"] > _VERSION:
+                        raise LabelingError(f"{self.file.name} was written by a newer laplacianshot; use that one.")
+                    plan, planned = event, []
+                case "folder":
+                    self.folders.append(Path(event["path"]))
+                case "picture":
+                    paths = Path(event["from"]), Path(event["to"])
+                    partial = f".partial-{plan['token']}-{len(planned)}"
+                    status = event["size"], event["mtime_ns"]
+                    planned.append(_Step(event["id"], *paths, *status, plan["how"], partial, event.get("link")))
+                    if not plan.get("begins"):  # version 0.1 did not write when it began a picture
+                        self.steps.append(planned[-1])
+                case "instead":
+                    planned[event["step"]].target = Path(event["to"])
+                case "begin":
+                    self.steps.append(planned[event["step"]])
+                case "undone":
+                    self.steps = [self.steps[i] for i in event["left"]]
+
+    def write(self, *events: dict[str, Any], sync: bool = True) -> None:
+        """Append lines, and wait until they are on the disk, or else with the system."""
         # The newline at the beginning ends a line that a kill cut short.
         self.file.write(("\n" + "\n".join(json.dumps(event) for event in events) + "\n").encode())
         self.file.flush()
-        os.fsync(self.file.fileno())
-        sync_folder(Path(self.file.name).parent)
+        if sync:
+            os.fsync(self.file.fileno())
+            sync_folder(Path(self.file.name).parent)
 
     def write_plan(self, how: How, folders: list[Path], steps: list[_Step]) -> None:
-        """Append the plan of a run; version 0.1 needs its token and its end to read it."""
+        """Append the plan of a run; version 0.1 needs its end to read it."""
         made = [{"event": "folder", "path": str(folder)} for folder in folders]
         placed = [
             {"event": "picture", "id": step.id, "from": str(step.source), "to": str(step.target)}
             | {"size": step.size, "mtime_ns": step.mtime_ns}
             for step in steps
         ]
-        plan = {"event": "plan", "version": _VERSION, "how": how, "token": "0"}
+        plan = {"event": "plan", "version": _VERSION, "how": how, "token": self.token, "begins": True}
         self.write(plan, *made, *placed, {"event": "planned"})
 
 
@@ -267,8 +283,8 @@ def _opened(path: Path, *, create: bool = False) -> Iterator[_Log]:
             raise LabelingError(f"{path}: another run is sorting pictures with this log; wait until it has ended.")
         try:
             log = _Log(file)
-            for folder in {step.target.parent for step in log.steps}:
-                remove_partial(folder)
+            for step in log.steps:
+                (step.target.parent / step.partial).unlink(missing_ok=True)
             yield log
         finally:
             if file.seek(0, os.SEEK_END) == 0:
@@ -301,7 +317,8 @@ def _plan(
         untried = names.setdefault(folder / picture.name, _candidates(folder, picture.name))
         target = next(path for path in untried if str(path).casefold() not in taken and not os.path.lexists(path))
         taken.add(str(target).casefold())
-        steps.append(_Step(name, picture, target, status.st_size, status.st_mtime_ns, how))
+        partial = f".partial-{log.token}-{len(steps)}"
+        steps.append(_Step(name, picture, target, status.st_size, status.st_mtime_ns, how, partial))
     return steps, n_present
 
 
@@ -335,34 +352,37 @@ def _remove_empty(folders: list[Path]) -> None:
 
 def _place(log: _Log, step: _Step, number: int) -> None:
     """Copy or link one picture; under another name if its name was taken since the plan was made."""
-    while True:
-        try:
-            if step.how == "link":
-                step.target.symlink_to(step.source)
-            else:
-                _copy(step.source, step.target)
-            return
-        except FileExistsError:
+    for attempt in count():
+        if os.path.lexists(step.target):
             names = _candidates(step.target.parent, step.source.name)
             step.target = next(path for path in names if not os.path.lexists(path))
             log.write({"event": "instead", "step": number, "to": str(step.target)})
+        if attempt == 0:
+            # Only now that the name is free: a file that somebody else put there is never taken for ours.
+            log.write({"event": "begin", "step": number}, sync=False)
+        with contextlib.suppress(FileExistsError):
+            if step.how == "link":
+                step.target.symlink_to(step.source)
+            else:
+                _copy(step)
+            return
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file under another name and then give it the name ``target``, so that no half copy ever has this name."""
-    partial = target.parent / _PARTIAL
+def _copy(step: _Step) -> None:
+    """Copy a file under another name and then give it its own, so that no half copy ever has this name."""
+    partial = step.target.parent / step.partial
     try:
-        shutil.copyfile(source, partial)
-        shutil.copystat(source, partial)
+        shutil.copyfile(step.source, partial)
+        shutil.copystat(step.source, partial)
         try:
             # Unlike a rename, a second name does not replace an existing file.
-            os.link(partial, target)
+            os.link(partial, step.target)
         except FileExistsError:
             raise
         except OSError:
             # A file system without hard links. The new, empty file is ours, so it can be replaced.
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            partial.replace(target)
+            os.close(os.open(step.target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            partial.replace(step.target)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ from rich.progress import track
 
 from laplacianshot import LaplacianShot
 from laplacianshot.labeling.calibration import calibrate
-from laplacianshot.labeling.disputes import Opinions, doubt_of_labels, find_disputes
+from laplacianshot.labeling.disputes import doubt_of_labels, find_disputes, opinions
 from laplacianshot.runtime.types import Floats, Ints
 
 WAY = 10
@@ -58,8 +58,8 @@ def doubt(setting: Setting, draw: int, data: Path, share: float) -> tuple[float,
     some = rng.permutation(given)[: round(share * len(given))]
     codes[some] = codes[rng.permutation(some)]
     probabilities = _probabilities(task.X, codes)
-    said = Opinions.of(probabilities, codes)
-    return float(np.mean(said.preferred != said.given)), bool(doubt_of_labels(probabilities, codes))
+    rows, preferred, _ = opinions(probabilities, codes)
+    return float(np.mean(preferred != codes[rows])), bool(doubt_of_labels(probabilities, codes))
 
 
 def _probabilities(X: Floats, codes: Ints) -> Floats:

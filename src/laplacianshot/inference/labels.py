@@ -17,7 +17,7 @@ from laplacianshot.runtime.types import Ints, Labels
 UNLABELED = -1
 
 # Strings that look like a missing value written out.
-_WORDS_FOR_NOTHING = {"", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat"}
+WORDS_FOR_NOTHING = {"", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat"}
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _warn_of_words_for_nothing(labeled: Labels) -> None:
     """Warn of strings that were probably meant as no label, as ``str(nan)`` makes them."""
     if labeled.dtype.kind not in "UO":
         return
-    found = sorted(value for value in set(labeled.tolist()) if value.strip().lower() in _WORDS_FOR_NOTHING)
+    found = sorted(value for value in set(labeled.tolist()) if value.strip().lower() in WORDS_FOR_NOTHING)
     if found:
         warnings.warn(
             f"y holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabeled rows.",

@@ -64,39 +64,19 @@ _BLOCK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """Calibrated probabilities of n rows.
+    """Calibrated probabilities of n rows."""
 
-    Attributes
-    ----------
-    probabilities : float32 array or csr_array of shape (n, C)
-        Probability of each class; for a given row as if its own label were unknown. The largest of an unlabeled row is
-        that of the label from the fit. Sparse if the assignments are.
-    shift : float
-        b, what these data add to the log-odds of the rule for all data.
-    expected_accuracy : float
-        Mean confidence of the unlabeled rows: the share of them whose label is expected to be right; NaN without any.
-    """
-
+    # (n, C), float32. Of a given row as if its own label were unknown; the largest of an unlabeled row is that of the
+    # label from the fit. Sparse if the assignments are.
     probabilities: Any
-    shift: float
-    expected_accuracy: float
-
-    def __repr__(self) -> str:
-        n, c = self.probabilities.shape
-        return f"Calibration({n} rows x {c} classes, expected accuracy {self.expected_accuracy:.3f})"
+    shift: float  # b, what these data add to the log-odds of the rule for all data
 
 
 def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibration:
-    """Return calibrated probabilities of all rows that ``model`` was fitted on.
+    """Return calibrated probabilities of all rows that ``model``, of the default recipe, was fitted on.
 
-    Parameters
-    ----------
-    model : LaplacianShot
-        The default recipe, fitted on rows with these codes.
-    codes : int array of shape (n,)
-        Class number of each row, -1 for unlabeled ones; ``0..C-1`` as in ``model.classes_``.
-    seed : int
-        Random seed for drawing small tasks.
+    Codes (n,) are the class numbers of the rows, ``0..C-1`` as in ``model.classes_``, -1 for unlabeled ones; the small
+    tasks are drawn with the random seed.
     """
     if model.recipe != "default":
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
@@ -108,9 +88,14 @@ def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibratio
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
     of_given = class_probabilities(np.exp(left_out), log_odds(evidence.given) + shift - echo)
     assignments = ClassRows(model.label_distributions_, queries)
-    fill = _sparse_probabilities if sp.issparse(model.label_distributions_) else _dense_probabilities
-    confidence, probabilities = fill(assignments, log_odds(evidence.query) + shift, given, of_given)
-    return Calibration(probabilities, shift, float(confidence.mean()) if len(confidence) else float("nan"))
+    z = log_odds(evidence.query) + shift
+    if sp.issparse(model.label_distributions_):
+        return Calibration(_sparse_probabilities(assignments, z, given, of_given), shift)
+    probabilities = np.empty(model.label_distributions_.shape, dtype=np.float32)
+    probabilities[given] = of_given
+    for start, stop in assignments.blocks():
+        probabilities[queries[start:stop]] = class_probabilities(assignments[start:stop], z[start:stop])
+    return Calibration(probabilities, shift)
 
 
 @dataclass(frozen=True)
@@ -157,9 +142,7 @@ def shift_of(checks: Checks) -> float:
     if len(checks) == 0:
         return 0.0
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
-    if not checks.simulated:
-        return shift
-    base, slope = _SIMULATED_SHIFT
+    base, slope = _SIMULATED_SHIFT if checks.simulated else (0.0, 1.0)
     return base + slope * shift
 
 
@@ -167,7 +150,7 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
     """Return the b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
     b = 0.0
     for _ in range(_STEPS):
-        p = _sigmoid(z + b)
+        p = 1 / (1 + np.exp(-(z + b)))
         step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
         b += min(max(step, -1.0), 1.0)
         if abs(step) < 1e-9:
@@ -188,25 +171,11 @@ def class_probabilities(assignments: Floats, z: Floats) -> Floats:
     return others
 
 
-def _dense_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> tuple[Floats, Floats]:
-    """Return the confidence of the queries' labels (N,) and the probabilities of all rows (n, C).
+def _sparse_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_given: Floats) -> sp.csr_array:
+    """Return probabilities (n, C) from sparse assignments (N, C), log-odds (N,) and those of the given rows (n_s, C).
 
-    From assignments (N, C), log-odds (N,) and the probabilities ``of_given`` (n_s, C) of the rows ``given`` (n_s,).
+    Classes without an entry get 0, given rows keep their largest entries.
     """
-    confidence = np.empty(len(assignments))
-    probabilities = np.empty((len(assignments) + len(given), of_given.shape[1]), dtype=np.float32)
-    probabilities[given] = of_given
-    for start, stop in assignments.blocks():
-        block = class_probabilities(assignments[start:stop], z[start:stop])
-        probabilities[assignments.rows[start:stop]] = block
-        confidence[start:stop] = block.max(axis=1)
-    return confidence, probabilities
-
-
-def _sparse_probabilities(
-    assignments: ClassRows, z: Floats, given: Ints, of_given: Floats
-) -> tuple[Floats, sp.csr_array]:
-    """Return the same for sparse assignments; classes without an entry get 0, given rows keep their largest entries."""
     Y = sp.csr_array(assignments.matrix[assignments.rows])
     each = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     firsts = Y.indptr[:-1]
@@ -226,19 +195,12 @@ def _sparse_probabilities(
         threshold = -np.partition(-of_given, _MAX_ENTRIES, axis=1)[:, _MAX_ENTRIES, None]
     largest = sp.csr_array(np.where(of_given > threshold, of_given, 0).astype(np.float32))
     order = np.argsort(np.concatenate([assignments.rows, given]))
-    return confidence, sp.csr_array(sp.vstack([Y, largest], format="csr")[order])
+    return sp.csr_array(sp.vstack([Y, largest], format="csr")[order])
 
 
 def _confidence(z: Floats, next_best: Floats) -> Floats:
     """Return the confidence of a label with log-odds z, at least just above the next class."""
-    confidence: Floats = np.clip(_sigmoid(z), (next_best + 1e-6) / (1 + next_best), _MAX_CONFIDENCE)
-    return confidence
-
-
-def _sigmoid(z: Floats) -> Floats:
-    """``1 / (1 + exp(-z))``."""
-    p: Floats = 1 / (1 + np.exp(-z))
-    return p
+    return np.clip(1 / (1 + np.exp(-z)), (next_best + 1e-6) / (1 + next_best), _MAX_CONFIDENCE)
 
 
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
@@ -260,9 +222,8 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     lam, edge = constants.lam, constants.e
     queries = ClassRows(Y, np.flatnonzero(codes < 0))
     masses = len(queries) * queries.mean()
-    logits: Floats = -rule.tau * _distances_without(
-        rule.points[: len(given)], labels, rule.prototypes, constants, masses
-    )
+    support = rule.points[: len(given)]
+    logits: Floats = -rule.tau * _distances_without(support, labels, rule.prototypes, constants, masses)
     logits += rule.bias
 
     # Votes: neighbors' assignments, those of given rows times e.

@@ -81,17 +81,9 @@ def label_vectors(
 ) -> VectorLabels:
     """Label every row from the few that have a label.
 
-    Parameters
-    ----------
-    X : array of shape (n, D)
-        Finite numbers.
-    codes : int array of shape (n,)
-        Given class of each row in ``0..C-1``, -1 for unlabeled rows. Each class has a labeled row, or there is none at
-        all: then only suggestions are made.
-    n_classes : int
-    options : LabelOptions, optional
-    watch, checkpoint, engine
-        Progress, saved stages and another machine for a large set; see :func:`~laplacianshot.estimator.fit_large`.
+    X (n, D) is finite. Codes (n,) are the given classes, ``0..C-1``, -1 for unlabeled rows. Each class has a labeled
+    row, or there is none at all: then only suggestions are made. For ``watch``, ``checkpoint`` and ``engine``, of large
+    sets, see :func:`~laplacianshot.estimator.fit_large`.
     """
     options = LabelOptions() if options is None else options
     given = codes >= 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from laplacianshot.labeling.evidence import ClassRows
+from laplacianshot.labeling.result import entries_at
 from laplacianshot.runtime.types import Floats, Ints
 
 # Number of contradicted labels that gives a warning, and their share of the labels that can be checked. On the sets of
@@ -16,31 +16,17 @@ _MANY = 5
 _MANY_SHARE = 0.3
 
 
-@dataclass(frozen=True, repr=False)
-class Opinions:
-    """The most probable class of m given rows, as if their own labels were unknown.
+def opinions(probabilities: Any, codes: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return m given rows, their most probable classes as if their own labels were unknown, and these probabilities.
 
     Only rows of classes with several labels: without its only label a class has no support.
     """
-
-    rows: Ints  # (m,)
-    given: Ints  # (m,)
-    preferred: Ints  # (m,), the most probable class
-    probability: Floats  # (m,), of the preferred class
-
-    @classmethod
-    def of(cls, probabilities: Any, codes: Ints) -> Opinions:
-        """From probabilities (n, C) of :func:`~laplacianshot.labeling.calibration.calibrate` and codes (n,)."""
-        given = np.flatnonzero(codes >= 0)
-        counts = np.bincount(codes[given], minlength=probabilities.shape[1])
-        rows = given[counts[codes[given]] > 1]
-        of_rows = ClassRows(probabilities, rows)
-        preferred, probability = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows))
-        for start, stop in of_rows.blocks():
-            block = of_rows[start:stop]
-            preferred[start:stop] = block.argmax(axis=1)
-            probability[start:stop] = block.max(axis=1)
-        return cls(rows, codes[rows], preferred, probability)
+    given = np.flatnonzero(codes >= 0)
+    rows = given[np.bincount(codes[given])[codes[given]] > 1]
+    of_rows = ClassRows(probabilities, rows)
+    blocks = [of_rows[start:stop].argmax(axis=1) for start, stop in of_rows.blocks()]
+    preferred = np.concatenate([np.zeros(0, dtype=np.int64), *blocks])
+    return rows, preferred, entries_at(probabilities, rows, preferred)
 
 
 def find_disputes(probabilities: Any, codes: Ints) -> Ints:
@@ -50,10 +36,10 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     Probabilities (n, C) are those of :func:`~laplacianshot.labeling.calibration.calibrate`; codes (n,) are -1 for
     unlabeled rows.
     """
-    opinions = Opinions.of(probabilities, codes)
+    rows, preferred, probability = opinions(probabilities, codes)
     disputes = np.full(len(codes), -1)
-    disputed = (opinions.preferred != opinions.given) & (opinions.probability > 0.5)
-    disputes[opinions.rows[disputed]] = opinions.preferred[disputed]
+    disputed = (preferred != codes[rows]) & (probability > 0.5)
+    disputes[rows[disputed]] = preferred[disputed]
     return disputes
 
 
@@ -63,8 +49,8 @@ def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
     A label is contradicted if another class is more probable, even by a little. That is a weaker condition than a
     dispute: if most labels are wrong, few classes have a probability of more than 1/2.
     """
-    opinions = Opinions.of(probabilities, codes)
-    checked, against = len(opinions.rows), int(np.sum(opinions.preferred != opinions.given))
+    rows, preferred, _ = opinions(probabilities, codes)
+    checked, against = len(rows), int(np.sum(preferred != codes[rows]))
     if against < _MANY or against <= _MANY_SHARE * checked:
         return ""
     return (

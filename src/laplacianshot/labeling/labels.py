@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from laplacianshot.inference.labels import _WORDS_FOR_NOTHING
+from laplacianshot.inference.labels import WORDS_FOR_NOTHING
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.sources import Source
 from laplacianshot.labeling.tables import (
@@ -57,25 +57,13 @@ class _Entry(NamedTuple):
 def read_labels(path: str | PathLike[str], source: Source) -> Given:
     """Return the labels of a file in the order of the source, None for items that it does not label.
 
-    Parameters
-    ----------
-    path : path
-        A ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank where
-        there is no label. Ids are matched with ``source.ids`` but for small differences in spelling; their column may
-        also have its name in the source. Rows whose column ``origin`` says that we predicted the label are ignored.
-        Or an export of Label Studio, ``.json`` or ``.csv``.
-    source : Source
-        The items to label.
+    The file is a ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank
+    where there is no label, or an export of Label Studio, ``.json`` or ``.csv``. Ids are matched with ``source.ids``
+    but for small differences in spelling; their column may also have its name in the source. Rows whose column
+    ``origin`` says that we predicted the label are ignored.
 
-    Returns
-    -------
-    tuple of n (str or None)
-
-    Raises
-    ------
-    LabelingError
-        The file cannot be read, names items that the source does not have, or gives an item two labels; the message
-        names the rows.
+    Raises LabelingError, which names the rows, if the file cannot be read, names items that the source does not have,
+    or gives an item two labels.
     """
     table = _read(Path(path))
     entries = _read_choices(table, source) if _is_export(table) else _read_rows(table, source)
@@ -95,10 +83,8 @@ def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str
 def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str] | None) -> Given:
     """Return the labels of the source together with other ones, in the order of the source or by id.
 
-    Raises
-    ------
-    LabelingError
-        Both give an item a different label, an id is unknown, or a label is the word -1; the message names the items.
+    Raises LabelingError, which names the items, if both give an item a different label, an id is unknown, or a label is
+    the word -1.
     """
     if isinstance(labels, Mapping):
         known = set(source.ids)
@@ -198,7 +184,7 @@ def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
 
 def _check_words(source: Source, labels: Given) -> None:
     """Raise for the word -1, and warn of other words that may mean no label."""
-    words = {label for label in labels if label is not None and label.lower() in _WORDS_FOR_NOTHING}
+    words = {label for label in labels if label is not None and label.lower() in WORDS_FOR_NOTHING}
     minus_one = sorted(word for word in words if word.startswith("-1"))
     if minus_one:
         rows = [name for name, label in zip(source.ids, labels, strict=True) if label in minus_one]

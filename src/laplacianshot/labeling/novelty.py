@@ -36,21 +36,10 @@ _EDGE_WORK = 20
 
 
 def novelty_scores(probabilities: Any, codes: Ints, affinity: sp.csr_array) -> Floats:
-    """Return the novelty of each item.
+    """Return the novelty (n,) of each item in float64: ``-log mass``, about 708 for items that no label reaches.
 
-    Parameters
-    ----------
-    probabilities : array or csr_array of shape (n, C)
-        P, the probability of each class.
-    codes : int array of shape (n,)
-        Class of each labeled item, -1 for the others.
-    affinity : csr_array of shape (n, n)
-        W, symmetric, with weights >= 0: ``model.affinity_``.
-
-    Returns
-    -------
-    float64 array of shape (n,)
-        ``-log mass``; about 708 for items that no label reaches.
+    From P (n, C), dense or sparse, the class numbers (n,) of the labeled items, -1 for the others, and W (n, n),
+    symmetric with weights >= 0: ``model.affinity_``.
     """
     labeled = (codes >= 0).astype(np.float64)
     edges = _conductances(probabilities, affinity)

@@ -39,20 +39,9 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool = False) -> None:
     """Write ``id, label, confidence, origin, suggestion``, whole or not at all; the same result gives the same bytes.
 
-    Parameters
-    ----------
-    result : LabelResult
-    path : path
-        Ends in ``.csv``, ``.jsonl`` or ``.parquet``. CSV is UTF-8 with line feeds.
-    relabel : bool
-        Add a column ``dispute``: the label that the graph prefers to a given one, blank where it agrees.
-
-    Raises
-    ------
-    LabelingError
-        The name has another ending, or its folder does not exist.
-    OSError
-        The file cannot be written. An earlier file stays.
+    The name of the file ends in ``.csv`` (UTF-8 with line feeds), ``.jsonl`` or ``.parquet``. ``relabel`` adds a column
+    ``dispute``: the label that the graph prefers to a given one, blank where it agrees. LabelingError if the name has
+    another ending or its folder does not exist; if the file cannot be written, OSError, and an earlier file stays.
     """
     columns: _Columns = {
         "id": list(result.ids),
@@ -73,7 +62,7 @@ def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool 
 def write_suggestions(result: LabelResult, path: str | PathLike[str]) -> None:
     """Write ``id, label, suggestion`` of the suggested items, with a blank label to fill in, then of the given ones.
 
-    Texts are in a further column ``text``. The file can be given back as labels. Parameters and errors are those of
+    Texts are in a further column ``text``. The file can be given back as labels. Errors are those of
     :func:`write_rows`.
     """
     given = np.flatnonzero(np.asarray(result.origins) == GIVEN)
@@ -98,17 +87,8 @@ def export_label_studio(result: LabelResult, source: Source, path: str | PathLik
     confidence and its rank among the suggestions, by which Label Studio can sort. Pictures are local files of Label
     Studio (:func:`how_to_import`).
 
-    Returns
-    -------
-    Path
-        The labeling interface.
-
-    Raises
-    ------
-    LabelingError
-        The folder of ``path`` does not exist, or a class has a name that Label Studio cannot hold.
-    OSError
-        A file cannot be written. An earlier file stays.
+    Returns where the interface is. LabelingError if the folder of ``path`` does not exist, or a class has a name that
+    Label Studio cannot hold; if a file cannot be written, OSError, and an earlier file stays.
     """
     where = Path(path)
     if where.suffix.lower() != ".json":

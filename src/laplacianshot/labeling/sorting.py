@@ -66,27 +66,11 @@ def sort_pictures(
     """Copy or link labeled pictures into folders named after their labels.
 
     A picture whose name is taken gets a number, ``name-2.jpg``. A picture that is in its folder already, with the same
-    content or as the same link, is not put there again.
+    content or as the same link, is not put there again. Links are symbolic, to the absolute paths.
 
-    Parameters
-    ----------
-    source : Source
-        A source of pictures.
-    labels : mapping of str to str
-        Label of each picture to sort, by id.
-    folder : path
-        Where the class folders are made. It must not be inside the source.
-    how : {"copy", "link"}
-        ``link`` makes symbolic links to the absolute paths.
-    progress : callable, optional
-        Called with the number of pictures done and of all.
-
-    Raises
-    ------
-    LabelingError
-        The source holds no pictures, or the folder cannot be used.
-    OSError
-        A picture cannot be written, for example because the disk is full. What was done stays in the log.
+    ``labels`` holds the label of each picture to sort, by its id in the source of pictures. Class folders are made in
+    ``folder``, which must not be inside the source; LabelingError if it cannot be used. An OSError, for example of a
+    full disk, ends the run; what was done stays in the log. ``progress(done, total)`` counts pictures.
     """
     if how not in ("copy", "link"):
         raise LabelingError(f"pictures can be sorted by copy or link, not by {how!r}.")
@@ -123,15 +107,8 @@ def sort_pictures(
 def undo_sorting(path: str | PathLike[str], *, progress: Progress | None = None) -> SortResult:
     """Undo all runs of :func:`sort_pictures` into a folder: remove the copies and links, and the folders they made.
 
-    A copy that was changed since is left alone and reported; the log then stays. Otherwise it is removed at the end.
-    Pictures that version 0.1 moved go back to where they were.
-
-    Parameters
-    ----------
-    path : path
-        The folder, or the log in it.
-    progress : callable, optional
-        Called with the number of pictures seen and of all.
+    ``path`` is the folder or the log in it. A copy that was changed since is left alone and reported; the log then
+    stays. Otherwise it is removed at the end. Pictures that version 0.1 moved go back to where they were.
     """
     where = Path(path) / LOG_NAME if Path(path).is_dir() else Path(path)
     n_done, kept, left = 0, list[Skipped](), list[int]()

@@ -61,29 +61,15 @@ _DATE = re.compile(r"(19|20)\d\d([-_. ]?\d\d){0,2}")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source(ABC):
-    """n items to be labeled. Made by :func:`open_source`.
-
-    Attributes
-    ----------
-    path : Path
-    ids : tuple of n str
-        All different: path below the folder with ``/``, row number from 0, or the value of the id column.
-    given : tuple of n (str or None)
-        Labels that the source itself holds.
-    skipped : tuple of Skipped
-        Items that cannot be read, as far as this is known already. They are not among the n.
-    id_name : str
-        What the ids are, in words.
-    id_column : str or None
-        The column that the ids come from.
-    """
+    """n items to be labeled. Made by :func:`open_source`."""
 
     path: Path
-    ids: tuple[str, ...]
-    given: tuple[str | None, ...]
-    skipped: tuple[Skipped, ...] = ()
-    id_name: str = ROW_NUMBERS
-    id_column: str | None = None
+    ids: tuple[str, ...]  # all different: path below the folder with /, row number from 0, or value of the id column
+    given: tuple[str | None, ...]  # labels that the source itself holds
+    skipped: tuple[Skipped, ...] = ()  # items that cannot be read, as far as this is known; not among the n
+    id_name: str = ROW_NUMBERS  # what the ids are, in words
+    id_column: str | None = None  # the column that the ids come from
+    vectors: Floats | None = None  # (n, D), if the items are vectors already
 
     kind: ClassVar[Kind]
 
@@ -113,11 +99,6 @@ class Source(ABC):
     def preview(self, i: int) -> str | Path:
         """Return what a page shows of item i: the file of a picture, a text, or the id of a row."""
         return self.file(i) or self.ids[i]
-
-    @property
-    def vectors(self) -> Floats | None:
-        """Rows (n, D) of a source of vectors, else None."""
-        return None
 
 
 def hash_of(content: bytes, kind: str) -> bytes:
@@ -173,23 +154,18 @@ class TextSource(Source):
 class VectorSource(Source):
     """Rows (n, D) of an array, in its order and dtype; a ``.npy`` stays on the disk until rows are requested."""
 
-    array: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    vectors: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     kind: ClassVar[Kind] = "vectors"
 
-    @property
-    def vectors(self) -> Floats:
-        """Rows (n, D)."""
-        return self.array
-
     def content_hash(self, i: int) -> bytes:
         """Return the hash of the row's bytes and its dtype."""
-        row = np.ascontiguousarray(self.array[i])
+        row = np.ascontiguousarray(self.vectors[i])
         return hash_of(str(row.dtype).encode() + row.tobytes(), self.kind)
 
     def load(self, i: int) -> Any:
         """Return row i (D,)."""
-        return self.array[i]
+        return self.vectors[i]
 
 
 def open_source(
@@ -203,29 +179,17 @@ def open_source(
 ) -> Source:
     """Open what is to be labeled. Pictures are found, not read; tables are read.
 
-    Parameters
-    ----------
-    path : path
-        A folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
-        ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes).
-    text_column : str, optional
-        The column of the texts. Default: one called ``text`` or ``sentence``, or the only one besides ids and labels
-        (in Parquet: the only one of strings).
-    id_column : str, optional
-        The column of the ids. Default: a column ``id`` if its values are complete and all different; else rows are
-        numbered from 0.
-    label_column : str, optional
-        The column of labels, blank for unlabeled rows. Default: a column ``label``, if there is one.
-    folders_are_labels : bool, optional
-        Whether the top folders of pictures are classes. Default: if there is a folder ``unlabeled`` beside them, or
-        there are pictures directly in the folder and no file of labels; see :func:`open_pictures`.
-    labels_file : bool
-        Whether labels come from a file as well.
+    ``path`` is a folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
+    ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes). By default
 
-    Raises
-    ------
-    LabelingError
-        There is nothing to label, or it cannot be read; the message says what to do.
+    - texts are in a column called ``text`` or ``sentence``, or the only one besides ids and labels (in Parquet: the
+      only one of strings);
+    - ids are in a column ``id`` if its values are complete and all different; else rows are numbered from 0;
+    - labels are in a column ``label``, blank for unlabeled rows;
+    - whether folders of pictures are classes depends on ``labels_file``, whether labels come from a file as well; see
+      :func:`open_pictures`.
+
+    Raises LabelingError if there is nothing to label, or it cannot be read; the message says what to do.
     """
     where = Path(path)
     _check_exists(where)
@@ -356,25 +320,23 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
 def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
     """Return the rows of a table that have a text."""
     texts = ["" if id_of(value) == "" else str(value) for value in table.values(text_column)]
-    rows = [row for row, text in enumerate(texts) if text.strip()]
-    blank = [row for row, text in enumerate(texts) if not text.strip()]
+    blank = [name for name, text in zip(columns.ids, texts, strict=True) if not text.strip()]
+    full = [row for row, text in enumerate(texts) if text.strip()]
     return TextSource(
         table.path,
-        ids=tuple(columns.ids[row] for row in rows),
-        given=tuple(columns.given[row] for row in rows),
-        skipped=tuple(Skipped(columns.ids[row], f"its {text_column!r} is blank") for row in blank),
+        ids=tuple(columns.ids[row] for row in full),
+        given=tuple(columns.given[row] for row in full),
+        skipped=tuple(Skipped(name, f"its {text_column!r} is blank") for name in blank),
         id_name=columns.id_name,
         id_column=columns.id_column,
-        texts=tuple(texts[row] for row in rows),
+        texts=tuple(texts[row] for row in full),
     )
 
 
 def _text_column(table: Table, candidates: list[str]) -> str:
     named = [column for name in _TEXT_NAMES if (column := table.find(name)) in candidates and column is not None]
-    if named:
-        return named[0]
-    if len(candidates) == 1:
-        return candidates[0]
+    if named or len(candidates) == 1:
+        return (named or candidates)[0]
     there = f"choose one of {listed(candidates)}" if candidates else "there is none besides ids and labels"
     raise LabelingError(f"{table.path}: which column holds the texts is not clear; {there} with --text-column.")
 
@@ -469,7 +431,7 @@ def _open_npz(path: Path) -> VectorSource:
         return _vectors(path, arrays["features"], given)
     if arrays["ids"].shape != (n_rows,):
         raise LabelingError(f"{path}: 'ids' has shape {arrays['ids'].shape}, and there are {n_rows} rows.")
-    return _vectors(path, arrays["features"], given, _named_ids(path, arrays["ids"], "ids"))
+    return _vectors(path, arrays["features"], given, checked_ids(path, arrays["ids"].tolist(), "ids"))
 
 
 def _open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
@@ -481,8 +443,9 @@ def _open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
         store = FeatureStore.open(folder)
         features, labels, names, class_names = store.features, store.labels, store.names, store.class_names
     given = None if labels is None or labels_file else _labels(folder, labels, class_names, len(store))
-    has_ids = names is not None and len(np.unique(names)) == len(names)
-    return _vectors(folder, features, given, _named_ids(folder, names, "names") if has_ids else None)
+    if names is None or len(np.unique(names)) < len(names):
+        return _vectors(folder, features, given)
+    return _vectors(folder, features, given, checked_ids(folder, names.tolist(), "names"))
 
 
 def is_store(folder: Path) -> bool:
@@ -493,10 +456,6 @@ def is_store(folder: Path) -> bool:
 def vector_files(folder: Path) -> list[Path]:
     """Return the ``.npy`` and ``.parquet`` files directly in a folder: shards, if they are labeled together."""
     return [file for file in folder.iterdir() if file.suffix.lower() in (".npy", ".parquet") and file.is_file()]
-
-
-def _named_ids(path: Path, names: Any, array: str) -> tuple[str, ...]:
-    return checked_ids(path, [id_of(value) for value in names.tolist()], array)
 
 
 def _vectors(
@@ -516,7 +475,7 @@ def _vectors(
         given=(None,) * n if given is None else given,
         id_name=ROW_NUMBERS if ids is None else id_name,
         id_column=None if ids is None else id_column,
-        array=features,
+        vectors=features,
     )
 
 

@@ -53,7 +53,8 @@ def suggest(
 ) -> Ints:
     """Return the unlabeled items to label next, the most useful first.
 
-    Without any label these are the items to label first: typical of many others and unlike one another.
+    Without any label these are the items to label first: typical of many others and unlike one another. To start, ask
+    for the number of classes or a few times that.
 
     Parameters
     ----------
@@ -62,16 +63,9 @@ def suggest(
     codes : int array of shape (n,)
         Class of each labeled item, -1 for the others.
     n_suggestions : int
-        Number of items; all unlabeled ones if there are fewer. To start, the number of classes or a few times that.
-    affinity : csr_array of shape (n, n), optional
-        Symmetric, normalized: ``model.affinity_`` or :func:`cover_affinity`.
-    kernel : csr_array of shape (n, n), optional
-        :func:`cover_kernel` of the affinity, in its place if it is known already.
-
-    Returns
-    -------
-    int array of shape (min(n_suggestions, unlabeled),)
-        Positions in ``codes``.
+        Number of items; all unlabeled ones if there are fewer.
+    affinity, kernel : csr_array of shape (n, n)
+        ``model.affinity_`` or :func:`cover_affinity`, symmetric and normalized; or its :func:`cover_kernel`.
     """
     free = codes < 0
     n_chosen = min(n_suggestions, int(free.sum()))

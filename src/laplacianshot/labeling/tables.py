@@ -137,13 +137,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV, TSV, JSON Lines or Parquet file.
-
-    Raises
-    ------
-    LabelingError
-        The file is damaged or empty, or a row does not fit; the message names the line.
-    """
+    """Read a CSV, TSV, JSON Lines or Parquet file; LabelingError names the line if it is damaged or does not fit."""
     match path.suffix.lower():
         case ".csv" | ".tsv":
             return _read_csv(path)
@@ -350,8 +344,9 @@ def _ids(table: Table, id_column: str | None) -> tuple[tuple[str, ...], str | No
     return tuple(str(row) for row in range(table.n_rows)), None
 
 
-def checked_ids(path: Path, ids: list[str], column: str) -> tuple[str, ...]:
-    """Return the ids, or raise an error that names the rows if some are blank, equal or cannot be written."""
+def checked_ids(path: Path, values: Sequence[Any], column: str) -> tuple[str, ...]:
+    """Return values as ids, or raise an error that names the rows if some are blank, equal or cannot be written."""
+    ids = tuple(id_of(value) for value in values)
     blank = [row for row, name in enumerate(ids) if not name.strip()]
     if blank:
         raise LabelingError(f"{path}: column {column!r} is blank in rows {listed(blank)}; give every row an id.")
@@ -369,4 +364,4 @@ def checked_ids(path: Path, ids: list[str], column: str) -> tuple[str, ...]:
             f"{path}: column {column!r} holds ids more than once ({first_three(twice)}); repair them or choose another "
             "column."
         )
-    return tuple(ids)
+    return ids

@@ -24,22 +24,17 @@ _FULL = 16
 class DigitSource(Source):
     """Pictures of 8 x 8 pixels that are their own vectors: no encoder is needed."""
 
-    pixels: Floats = field(default_factory=lambda: np.zeros((0, 64)))
+    vectors: Floats = field(default_factory=lambda: np.zeros((0, 64)))
 
     kind: ClassVar[Kind] = "pictures"
 
-    @property
-    def vectors(self) -> Floats:
-        """The pixels (n, 64)."""
-        return self.pixels
-
     def content_hash(self, i: int) -> bytes:
         """Hash of the pixels."""
-        return hash_of(self.pixels[i].tobytes(), self.kind)
+        return hash_of(self.vectors[i].tobytes(), self.kind)
 
     def load(self, i: int) -> Image:
         """Picture i, ink on paper."""
-        ink = 255 - np.rint(self.pixels[i].reshape(8, 8) * (255 / _FULL)).astype(np.uint8)
+        ink = 255 - np.rint(self.vectors[i].reshape(8, 8) * (255 / _FULL)).astype(np.uint8)
         picture: Image = require("PIL.Image", "label").fromarray(ink)
         return picture
 
@@ -51,5 +46,5 @@ def digit_source() -> DigitSource:
     ids = tuple(f"digit-{i:04d}" for i in range(n))
     # Not a file; the same project wherever the command is run.
     return DigitSource(
-        Path("/laplacianshot-demo/digits"), ids, (None,) * n, id_name="numbers of digits", pixels=digits.features
+        Path("/laplacianshot-demo/digits"), ids, (None,) * n, id_name="numbers of digits", vectors=digits.features
     )

@@ -113,3 +113,18 @@ def test_no_page_speaks_of_a_folder_or_text_that_users_do_not_have():
         text = page.read_text(encoding="utf-8")
         assert "../shared" not in text, page
         assert "the specification" not in text.replace("read as the specification", ""), page
+
+
+def test_every_link_to_a_page_and_its_heading_leads_there():
+    """`make docs` checks the same, and more, where mkdocs is installed."""
+
+    def anchors(page: Path) -> set[str]:
+        headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([\w./-]+\.md)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
+            found = page.parent / target
+            assert found.exists(), f"{page.name}: {target}"
+            explicit = f"#{anchor} }}" in found.read_text(encoding="utf-8")
+            assert not anchor or explicit or anchor in anchors(found), f"{page.name}: {target}#{anchor}"

@@ -71,7 +71,7 @@ def gather_grams(whole: Floats, rows: Ints, grams: Floats) -> None:
                 target[j] = source[rows[b, j]]
 
 
-@part_kernel
+@inlined_kernel
 def _combine(gram: Floats, weights: Floats, products: Floats) -> Any:
     """``products_i <- x_i.o`` with ``o = sum_j weights_j x_j``; returns ``|o|^2``."""
     n = gram.shape[0]

@@ -157,12 +157,13 @@ def _normalize(y: Floats, s: _Rounds) -> float:
 @part_kernel
 def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
     """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
-    fill_gaps(unary, s.logs)
-    flat = s.logs.ravel()
+    logs, costs = s.logs, s.cost
+    fill_gaps(unary, logs)
     slope = np.float32(-tau)
-    for i in range(len(flat)):
-        flat[i] *= slope
-    s.cost[:] = ZERO
+    for q in range(len(logs)):
+        for c in range(logs.shape[1]):
+            logs[q, c] *= slope
+            costs[q, c] = ZERO
     _normalize(y, s)
 
 

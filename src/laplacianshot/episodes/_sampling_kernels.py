@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laplacianshot.runtime.compilation import inlined_kernel, kernel, ordered_kernel
+from laplacianshot.runtime.compilation import kernel, ordered_kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import GOLDEN, mix64
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -78,7 +78,7 @@ def start_streams(seed: Any, states: NDArray[np.uint64]) -> None:
         states[t] = mix64(mix64(np.uint64(t) + key) + GOLDEN)
 
 
-@inlined_kernel
+@part_kernel
 def _draw(states: NDArray[np.uint64], t: int, pool: Ints, first: int, end: int, count: int, swaps: Ints) -> None:
     """Bring ``count`` of ``pool[first:end]``, drawn without replacement, to its beginning in random order."""
     for i in range(count):
@@ -88,7 +88,7 @@ def _draw(states: NDArray[np.uint64], t: int, pool: Ints, first: int, end: int, 
         swaps[i] = j
 
 
-@inlined_kernel
+@part_kernel
 def _undo(pool: Ints, first: int, count: int, swaps: Ints) -> None:
     """Put back what :func:`_draw` moved, so that the next task starts from the same pool."""
     for i in range(count - 1, -1, -1):

@@ -66,7 +66,7 @@ test-oldest: ## the tests of the core with the oldest versions of its dependenci
 	"$$python" -m venv .venv-oldest; \
 	oldest=$$("$$python" -c "import tomllib; print(*(d.replace('>=', '==') for d in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))"); \
 	echo "Installing $$oldest"; \
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check $$oldest pytest pytest-timeout hypothesis hatchling editables; \
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check $$oldest pandas pytest pytest-timeout hypothesis hatchling editables; \
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
 	.venv-oldest/bin/python -m pytest -m "not slow" tests/inference tests/engine tests/neighbors tests/test_estimator.py
 

@@ -27,6 +27,7 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling.evidence import COLUMNS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
 from laplacianshot.labeling.result import dense
 from laplacianshot.neighbors.rows import Rows
+from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
@@ -72,16 +73,15 @@ class Calibration:
     shift: float  # b, what these data add to the log-odds of the rule for all data
 
 
-def calibrate(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Calibration:
+def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
     """Return calibrated probabilities of all rows that ``model``, of the default recipe, was fitted on.
 
-    Codes (n,) are the class numbers of the rows, ``0..C-1`` as in ``model.classes_``, -1 for unlabeled ones; the small
-    tasks are drawn with the random seed.
+    Codes (n,) are the class numbers of the rows, ``0..C-1`` as in ``model.classes_``, -1 for unlabeled ones.
     """
     if model.recipe != "default":
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-    evidence = gather(model, codes, seed=seed)
+    evidence = gather(model, codes)
     shift = shift_of(evidence.checks)
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
@@ -108,7 +108,7 @@ class Evidence:
     checks: Checks
 
 
-def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
+def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     """Return the evidence that :func:`calibrate` weighs."""
     labels, queries, solution = codes[codes >= 0], np.flatnonzero(codes < 0), model.solution_
     points, n, n_classes = solution.rule.points, len(labels), len(model.classes_)
@@ -126,7 +126,7 @@ def gather(model: LaplacianShot, codes: Ints, *, seed: int = 0) -> Evidence:
     of_query = Margins.of_queries(query, assignments, first, solution.rule.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), n)
     fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
-    checks = draw_checks(fitted, np.random.default_rng(seed))
+    checks = draw_checks(fitted, np.random.default_rng(0))
     return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
 
 
@@ -229,8 +229,10 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     # Votes: neighbors' assignments, those of given rows times e.
     weights = np.where(codes >= 0, edge, 1.0)
     graph = sp.csr_array(model.affinity_[given])
-    rows = np.repeat(np.arange(len(given)), np.diff(graph.indptr))
-    for start, stop in _blocks(graph.indptr, len(model.classes_)):
+    degrees = np.diff(graph.indptr)
+    rows = np.repeat(np.arange(len(given)), degrees)
+    block_rows = _BLOCK_ENTRIES // max(1, int(degrees.max()) * len(model.classes_))
+    for start, stop in row_blocks(len(given), max(1, block_rows)):
         part = slice(graph.indptr[start], graph.indptr[stop])
         near, weight, row = graph.indices[part], graph.data[part].astype(np.float64), rows[part]
         votes = dense(Y[near]).astype(np.float64)
@@ -254,14 +256,3 @@ def _distances_without(
     mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
     distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
     return distances
-
-
-def _blocks(indptr: Ints, n_classes: int) -> list[tuple[int, int]]:
-    """Return ranges of rows whose edges make at most ``_BLOCK_ENTRIES`` votes, or single rows."""
-    max_edges = max(1, _BLOCK_ENTRIES // n_classes)
-    blocks, start = [], 0
-    while start < len(indptr) - 1:
-        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + max_edges, side="right")) - 1)
-        blocks.append((start, stop))
-        start = stop
-    return blocks

@@ -326,7 +326,7 @@ class _TaskItems:
     def __init__(self, source: Source) -> None:
         self._id_fields = [ID_FIELD] if source.id_column is None else [ID_FIELD, source.id_column]
         self._ids = _Ids(source)
-        self._addresses = _Addresses(source) if source.kind == "pictures" else None
+        self._positions = _Addresses(source).find if source.kind == "pictures" else self._positions_of_text
         self._texts: defaultdict[str, list[int]] = defaultdict(list)
         if source.kind == "texts":
             for i in range(len(source)):
@@ -343,8 +343,8 @@ class _TaskItems:
         shown = listed(sorted(set(found.values()))) if found else listed(values)
         return shown, tuple(sorted(found))
 
-    def _positions(self, value: str) -> Sequence[int]:
-        return self._texts.get(_plain(value), ()) if self._addresses is None else self._addresses.find(value)
+    def _positions_of_text(self, text: str) -> list[int]:
+        return self._texts.get(_plain(text), [])
 
 
 def _plain(text: str) -> str:
@@ -362,14 +362,15 @@ class _Addresses:
 
     def __init__(self, source: Source) -> None:
         self._ids = source.ids
-        folder = _parts(composed(str(source.path.resolve())).replace(os.sep, "/"))
-        self._paths = [[*folder, *_parts(composed(name))] for name in source.ids]
+        folder = _parts(composed(str(source.path.resolve())))
+        # From the file's name upwards.
+        self._paths = [[*folder, *_parts(composed(name))][::-1] for name in source.ids]
         self._depths = [len(path) - len(folder) for path in self._paths]
         self._named: defaultdict[str, list[int]] = defaultdict(list)
         self._uploads: defaultdict[str, list[int]] = defaultdict(list)
         for i, path in enumerate(self._paths):
-            self._named[path[-1]].append(i)
-            self._uploads[_REMOVED.sub("", path[-1].strip().replace(" ", "_"))].append(i)
+            self._named[path[0]].append(i)
+            self._uploads[_REMOVED.sub("", path[0].strip().replace(" ", "_"))].append(i)
 
     def find(self, address: str) -> list[int]:
         """Return the position of a picture, nothing if the source does not have it; raise if it may be several."""
@@ -385,7 +386,8 @@ class _Addresses:
         """Return the positions of the pictures that share the most of an address."""
         if not parts:
             return []
-        shared = {i: _n_shared(self._paths[i], parts) for i in self._named.get(parts[-1], [])}
+        paths = {i: [self._paths[i], parts[::-1]] for i in self._named.get(parts[-1], [])}
+        shared = {i: len(os.path.commonprefix(pair)) for i, pair in paths.items()}  # noqa: RUF071 - lists of parts
         enough = {i: n for i, n in shared.items() if n >= self._depths[i] or n == len(parts)}
         if enough:
             return [i for i, n in enough.items() if n == max(enough.values())]
@@ -396,10 +398,7 @@ class _Addresses:
 def _paths_in(address: str) -> Iterator[str]:
     """Yield the path in an address, as it is and with its percent signs resolved."""
     _, mark, behind = address.partition("?d=")
-    if mark:
-        path = behind.partition("&")[0]
-    else:
-        path = urlsplit(address).path if "://" in address else address
+    path = behind.partition("&")[0] if mark else urlsplit(address).path if "://" in address else address
     yield path
     if "%" in path:
         yield unquote(path)
@@ -407,9 +406,3 @@ def _paths_in(address: str) -> Iterator[str]:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-
-
-def _n_shared(path: list[str], other: list[str]) -> int:
-    """Return the number of parts that two paths share, from the end."""
-    pairs = zip(reversed(path), reversed(other), strict=False)
-    return next((n for n, (one, two) in enumerate(pairs) if one != two), min(len(path), len(other)))

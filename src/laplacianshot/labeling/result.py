@@ -21,6 +21,10 @@ REJECTED = "rejected"
 UNLABELED = ""
 
 
+# Arrays of a result with one entry per item, which labeling vectors gives.
+ITEM_ARRAYS = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
+
+
 @dataclass(frozen=True)
 class Skipped:
     """An item that could not be read, and why."""
@@ -124,12 +128,11 @@ class LabelResult:
 
     def of_items(self, items: Ints) -> LabelResult:
         """Return the result of some items only, by their positions; without the graph."""
-        arrays = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
         return replace(
             self,
             ids=tuple(self.ids[item] for item in items.tolist()),
             origins=tuple(self.origins[item] for item in items.tolist()),
-            **{name: getattr(self, name)[items] for name in arrays},
+            **{name: getattr(self, name)[items] for name in ITEM_ARRAYS},
             rows=items if self.rows is None else self.rows[items],
             vectors=None if self.vectors is None else self.vectors[items],
             affinity=None,

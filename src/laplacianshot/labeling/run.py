@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,16 @@ from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.labels import Given, check_classes, merge_given, read_labels
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
+from laplacianshot.labeling.result import (
+    GIVEN,
+    ITEM_ARRAYS,
+    PREDICTED,
+    REJECTED,
+    UNLABELED,
+    LabelResult,
+    Skipped,
+    Stage,
+)
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
@@ -128,8 +137,8 @@ def label_source(
             elsewhere.check()
     if elsewhere is not None and memory is not None:
         raise LabelingError("memory (--memory) is not supported on a cluster; use shards (--shards) instead.")
-    clock = _Clock(watch)
-    with clock.stage("Reading"):
+    stages: list[Stage] = []
+    with _stage("Reading", watch, stages):
         opened = (
             source
             if isinstance(source, Source)
@@ -151,10 +160,10 @@ def label_source(
                 "first with suggest (--suggest N)."
             )
         large = graph == "cells" or len(opened) > LARGE_ROWS
-        folders = _cache_folders(cache if large or opened.kind != "vectors" else False)
-    with clock.stage("Vectors") as progress:
-        encoded, encoder = _encode(opened, encoder, threads, folders.vectors, progress, elsewhere)
-    with clock.stage("Labels"):
+        vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or opened.kind != "vectors" else False)
+    with _stage("Vectors", watch, stages) as progress:
+        encoded, encoder = _encode(opened, encoder, threads, vectors_folder, progress, elsewhere)
+    with _stage("Labels", watch, stages):
         classes, codes, class_notes = _classes(opened, given, encoded.rows)
         with nullcontext() if elsewhere is None else one_line():
             found = label_vectors(
@@ -163,7 +172,7 @@ def label_source(
                 len(classes),
                 options,
                 watch=watch,
-                checkpoint=folders.stages if large else None,
+                checkpoint=checkpoint if large else None,
                 engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(opened)),
             )
     model = found.model
@@ -187,18 +196,13 @@ def label_source(
     return LabelResult(
         ids=tuple(opened.ids[row] for row in encoded.rows),
         classes=classes,
-        codes=found.codes,
         origins=tuple(origins.tolist()),
-        probabilities=found.probabilities,
-        confidence=found.confidence,
-        suggestions=found.suggestions,
-        disputes=found.disputes,
-        novelty=found.novelty,
+        **{name: getattr(found, name) for name in ITEM_ARRAYS},
         skipped=(*opened.skipped, *(Skipped(opened.ids[i], reason) for i, reason in encoded.failed)),
-        notes=tuple(note for note in (folders.note, *encoded.notes, *class_notes, doubt) if note),
+        notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt) if note),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
-        stages=tuple(clock.stages),
+        stages=tuple(stages),
         settings=settings,
         source=opened,
         rows=encoded.rows,
@@ -208,35 +212,22 @@ def label_source(
     )
 
 
-class _Clock:
-    """Measure the seconds of each stage, and report it to ``watch``."""
-
-    def __init__(self, watch: Watch | None) -> None:
-        self._watch = watch
-        self.stages: list[Stage] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Progress | None]:
-        start = time.perf_counter()
-        yield None if self._watch is None else self._watch(name)
-        self.stages.append(Stage(name, time.perf_counter() - start))
+@contextmanager
+def _stage(name: str, watch: Watch | None, stages: list[Stage]) -> Iterator[Progress | None]:
+    """Report a stage to ``watch``, and add the seconds it takes to ``stages``."""
+    start = time.perf_counter()
+    yield None if watch is None else watch(name)
+    stages.append(Stage(name, time.perf_counter() - start))
 
 
-class _CacheFolders(NamedTuple):
-    """Where vectors and finished stages of large sets are kept, if at all, and a note for the user."""
-
-    vectors: Path | None = None
-    stages: Path | None = None
-    note: str = ""
-
-
-def _cache_folders(cache: bool | str | PathLike[str]) -> _CacheFolders:
+def _cache_folders(cache: bool | str | PathLike[str]) -> tuple[Path | None, Path | None, str]:
+    """Return where vectors and finished stages of large sets are kept, if at all, and a note for the user."""
     if cache is False:
-        return _CacheFolders()
+        return None, None, ""
     if cache is not True:
-        return _CacheFolders(Path(cache), Path(cache) / "stages")
+        return Path(cache), Path(cache) / "stages", ""
     folder, note = user_cache()
-    return _CacheFolders(folder / "vectors", folder / "stages", note)
+    return folder / "vectors", folder / "stages", note
 
 
 def _encode(

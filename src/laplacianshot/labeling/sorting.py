@@ -111,24 +111,23 @@ def undo_sorting(path: str | PathLike[str], *, progress: Progress | None = None)
     stays. Otherwise it is removed at the end. Pictures that version 0.1 moved go back to where they were.
     """
     where = Path(path) / LOG_NAME if Path(path).is_dir() else Path(path)
-    n_done, kept, left = 0, list[Skipped](), list[int]()
+    n_done, kept = 0, dict[int, Skipped]()
     with _opened(where) as log:
-        for n_seen, step in enumerate(reversed(log.steps), start=1):
+        for number, step in reversed(list(enumerate(log.steps))):
             was_placed = os.path.lexists(step.target)
             if reason := _undo(step):
-                kept.append(Skipped(step.id, reason))
-                left.insert(0, len(log.steps) - n_seen)
+                kept[number] = Skipped(step.id, reason)
             else:
                 n_done += was_placed
             if progress is not None:
-                progress(n_seen, len(log.steps))
+                progress(len(log.steps) - number, len(log.steps))
         if kept:
             # What was removed is not ours any more: the user may put a file of that name there.
-            log.write({"event": "undone", "left": left})
+            log.write({"event": "undone", "left": sorted(kept)})
         else:
             log.file.truncate(0)
     _remove_empty(log.folders)
-    return SortResult(where, n_done, skipped=tuple(kept))
+    return SortResult(where, n_done, skipped=tuple(kept.values()))
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:

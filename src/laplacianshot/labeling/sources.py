@@ -98,7 +98,7 @@ class Source(ABC):
 
     def preview(self, i: int) -> str | Path:
         """Return what a page shows of item i: the file of a picture, a text, or the id of a row."""
-        return self.file(i) or self.ids[i]
+        return str(self.load(i)) if self.kind == "texts" else self.file(i) or self.ids[i]
 
 
 def hash_of(content: bytes, kind: str) -> bytes:
@@ -142,10 +142,6 @@ class TextSource(Source):
         return hash_of(self.texts[i].encode("utf-8", "surrogatepass"), self.kind)
 
     def load(self, i: int) -> str:
-        """Return text i."""
-        return self.texts[i]
-
-    def preview(self, i: int) -> str:
         """Return text i."""
         return self.texts[i]
 
@@ -290,31 +286,21 @@ def _walk(root: Path) -> Iterator[str]:
         if real in seen:
             continue
         seen.add(real)
-        for entry in _entries(full, root):
+        try:
+            entries = [entry for entry in os.scandir(full) if not entry.name.startswith((".", "__MACOSX"))]
+        except OSError as error:
+            raise LabelingError(
+                f"{root}: the folder {full} cannot be read ({error.strerror}); allow it or move it away."
+            ) from error
+        for entry in entries:
             name = f"{folder}/{entry.name}" if folder else entry.name
-            if _is_dir(entry):
+            # isdir, as is_dir raises for a link to itself.
+            if os.path.isdir(entry) if entry.is_symlink() else entry.is_dir():  # noqa: PTH112
                 (linked if entry.is_symlink() else folders).append(name)
             # A link to nothing is a picture that cannot be read; a pipe or a device is not a picture.
             elif os.path.splitext(entry.name)[1].lower() in _PICTURES and (entry.is_symlink() or entry.is_file()):  # noqa: PTH122
                 yield name
         linked.sort()
-
-
-def _entries(folder: str, root: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
-    except OSError as error:
-        raise LabelingError(
-            f"{root}: the folder {folder} cannot be read ({error.strerror}); allow it or move it away."
-        ) from error
-
-
-def _is_dir(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
 
 
 def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:

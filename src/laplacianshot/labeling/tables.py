@@ -37,6 +37,8 @@ _MARKS = (
 # What western European languages do not write: three letters beyond ASCII in a row, or a symbol between two letters.
 _FOREIGN = re.compile("[À-ÿŠšŽžŒœŸƒ]{3}|[^\\W\\d_][¡-©«¬®-³µ¶¸¹»-¿×÷‚„…†‡ˆ‰‹•˜™›][^\\W\\d_]")
 _ACCENTED = re.compile("[^\x00-\x7f]+")
+# Half of a pair of UTF-16, or a byte of a file name that is not UTF-8.
+_HALF = re.compile("[\ud800-\udfff]")
 
 # Share of the places beyond ASCII that may look foreign by chance.
 _MAX_FOREIGN = 0.05
@@ -267,11 +269,7 @@ def composed(text: str) -> str:
 
 def encodable(name: str) -> bool:
     """Whether a string can be written as UTF-8, which file names in another encoding cannot."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return _HALF.search(name) is None
 
 
 @dataclass(frozen=True)

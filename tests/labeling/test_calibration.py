@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling.calibration import WEIGHTS, calibrate, log_odds, most_probable_shift, shift_of
-from laplacianshot.labeling.evidence import COLUMNS, Checks
+from laplacianshot.labeling.calibration import calibrate, log_odds, most_probable_shift, shift_of
+from laplacianshot.labeling.evidence import COLUMNS, WEIGHTS, Checks
 from tests.labeling.digits import digits_task
 
 

@@ -24,28 +24,14 @@ import scipy.sparse as sp
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.labeling.evidence import COLUMNS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
+from laplacianshot.labeling.evidence import WEIGHTS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
 from laplacianshot.labeling.result import dense
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
-# Printed by benchmarks/labeling/fit_confidence.py: w0, and for each of COLUMNS its weight and the range it had there.
+# w0, printed by benchmarks/labeling/fit_confidence.py like WEIGHTS.
 _INTERCEPT = -2.0121
-WEIGHTS: dict[str, tuple[float, float, float]] = {
-    "s(assigned)": (1.1543, -1.207, 3.419),
-    "s(first)": (0.0917, -2.468, 2.863),
-    "s(assigned)^2": (0.0349, 0.000, 11.691),
-    "s(first)^2": (0.1671, 0.000, 8.194),
-    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
-    "share": (0.2102, -4.029, 1.382),
-    "labels": (-0.2132, 0.000, 2.303),
-    "classes": (-0.1085, 1.609, 4.605),
-    "rows": (0.3326, 1.694, 6.395),
-    "agreement": (1.0172, -0.309, 6.907),
-    "mean assigned": (-0.2402, 2.487, 12.575),
-    "balance": (0.6106, 0.000, 0.998),
-}
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
 _SIMULATED_SHIFT = (-0.477, 0.845)
@@ -102,8 +88,8 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
 class Evidence:
     """The evidence of a fit on its rows, in the order of their positions."""
 
-    query: Floats  # (N, len(COLUMNS)), of the unlabeled rows
-    given: Floats  # (n_s, len(COLUMNS)), of the given rows as if their own labels were unknown
+    query: Floats  # (N, K), of the unlabeled rows
+    given: Floats  # (n_s, K), of the given rows as if their own labels were unknown
     given_logits: Floats  # (n_s, C)
     checks: Checks
 
@@ -131,8 +117,8 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
 
 
 def log_odds(columns: Floats) -> Floats:
-    """Return ``z = w0 + w . evidence`` of rows (m, len(COLUMNS)); evidence is clipped to its range."""
-    weights, low, high = np.array([WEIGHTS[name] for name in COLUMNS]).T
+    """Return ``z = w0 + w . evidence`` of rows (m, K); evidence is clipped to its range."""
+    weights, low, high = np.array(list(WEIGHTS.values())).T
     z: Floats = _INTERCEPT + np.clip(columns, low, high) @ weights
     return z
 

@@ -2,7 +2,7 @@
 
 All of them are log-odds, logarithms or shares, so none depends on a scale. With y the assignments of a task's queries,
 c the class of a row, ``a0`` the distances to the first prototypes (of the given rows alone), p the class shares and
-``odds(p_c) = log(p_c / (1 - p_c))``, the columns are those of :data:`COLUMNS`.
+``odds(p_c) = log(p_c / (1 - p_c))``, the K columns are those of :data:`WEIGHTS`.
 
 Calibration needs answers. If classes have two given rows or more, one row of each is held out, a few queries per class
 are drawn, and this small task is labeled from the remaining given rows: the held-out rows tell right from wrong. With
@@ -29,21 +29,23 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import Prefetch, available_threads, in_this_thread, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 
-# s(v) = sign(v) log(1 + |v|).
-COLUMNS = (
-    "s(assigned)",  # assigned: odds(y_c)
-    "s(first)",  # first: odds of softmax(-tau a0) at c
-    "s(assigned)^2",
-    "s(first)^2",
-    "s(assigned) s(first)",
-    "share",  # log(C p_c)
-    "labels",  # log of the given rows per class
-    "classes",  # log C
-    "rows",  # log of the queries per class
-    "agreement",  # odds of the share of queries whose nearest first prototype is their class
-    "mean assigned",  # mean of odds(y_c) over the queries
-    "balance",  # exp(-KL(p|u) / delta)
-)
+# Weight of each column in the rule of confidence, and the range it had where the rule was fitted; printed by
+# benchmarks/labeling/fit_confidence.py. s(v) = sign(v) log(1 + |v|).
+WEIGHTS: dict[str, tuple[float, float, float]] = {
+    "s(assigned)": (1.1543, -1.207, 3.419),  # assigned: odds(y_c)
+    "s(first)": (0.0917, -2.468, 2.863),  # first: odds of softmax(-tau a0) at c
+    "s(assigned)^2": (0.0349, 0.000, 11.691),
+    "s(first)^2": (0.1671, 0.000, 8.194),
+    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
+    "share": (0.2102, -4.029, 1.382),  # log(C p_c)
+    "labels": (-0.2132, 0.000, 2.303),  # log of the given rows per class
+    "classes": (-0.1085, 1.609, 4.605),  # log C
+    "rows": (0.3326, 1.694, 6.395),  # log of the queries per class
+    "agreement": (1.0172, -0.309, 6.907),  # odds of the share of queries whose nearest first prototype is their class
+    "mean assigned": (-0.2402, 2.487, 12.575),  # mean of odds(y_c) over the queries
+    "balance": (0.6106, 0.000, 0.998),  # exp(-KL(p|u) / delta)
+}
+COLUMNS = tuple(WEIGHTS)
 
 # Limits: odds beyond the first, and assignments, shares and errors below the others, say nothing more.
 _MAX_ODDS = 40.0
@@ -149,7 +151,7 @@ class TaskEvidence(NamedTuple):
         return cls(shared, shares)
 
     def columns(self, margins: Margins) -> Floats:
-        """Return the columns of rows of this task, (m, len(COLUMNS))."""
+        """Return the columns of rows of this task, (m, K)."""
         shares = np.log(np.maximum(self.shares * len(self.shares), _MIN_SHARE))
         a, f = _signed_log(margins.assigned), _signed_log(margins.first)
         shared = (np.full(len(a), value) for value in self.shared)
@@ -190,7 +192,7 @@ class FittedTask:
 class Checks:
     """Evidence on k rows whose answer is known."""
 
-    columns: Floats  # (k, len(COLUMNS))
+    columns: Floats  # (k, K)
     right: Floats  # (k,), 1 if the label is right
     simulated: bool  # the answers are predictions of the fit
 

@@ -14,6 +14,7 @@ between items of different classes conducts little.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,13 @@ def _conductances(P: Any, W: sp.csr_array) -> sp.csr_array:
         edges = W.data * (LEAK + _agreement(P, heads, tails)) * (heads != tails)
     else:
         edges = np.empty(W.nnz)
+        graph = (W.indptr, W.indices, W.data, edges)
+        if sp.issparse(P):
+            fill: Any = partial(_conduct_sparse, P.indptr, P.indices, P.data, P.shape[1], *graph)
+        else:
+            fill = partial(_conduct, P, *graph)
         with Workers(W.nnz * _EDGE_WORK) as workers:
-            workers.run(lambda _, start, stop: _fill(P, W, edges, start, stop), row_blocks(n, _BLOCK_ROWS))
+            workers.run(lambda _, start, stop: fill(start, stop), row_blocks(n, _BLOCK_ROWS))
     return sp.csr_array((edges, W.indices, W.indptr), shape=W.shape)
 
 
@@ -90,20 +96,9 @@ def _agreement(P: Any, heads: Ints, tails: Ints) -> Floats:
     return out
 
 
-def _fill(P: Any, W: sp.csr_array, edges: Floats, start: int, stop: int) -> None:
-    """Fill the edges of rows ``start`` to ``stop``, compiled."""
-    graph = (W.indptr, W.indices, W.data, LEAK, edges)
-    if sp.issparse(P):
-        _conduct_sparse(P.indptr, P.indices, P.data, P.shape[1], *graph, start, stop)
-    else:
-        _conduct(P, *graph, start, stop)
-
-
 @kernel
-def _conduct(
-    P: Floats, indptr: Ints, indices: Ints, W: Floats, leak: float, out: Floats, start: int, stop: int
-) -> None:
-    """``out_ij = W_ij (leak + p_i . p_j)`` for the edges of rows ``start`` to ``stop``, 0 for loops."""
+def _conduct(P: Floats, indptr: Ints, indices: Ints, W: Floats, out: Floats, start: int, stop: int) -> None:
+    """``out_ij = W_ij (LEAK + p_i . p_j)`` for the edges of rows ``start`` to ``stop``, 0 for loops."""
     for i in range(start, stop):
         own = P[i]
         for e in range(indptr[i], indptr[i + 1]):
@@ -111,7 +106,7 @@ def _conduct(
             agreement = P.dtype.type(0)
             for c in range(own.shape[0]):
                 agreement += own[c] * other[c]
-            out[e] = W[e] * (leak + agreement) if indices[e] != i else 0
+            out[e] = W[e] * (LEAK + agreement) if indices[e] != i else 0
 
 
 @kernel
@@ -123,7 +118,6 @@ def _conduct_sparse(
     indptr: Ints,
     indices: Ints,
     W: Floats,
-    leak: float,
     out: Floats,
     start: int,
     stop: int,
@@ -138,6 +132,6 @@ def _conduct_sparse(
             agreement = values.dtype.type(0)
             for at in range(firsts[j], firsts[j + 1]):
                 agreement += own[classes[at]] * values[at]
-            out[e] = W[e] * (leak + agreement) if j != i else 0
+            out[e] = W[e] * (LEAK + agreement) if j != i else 0
         for at in range(firsts[i], firsts[i + 1]):
             own[classes[at]] = 0

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.labels import check_classes, merge_given, read_labels
+from laplacianshot.labeling.labels import merge_given, read_labels
 from laplacianshot.labeling.outputs import write_rows
 from laplacianshot.labeling.sources import open_source
 from tests.labeling.files import ODD_NAMES, pictures, result_of, written
@@ -227,10 +227,11 @@ def test_labels_that_disagree_are_an_error_that_names_the_rows(half):
         merge_given(half, ("z", None, "x"))
 
 
-def test_a_single_class_is_an_error_that_names_the_rows(half):
+def test_a_single_class_is_an_error_that_names_the_rows(tmp_path):
+    one = open_source(written(tmp_path / "one.csv", "text,label\na,x\nb,\nc,\n"))
     with pytest.raises(LabelingError, match=r"all labels are 'x' \('0', '2'\); label at least one item of another"):
-        check_classes(("x", None, "x"), half)
-    check_classes(("x", None, "y"), half)
+        merge_given(one, (None, None, "x"))
+    assert merge_given(one, (None, None, "y")) == ("x", None, "y")
 
 
 def test_the_word_minus_one_is_an_error(half):

@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,8 +83,8 @@ def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str
 def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str] | None) -> Given:
     """Return the labels of the source together with other ones, in the order of the source or by id.
 
-    Raises LabelingError, which names the items, if both give an item a different label, an id is unknown, or a label is
-    the word -1.
+    Raises LabelingError, which names the items, if both give an item a different label, an id is unknown, a label is
+    the word -1, or all labels are of one class: nothing can be learned from them.
     """
     if isinstance(labels, Mapping):
         known = set(source.ids)
@@ -102,14 +102,27 @@ def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str]
             f"{source.path}: the source and the file of labels disagree, {first_three(clash)}; change one of them."
         )
     merged = tuple(own or other for _, own, other in pairs)
-    _check_words(source, merged)
+    _check_labels({name: label for name, label in zip(source.ids, merged, strict=True) if label is not None}, source)
     return merged
 
 
-def check_classes(labels: Iterable[str | None], source: Source) -> None:
-    """Raise if all labels are of one class: nothing can be learned from them."""
-    given = {name: label for name, label in zip(source.ids, labels, strict=True) if label is not None}
+def _check_labels(given: Mapping[str, str], source: Source) -> None:
+    """Raise for the word -1 and for a single class, and warn of other words that may mean no label."""
     classes = set(given.values())
+    words = {label for label in classes if label.lower() in WORDS_FOR_NOTHING}
+    minus_one = sorted(word for word in words if word.startswith("-1"))
+    if minus_one:
+        rows = [name for name, label in given.items() if label in minus_one]
+        raise LabelingError(
+            f"{source.path}: the label of {listed(rows)} is the word {minus_one[0]!r}; "
+            "leave it blank if the item has no label, or give the class another name."
+        )
+    if words:
+        warnings.warn(
+            f"{source.path}: {min(words)!r} is a class like any other; leave labels blank where there is none.",
+            UserWarning,
+            stacklevel=3,
+        )
     if len(classes) == 1:
         raise LabelingError(
             f"{source.path}: all labels are {classes.pop()!r} ({listed(given)}); label at least one item of another "
@@ -180,24 +193,6 @@ def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
     if clash:
         raise LabelingError(f"{path}: items have two labels, {first_three(clash)}; keep one of each.")
     return tuple(found[i].label if i in found else None for i in range(len(source)))
-
-
-def _check_words(source: Source, labels: Given) -> None:
-    """Raise for the word -1, and warn of other words that may mean no label."""
-    words = {label for label in labels if label is not None and label.lower() in WORDS_FOR_NOTHING}
-    minus_one = sorted(word for word in words if word.startswith("-1"))
-    if minus_one:
-        rows = [name for name, label in zip(source.ids, labels, strict=True) if label in minus_one]
-        raise LabelingError(
-            f"{source.path}: the label of {listed(rows)} is the word {minus_one[0]!r}; "
-            "leave it blank if the item has no label, or give the class another name."
-        )
-    if words:
-        warnings.warn(
-            f"{source.path}: {min(words)!r} is a class like any other; leave labels blank where there is none.",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 class _Ids:

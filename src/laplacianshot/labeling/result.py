@@ -22,7 +22,7 @@ UNLABELED = ""
 
 
 # Arrays of a result with one entry per item, which labeling vectors gives.
-ITEM_ARRAYS = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
+ARRAYS = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class LabelResult:
             self,
             ids=tuple(self.ids[item] for item in items.tolist()),
             origins=tuple(self.origins[item] for item in items.tolist()),
-            **{name: getattr(self, name)[items] for name in ITEM_ARRAYS},
+            **{name: getattr(self, name)[items] for name in ARRAYS},
             rows=items if self.rows is None else self.rows[items],
             vectors=None if self.vectors is None else self.vectors[items],
             affinity=None,

@@ -20,17 +20,8 @@ from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
-from laplacianshot.labeling.labels import Given, check_classes, merge_given, read_labels
-from laplacianshot.labeling.result import (
-    GIVEN,
-    ITEM_ARRAYS,
-    PREDICTED,
-    REJECTED,
-    UNLABELED,
-    LabelResult,
-    Skipped,
-    Stage,
-)
+from laplacianshot.labeling.labels import Given, merge_given, read_labels
+from laplacianshot.labeling.result import ARRAYS, GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
@@ -139,10 +130,8 @@ def label_source(
         raise LabelingError("memory (--memory) is not supported on a cluster; use shards (--shards) instead.")
     stages: list[Stage] = []
     with _stage("Reading", watch, stages):
-        opened = (
-            source
-            if isinstance(source, Source)
-            else open_source(
+        if not isinstance(source, Source):
+            source = open_source(
                 source,
                 text_column=text_column,
                 id_column=id_column,
@@ -150,21 +139,19 @@ def label_source(
                 folders_are_labels=folders_are_labels,
                 labels_file=labels is not None,
             )
-        )
-        others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, opened)
-        given = merge_given(opened, others)
-        check_classes(given, opened)
+        others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, source)
+        given = merge_given(source, others)
         if not suggest and not any(given):
             raise LabelingError(
-                f"{opened.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
+                f"{source.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
                 "first with suggest (--suggest N)."
             )
-        large = graph == "cells" or len(opened) > LARGE_ROWS
-        vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or opened.kind != "vectors" else False)
+        large = graph == "cells" or len(source) > LARGE_ROWS
+        vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)
     with _stage("Vectors", watch, stages) as progress:
-        encoded, encoder = _encode(opened, encoder, threads, vectors_folder, progress, elsewhere)
+        encoded, encoder = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
     with _stage("Labels", watch, stages):
-        classes, codes, class_notes = _classes(opened, given, encoded.rows)
+        classes, codes, class_notes = _classes(source, given, encoded.rows)
         with nullcontext() if elsewhere is None else one_line():
             found = label_vectors(
                 encoded.vectors,
@@ -173,15 +160,15 @@ def label_source(
                 options,
                 watch=watch,
                 checkpoint=checkpoint if large else None,
-                engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(opened)),
+                engine=None if elsewhere is None else partial(elsewhere.fit, source=_files(source)),
             )
     model = found.model
     origins = np.where(codes >= 0, GIVEN, UNLABELED if model is None else PREDICTED)
     origins[found.rejected] = REJECTED
     report = getattr(model, "graph_report_", None)
     settings = {
-        "source": str(opened.path),
-        "kind": opened.kind,
+        "source": str(source.path),
+        "kind": source.kind,
         "encoder": encoder,
         "balanced": balanced,
         "suggest": suggest,
@@ -194,17 +181,17 @@ def label_source(
     }
     doubt = "" if model is None else doubt_of_labels(found.probabilities, codes)
     return LabelResult(
-        ids=tuple(opened.ids[row] for row in encoded.rows),
+        ids=tuple(source.ids[row] for row in encoded.rows),
         classes=classes,
         origins=tuple(origins.tolist()),
-        **{name: getattr(found, name) for name in ITEM_ARRAYS},
-        skipped=(*opened.skipped, *(Skipped(opened.ids[i], reason) for i, reason in encoded.failed)),
+        **{name: getattr(found, name) for name in ARRAYS},
+        skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in encoded.failed)),
         notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt) if note),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=tuple(stages),
         settings=settings,
-        source=opened,
+        source=source,
         rows=encoded.rows,
         vectors=encoded.vectors,
         affinity=None if model is None else model.affinity_,

@@ -174,13 +174,11 @@ class DemoResult:
 
 def draw_demo(result: DemoResult) -> Figure:
     """Draw predicted digits, the convergence of the recipes, and accuracy per number of labels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if result.evaluations is None:
         raise ValueError("there is nothing to draw: the run was interrupted before its first repeat was finished.")
     figure = Figure(figsize=(13.5, 8.0), facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
     default = result.evaluations[DEFAULT]
     labels, choices = counted(result.labels_per_class, "label"), counted(default.n_tasks, "random choice")
     figure.suptitle(

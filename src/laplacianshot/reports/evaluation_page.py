@@ -31,20 +31,9 @@ from laplacianshot.reports.evaluation import (
     timing_table,
     verdict,
 )
-from laplacianshot.reports.figures import INK, OBJECTIVES, QUIET, WIDTH, bare, new_figure, svg_text
+from laplacianshot.reports.figures import INK, OBJECTIVES, QUIET, new_axes, svg_text
 from laplacianshot.reports.figures import RECIPES as COLORS
-from laplacianshot.reports.page import (
-    PAGE,
-    Beside,
-    Block,
-    Details,
-    Figures,
-    Heading,
-    Section,
-    Text,
-    drawing,
-    render_page,
-)
+from laplacianshot.reports.page import PAGE, Block, Section, block, drawing, render_page
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import Table, counted, json_text, milliseconds, to_markdown, write_report
 
@@ -87,7 +76,7 @@ def report_page(report: EvaluationReport, drawn: Mapping[str, str]) -> str:
         title = f"Published figures, {load_published().title(key)}"
         sections.append(published_section(title, tables, published_notes(key)))
     sections += closing_sections(report.methods)
-    opening = [Text(PARTIAL, "warning")] if report.interrupted else []
+    opening = [block("text", PARTIAL, "warning")] if report.interrupted else []
     lead = str(report.features)
     return render_page("Few-shot evaluation", sections, opening=opening, lead=lead, command=report.command)
 
@@ -108,14 +97,14 @@ def report_sections(report: EvaluationReport, drawn: Mapping[str, str]) -> list[
             name, tasks = _trace_name(trace), counted(len(trace.objective), "task")
             caption = f"{trace.method}, {trace.setting.title}: mean of {tasks}, and single ones in gray."
             shown.append(drawing(drawn[name], name, caption))
-        blocks = (convergence_table(report.convergence), Figures(tuple(shown)))
+        blocks = (convergence_table(report.convergence), block("figures", shown))
         sections.append(Section("convergence", "Convergence", blocks))
     return sections
 
 
 def titled(tables: Sequence[Table], anchor: str) -> tuple[Block, ...]:
     """Tables, each under a heading of its own."""
-    pairs = ((Heading(table.title, f"{anchor}-{number}"), table) for number, table in enumerate(tables))
+    pairs = ((block("heading", table.title, f"{anchor}-{number}"), table) for number, table in enumerate(tables))
     return tuple(block for pair in pairs for block in pair)
 
 
@@ -125,7 +114,7 @@ def timing_section(all_evaluations: Sequence[Evaluations], drawn: Mapping[str, s
     for evaluations in all_evaluations:
         table, name = timing_table(evaluations), f"time-{evaluations[0].setting.slug}"
         shown = drawing(drawn[name], name, "Time per task, each method run alone.")
-        blocks += [Heading(table.title, name), Beside(((table,),), Figures((shown,)))]
+        blocks += [block("heading", table.title, name), block("beside", [[table]], [shown])]
     return Section("time", "Time", tuple(blocks))
 
 
@@ -138,7 +127,7 @@ def closing_sections(methods: Mapping[str, str]) -> list[Section]:
     """What the methods ran with, and how to read the tables."""
     return [
         Section("methods", "Methods", (methods_table(methods),)),
-        Section("reading", "How to read this", tuple(Text(text) for text in _READING)),
+        Section("reading", "How to read this", tuple(block("text", text) for text in _READING)),
     ]
 
 
@@ -146,18 +135,18 @@ def _setting_section(evaluations: Evaluations, drawn: Mapping[str, str]) -> Sect
     setting = evaluations[0].setting
     caption = "Mean accuracy with its 95% interval; dashed: nearest prototype."
     name = f"accuracy-{setting.slug}"
-    shown = Figures((drawing(drawn[name], name, caption),))
-    blocks: list[Block] = [Text(verdict(evaluations)), Beside(((setting_table(evaluations),),), shown)]
+    shown = block("beside", [[setting_table(evaluations)]], [drawing(drawn[name], name, caption)])
+    blocks: list[Block] = [block("text", verdict(evaluations)), shown]
     classes = classes_table(evaluations)
     if classes.rows:
-        blocks.append(Details("Accuracy per class, lowest first", (classes,)))
+        blocks.append(block("details", "Accuracy per class, lowest first", [classes]))
     return Section(setting.slug, setting.title, tuple(blocks))
 
 
 def published_section(title: str, tables: Sequence[Table], notes: Sequence[str]) -> Section:
     """Tables of published figures, below what must be said about them."""
     bare_tables = [replace(table, notes=tuple(note for note in table.notes if note not in notes)) for table in tables]
-    blocks = (*(Text(note, "warning") for note in notes), *titled(bare_tables, "published"))
+    blocks = (*(block("text", note, "warning") for note in notes), *titled(bare_tables, "published"))
     return Section("published", title, blocks)
 
 
@@ -177,7 +166,7 @@ _SHOWN_TASKS = 0.95
 def _accuracy_figure(evaluations: Evaluations) -> Figure:
     """Mean accuracy with its 95% interval, one line per method, best on top; dashed: nearest prototype."""
     order = ranked(evaluations)[::-1]
-    figure, axes = _lines(order)
+    figure, axes = _lines(order, "accuracy, %")
     prototype = prototype_of(evaluations)
     if prototype is not None:
         axes.axvline(100 * evaluations[prototype].mean, color=QUIET, lw=1, ls=(0, (4, 3)), zorder=1)
@@ -188,7 +177,6 @@ def _accuracy_figure(evaluations: Evaluations) -> Figure:
             axes.plot([mean - margin, mean + margin], [place, place], color=color, lw=2.2, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", ms=6, color=color, zorder=3)
         _beside(axes, place, f"{mean:.2f}", evaluation.method)
-    axes.set_xlabel("accuracy, %", fontsize=9.5, color=QUIET, loc="right")
     axes.margins(x=0.06)
     return figure
 
@@ -198,7 +186,7 @@ def _timing_figure(evaluations: Evaluations) -> Figure:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     order = sorted(evaluations, key=seconds_per_task, reverse=True)
-    figure, axes = _lines(order)
+    figure, axes = _lines(order, "milliseconds per task, logarithmic")
     times = [1000 * seconds_per_task(evaluation) for evaluation in order]
     left = min(times) / 2
     for place, (evaluation, time) in enumerate(zip(order, times, strict=True)):
@@ -210,7 +198,6 @@ def _timing_figure(evaluations: Evaluations) -> Figure:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("milliseconds per task, logarithmic", fontsize=9.5, color=QUIET, loc="right")
     return figure
 
 
@@ -218,10 +205,8 @@ def _convergence_figure(trace: Convergence) -> Figure:
     """The objective after each update: the mean of all tasks, and a few single ones from their own first value."""
     from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(WIDTH, 2.9)
-    axes = figure.add_subplot()
-    bare(axes)
     recipe = RECIPES[trace.method]
+    figure, axes = new_axes(2.9, "update", f"{OBJECTIVES[recipe]} minus its first value")
     # Tasks start at very different values: what counts is the way from there.
     change = trace.filled - trace.filled[:, :1]
     # A few stragglers would squeeze all others into the first part of the axis.
@@ -230,17 +215,13 @@ def _convergence_figure(trace: Convergence) -> Figure:
     for line in change[:_SINGLE_TASKS]:
         axes.plot(updates, line, color=QUIET, lw=0.9, alpha=0.6)
     axes.plot(updates, change.mean(axis=0), color=COLORS[recipe], lw=2.6, marker="o", ms=4 if len(updates) <= 40 else 0)
-    axes.set_ylabel(f"{OBJECTIVES[recipe]} minus its first value", fontsize=9.5, color=QUIET)
-    axes.set_xlabel("update", fontsize=9.5, color=QUIET, loc="right")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
-def _lines(order: Sequence[Evaluation]) -> tuple[Figure, Axes]:
+def _lines(order: Sequence[Evaluation], x: str) -> tuple[Figure, Axes]:
     """Axes with a line for each method, named on the left."""
-    figure = new_figure(WIDTH, 0.65 + _LINE * len(order))
-    axes = figure.add_subplot()
-    bare(axes, grid="x")
+    figure, axes = new_axes(0.65 + _LINE * len(order), x, grid="x")
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.set_yticks(range(len(order)), [evaluation.method for evaluation in order])
     for label, evaluation in zip(axes.get_yticklabels(), order, strict=True):

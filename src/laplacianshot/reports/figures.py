@@ -60,17 +60,19 @@ _VARIABLES: Mapping[str, str] = {
 }
 
 # Inches of a figure: small enough to be read on a telephone, several beside one another on a screen.
-WIDTH = 5.2
+_WIDTH = 5.2
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure in inches, drawn without a screen."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
+def new_axes(height: float, x: str, y: str = "", *, grid: str = "y") -> tuple[Figure, Axes]:
+    """A figure of the usual width, its height in inches, with bare axes that are named x and y."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    bare(axes, grid=grid)
+    axes.set_xlabel(x, fontsize=9.5, color=QUIET, loc="right")
+    axes.set_ylabel(y, fontsize=9.5, color=QUIET)
+    return figure, axes
 
 
 def svg_text(figure: Figure) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, entries_at
+from laplacianshot.reports.page import Block, block
 from laplacianshot.reports.table import percentage
 from laplacianshot.runtime.types import Ints
 from laplacianshot.ui.colors import ClassColor, class_color
@@ -144,14 +145,6 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Items:
-    """Items side by side."""
-
-    cards: tuple[Card, ...]
-    in_rows: bool
-
-
-@dataclass(frozen=True)
 class Cards:
     """Makes the cards of a result's items."""
 
@@ -164,12 +157,12 @@ class Cards:
         items: Iterable[int],
         labels: Callable[[int], tuple[CardLabel, ...]] | None = None,
         badge: Callable[[int], str] | None = None,
-    ) -> Items:
+    ) -> Block:
         """Return cards of items, with lines below (default: label and confidence) and a badge (default: "given")."""
         labels = self.label if labels is None else labels
         badge = self._given if badge is None else badge
-        cards = tuple(self._card(int(item), labels(int(item)), badge(int(item))) for item in items)
-        return Items(cards, in_rows=not self.pictures)
+        cards = [self._card(int(item), labels(int(item)), badge(int(item))) for item in items]
+        return block("items", cards, in_rows=not self.pictures)
 
     def label(self, item: int) -> tuple[CardLabel, ...]:
         """The label and its confidence; for a rejected item the most probable class."""

@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,21 +17,9 @@ from numpy.typing import DTypeLike
 
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
-from laplacianshot.reports.figures import BLUE, INK, QUIET, WIDTH, bare, new_figure, svg_text
-from laplacianshot.reports.label_items import Cards, Choice, ClassItems, Items, choose
-from laplacianshot.reports.page import (
-    PAGE,
-    Beside,
-    Block,
-    Details,
-    Figures,
-    Section,
-    Text,
-    asset,
-    drawing,
-    render_page,
-    trusted,
-)
+from laplacianshot.reports.figures import BLUE, INK, new_axes, svg_text
+from laplacianshot.reports.label_items import Cards, Choice, ClassItems, choose
+from laplacianshot.reports.page import PAGE, Block, Section, asset, block, drawing, render_page, trusted
 from laplacianshot.reports.table import Columns, Table, columns_table, counted, percentage, row, write_text
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.types import Floats, Ints
@@ -42,7 +29,6 @@ from laplacianshot.ui.names import in_order, line, passage
 from laplacianshot.ui.thumbnails import Sheet, inline_picture, read_pictures, sheet_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from PIL.Image import Image
@@ -94,7 +80,7 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
         blocks: tuple[Block, ...] = (map_block(on_map, data, choice.classes),)
         if on_map is not result:
             text = f"{len(on_map):,} of the {len(result):,} items, including all items listed below."
-            blocks = (Text(text), *blocks)
+            blocks = (block("text", text), *blocks)
         sections.insert(0, Section("map", "Map", blocks))
     sections += [*_class_sections(cards, choice), *_closing_sections(result)]
     name = line(Path(str(result.settings.get("source", "the source"))).name or "the source", 60)
@@ -102,7 +88,7 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
         f"Labels of {name}",
         sections,
         lead=_lead(result),
-        opening=[_tiles(result), *[Text(line(note, 400), "warning") for note in result.notes]],
+        opening=[_tiles(result), *[block("text", line(note, 400), "warning") for note in result.notes]],
         style=asset("label.css"),
         script=_map_script() if places is not None else "",
     )
@@ -124,31 +110,13 @@ def _list_sections(cards: Cards, choice: Choice) -> list[Section]:
         text = _of("Predicted labels", choice.least_confident, result.origins.count(PREDICTED))
         items = cards.items(choice.least_confident, cards.best_classes)
         sections.append(Section("least-confident", "Lowest confidence", (text, items)))
-        text = Text("From as many classes as possible.")
+        text = block("text", "From as many classes as possible.")
         sections.append(Section("most-confident", "Highest confidence", (text, cards.items(choice.most_confident))))
     if len(choice.rejected):
         text = _of("Left without a label, the most unusual first", choice.rejected, result.origins.count(REJECTED))
-        note = Text("The class below each item is the one it is closest to.")
+        note = block("text", "The class below each item is the one it is closest to.")
         sections.append(Section("rejected", "Items that fit no class", (text, note, cards.items(choice.rejected))))
     return sections
-
-
-@dataclass(frozen=True)
-class ClassCard:
-    """A class and some of its items."""
-
-    name: str
-    color: ClassColor
-    summary: str
-    best: Items
-    worst: Items
-
-
-@dataclass(frozen=True)
-class ClassCards:
-    """Cards of classes, side by side."""
-
-    cards: tuple[ClassCard, ...]
 
 
 def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
@@ -160,12 +128,12 @@ def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
         summary = f"{counted(one.n_items, 'item')}, {one.n_given:,} given"
         if one.n_predicted:
             summary += f"; mean confidence of predicted labels {percentage(one.confidence, 1)}"
-        best, worst = (cards.items(items, cards.confidence) for items in (one.best, one.worst))
-        shown.append(ClassCard(line(result.classes[one.code]), class_color(one.code), summary, best, worst))
-    blocks: list[Block] = [Details("All classes as a table", (_classes_table(result, choice.classes),))]
+        best, worst = (cards.items(items, cards.confidence) if len(items) else "" for items in (one.best, one.worst))
+        shown.append((class_color(one.code), line(result.classes[one.code]), summary, best, worst))
+    blocks: list[Block] = [block("details", "All classes as a table", [_classes_table(result, choice.classes)])]
     if len(choice.classes) > choice.n_pictured:
-        blocks.append(Text(f"The {choice.n_pictured} largest of {len(choice.classes):,} classes."))
-    return [Section("classes", "Classes", (*blocks, ClassCards(tuple(shown))))]
+        blocks.append(block("text", f"The {choice.n_pictured} largest of {len(choice.classes):,} classes."))
+    return [Section("classes", "Classes", (*blocks, block("classes", shown)))]
 
 
 def _closing_sections(result: LabelResult) -> list[Section]:
@@ -181,17 +149,17 @@ def _closing_sections(result: LabelResult) -> list[Section]:
         caption = f"The objective decreased over {counted(len(result.objective), 'iteration')} {end}."
         drawn.append(drawing(svg_text(_objective_figure(result.objective)), "objective", caption))
     if drawn:
-        sections.append(Section("confidence", "Confidence and convergence", (Figures(tuple(drawn)),)))
+        sections.append(Section("confidence", "Confidence and convergence", (block("figures", drawn),)))
     if result.skipped:
         sections.append(Section("skipped", "Skipped", (_skipped_table(result.skipped),)))
-    run = Beside(tuple((table,) for table in _run_tables(result)))
+    run = block("beside", [[table] for table in _run_tables(result)])
     sections.append(Section("run", "This run", (run,)))
-    sections.append(Section("reading", "How to read this", tuple(Text(text) for text in _READING)))
+    sections.append(Section("reading", "How to read this", tuple(block("text", text) for text in _READING)))
     return sections
 
 
-def _of(what: str, items: Ints, total: int) -> Text:
-    return Text(f"{what}: {len(items):,} of {total:,}." if total > len(items) else f"{what}.")
+def _of(what: str, items: Ints, total: int) -> Block:
+    return block("text", f"{what}: {len(items):,} of {total:,}." if total > len(items) else f"{what}.")
 
 
 def _lead(result: LabelResult) -> str:
@@ -269,40 +237,17 @@ def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, s
     return data
 
 
-@dataclass(frozen=True)
-class ClassChoice:
-    """A class that can be shown alone."""
-
-    code: int
-    name: str
-    color: ClassColor
-
-
-@dataclass(frozen=True)
-class Map:
-    """The map, its legend and its data; the script finds them by their ids."""
-
-    data: Any
-    n_items: str
-    buttons: tuple[ClassChoice, ...]
-    choices: tuple[ClassChoice, ...]
-    n_more: str
-    no_label: ClassColor | None
-    has_given: bool
-    has_suggested: bool
-    has_disputed: bool
-
-
-def map_block(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassItems]) -> Map:
+def map_block(result: LabelResult, data: dict[str, Any], classes: Sequence[ClassItems]) -> Block:
     """Return the map of a page. A list of classes is added where there are more than fit on buttons."""
     # Without "<" no name can end the script element.
     inline = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     many = len(classes) > _BUTTONS
-    return Map(
+    return block(
+        "map",
         data=trusted(inline),
         n_items=f"{len(result):,}",
         buttons=_choices(result, classes[:_BUTTONS], 40),
-        choices=_choices(result, classes[:_CHOICES], 60) if many else (),
+        choices=_choices(result, classes[:_CHOICES], 60) if many else [],
         n_more=f"{len(classes) - _BUTTONS:,}" if many else "",
         no_label=NO_CLASS if np.any(result.codes < 0) else None,
         has_given=GIVEN in result.origins,
@@ -319,10 +264,10 @@ def _map_script() -> str:
     return re.sub(r"^export ", "", shared, flags=re.MULTILINE) + own
 
 
-def _choices(result: LabelResult, classes: Sequence[ClassItems], width: int) -> tuple[ClassChoice, ...]:
-    """Classes in the order of their names."""
+def _choices(result: LabelResult, classes: Sequence[ClassItems], width: int) -> list[tuple[int, str, ClassColor]]:
+    """Code, name and color of classes in the order of their names."""
     codes = sorted((shown.code for shown in classes), key=lambda code: in_order(result.classes[code]))
-    return tuple(ClassChoice(code, line(result.classes[code], width), class_color(code)) for code in codes)
+    return [(code, line(result.classes[code], width), class_color(code)) for code in codes]
 
 
 def _steps(shares: Floats) -> Floats:
@@ -340,7 +285,7 @@ _BINS = 20
 
 def _confidence_figure(confidence: Floats) -> Figure:
     """A histogram of the confidence of predicted labels; dashed: the mean."""
-    figure, axes = _axes("confidence, %", "predicted labels")
+    figure, axes = new_axes(2.6, "confidence, %", "predicted labels")
     counts, edges = np.histogram(np.clip(confidence, 0, 1), bins=_BINS, range=(0, 1))
     axes.bar(100 * edges[:-1], counts, width=100 / _BINS * 0.86, align="edge", color=BLUE)
     mean = float(confidence.mean())
@@ -365,20 +310,11 @@ def _confidence_figure(confidence: Floats) -> Figure:
 
 def _objective_figure(objective: Floats) -> Figure:
     """The objective after each iteration, relative to its first value."""
-    figure, axes = _axes("iteration", "F minus its first value")
+    figure, axes = new_axes(2.6, "iteration", "F minus its first value")
     iterations = np.arange(1, len(objective) + 1)
     axes.plot(iterations, objective - objective[0], color=BLUE, lw=2.4, marker="o", ms=4)
     _whole_counts(axes.xaxis)
     return figure
-
-
-def _axes(x: str, y: str) -> tuple[Figure, Axes]:
-    figure = new_figure(WIDTH, 2.6)
-    axes = figure.add_subplot()
-    bare(axes)
-    axes.set_xlabel(x, fontsize=9.5, color=QUIET, loc="right")
-    axes.set_ylabel(y, fontsize=9.5, color=QUIET)
-    return figure, axes
 
 
 def _whole_counts(axis: Axis) -> None:
@@ -393,14 +329,7 @@ _CLASSES = 2_000
 _SKIPPED = 50
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Numbers at the top of a page: pairs of name and value."""
-
-    values: tuple[tuple[str, str], ...]
-
-
-def _tiles(result: LabelResult) -> Tiles:
+def _tiles(result: LabelResult) -> Block:
     """Return the main numbers."""
     counts = result.counts()
     confidence = result.confidence[np.asarray(result.origins, dtype=object) == PREDICTED]
@@ -416,7 +345,7 @@ def _tiles(result: LabelResult) -> Tiles:
         ("skipped", len(result.skipped)),
     ]
     numbers += [(name, f"{number:,}") for name, number in rest if number]
-    return Tiles(tuple(numbers))
+    return block("tiles", numbers)
 
 
 def _classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:

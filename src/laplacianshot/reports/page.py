@@ -1,7 +1,7 @@
 """Pages made of blocks: one HTML file each that loads nothing from elsewhere, for light and dark screens.
 
-Python builds the blocks as plain data; the Jinja templates beside this module turn them into HTML and escape every
-text. Only figures, which we draw ourselves, and JSON and scripts, which cannot contain ``<``, are inserted as they are.
+The Jinja templates beside this module turn plain data into HTML and escape every text. Only figures, which we draw
+ourselves, and JSON and scripts, which cannot contain ``<``, are inserted as they are.
 """
 
 from __future__ import annotations
@@ -21,55 +21,8 @@ from laplacianshot.runtime.extras import require
 PAGE = "index.html"
 
 
-# One part of a page, a data class. The template draws it by the macro that has the name of its class.
+# One part of a page: a table, or what :func:`block` returns.
 Block: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph; ``style`` may be "warning"."""
-
-    text: str
-    style: str = ""
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading below that of a section."""
-
-    text: str
-    anchor: str
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """An inline SVG image and its caption."""
-
-    svg: Any
-    caption: str
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Figures side by side, as far as the screen allows."""
-
-    figures: tuple[Drawing, ...]
-
-
-@dataclass(frozen=True)
-class Details:
-    """Blocks that are shown after a click on their summary."""
-
-    summary: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Columns of blocks, and figures, side by side where the screen is wide enough."""
-
-    columns: tuple[tuple[Block, ...], ...]
-    figures: Figures | None = None
 
 
 @dataclass(frozen=True)
@@ -81,9 +34,14 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def drawing(svg: str, name: str, caption: str) -> Drawing:
+def block(macro: str, *values: Any, **named: Any) -> Block:
+    """Return a part of a page, drawn by a macro of ``blocks.html``."""
+    return getattr(_templates().get_template("blocks.html").module, macro)(*values, **named)
+
+
+def drawing(svg: str, name: str, caption: str) -> Block:
     """Return a figure of ours, from :func:`~laplacianshot.reports.figures.svg_text`, with a name that no other has."""
-    return Drawing(trusted(inline_svg(svg, name, caption)), caption)
+    return block("figure", trusted(inline_svg(svg, name, caption)), caption)
 
 
 def trusted(html: str) -> Any:
@@ -143,7 +101,7 @@ def asset(name: str) -> str:
 @cache
 def _templates() -> Any:
     jinja2 = require("jinja2", "cli")
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -151,8 +109,6 @@ def _templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["kind"] = lambda block: type(block).__name__.lower()
-    return environment
 
 
 def _policy(script: str) -> str:

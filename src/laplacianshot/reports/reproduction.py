@@ -31,7 +31,7 @@ from laplacianshot.reports.evaluation_page import (
     titled,
 )
 from laplacianshot.reports.figures import svg_text
-from laplacianshot.reports.page import PAGE, Beside, Block, Details, Figures, Section, drawing, render_page
+from laplacianshot.reports.page import PAGE, Block, Section, block, drawing, render_page
 from laplacianshot.reports.published import load_published
 from laplacianshot.reports.table import (
     Cell,
@@ -264,7 +264,7 @@ def _page(found: Reproduction, drawn: Mapping[str, str]) -> str:
         sections.append(Section("transforms", "Transforms", titled(by_transform, "transforms")))
     if found.tuned:
         sections.append(Section("tuning", "Tuning", (_tuned_table(found.tuned), *_curves(found, drawn))))
-    curves = Figures((drawing(drawn["training"], "training", _TRAINING_CAPTION),))
+    curves = block("figures", [drawing(drawn["training"], "training", _TRAINING_CAPTION)])
     sections.append(Section("training", "Training", (curves,)))
     if found.times:
         sections.append(timing_section(found.times, drawn))
@@ -293,8 +293,8 @@ def _curves(found: Reproduction, drawn: Mapping[str, str]) -> list[Block]:
     blocks: list[Block] = []
     for entry in found.tuned:
         tables, name = _tuning_tables(*entry), _tuned_name(*entry)
-        shown = Figures((drawing(drawn[name], name, _TUNING_CAPTION),))
-        blocks.append(Details(tables[0].title, (Beside((tables,), shown),)))
+        shown = block("beside", [tables], [drawing(drawn[name], name, _TUNING_CAPTION)])
+        blocks.append(block("details", tables[0].title, [shown]))
     return blocks
 
 

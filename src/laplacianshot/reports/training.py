@@ -101,12 +101,10 @@ def _validated(record: EpochRecord) -> str:
 
 def training_curves(history: Sequence[EpochRecord], best_epoch: int | None) -> Figure:
     """Draw loss, accuracy on base and on validation classes, and learning rate per epoch; the best epoch is marked."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(9.6, 5.6), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
     loss, accuracy, validation, rate = figure.subplots(2, 2, sharex=True).flat
     epochs = [record.epoch for record in history]
     _curve(loss, "Loss on augmented base pictures", epochs, [record.loss for record in history], ORANGE)

@@ -13,8 +13,8 @@ from laplacianshot import __version__
 from laplacianshot.episodes.plans import Tuned, TuningRun
 from laplacianshot.episodes.results import Tuning, paired_difference
 from laplacianshot.reports.evaluation import DEFAULT, PARTIAL, gap_cell
-from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, WIDTH, bare, new_figure, svg_text
-from laplacianshot.reports.page import PAGE, Beside, Figures, Section, Text, drawing, render_page
+from laplacianshot.reports.figures import BLUE, QUIET, VERMILION, new_axes, svg_text
+from laplacianshot.reports.page import PAGE, Section, block, drawing, render_page
 from laplacianshot.reports.table import (
     Columns,
     Table,
@@ -112,9 +112,8 @@ def bar_lengths(values: list[float]) -> list[str]:
 
 def lam_figure(one: Tuned) -> Figure:
     """The paper's lambda figure: accuracy against lambda on validation and test classes, shaded 95% intervals."""
-    figure = new_figure(WIDTH, 3.0)
-    axes = figure.add_subplot()
-    bare(axes)
+    figure, axes = new_axes(3.0, "λ", "accuracy, %")
+    axes.xaxis.label.set_size(10.5)
     tuning = one.tuning
     axes.axvline(tuning.lam, color=QUIET, lw=1, ls=(0, (4, 3)))
     curves = [(tuning.lam_curve, tuning.lam_split, BLUE)]
@@ -125,8 +124,6 @@ def lam_figure(one: Tuned) -> Figure:
         margins = 100 * np.array([point.ci95 if np.isfinite(point.ci95) else 0.0 for point in curve])
         axes.fill_between(tuning.lams, means - margins, means + margins, color=color, alpha=0.15, lw=0)
         axes.plot(tuning.lams, means, color=color, lw=2.2, marker="o", ms=4.5, label=split or "all rows")
-    axes.set_xlabel("λ", fontsize=10.5, color=QUIET, loc="right")
-    axes.set_ylabel("accuracy, %", fontsize=9.5, color=QUIET)
     axes.legend(frameon=False, fontsize=9.5, labelcolor="linecolor")
     return figure
 
@@ -144,11 +141,11 @@ def report_page(report: TuningReport, drawn: Mapping[str, str]) -> str:
     for one in report.tuned:
         tuning, name = one.tuning, _name(one)
         caption = "Accuracy per lambda with 95% intervals; dashed: the chosen value. All values saw the same tasks."
-        shown = Figures((drawing(drawn[name], name, caption),))
         tables = (lam_table(one, bars=False), neighbors_table(tuning, report.method))
         title = f"{tuning.setting.title}: lambda {tuning.lam:g}, {tuning.n_neighbors} neighbors"
-        sections.append(Section(name, title, (Beside((tables,), shown),)))
-    opening = [Text(PARTIAL, "warning")] if report.interrupted else []
+        shown = block("beside", [tables], [drawing(drawn[name], name, caption)])
+        sections.append(Section(name, title, (shown,)))
+    opening = [block("text", PARTIAL, "warning")] if report.interrupted else []
     return render_page(
         f"Tuning {report.method}", sections, opening=opening, lead=report.file, command=report.command, links=False
     )

@@ -49,31 +49,17 @@ class DemoMethod:
 
 @dataclass(frozen=True, repr=False)
 class DemoResult:
-    """The result of the demo.
-
-    Attributes
-    ----------
-    methods : dict of str to DemoMethod
-    curve : dict of int to Evaluations
-        By number of labels per class, ascending; what was finished before an interruption.
-    recipes : tuple of LaplacianShot
-        The three recipes, the default first, fitted on the first random choice of labeled digits.
-    digits : Digits
-    seed, repeats, labels_per_class : int
-    interrupted : bool
-    picture : Path
-        File of the figure; it is written unless the run was interrupted.
-    """
+    """The result of the demo."""
 
     methods: Mapping[str, DemoMethod]
-    curve: Mapping[int, Evaluations]
-    recipes: tuple[LaplacianShot, ...]
+    curve: Mapping[int, Evaluations]  # by number of labels per class, ascending; what was finished
+    recipes: tuple[LaplacianShot, ...]  # the default first, fitted on the first random choice of labeled digits
     digits: Digits
     seed: int
     repeats: int
     labels_per_class: int
     interrupted: bool
-    picture: Path
+    picture: Path  # file of the figure; it is written unless the run was interrupted
 
     @property
     def evaluations(self) -> Evaluations | None:

@@ -43,6 +43,11 @@ class ClassItems:
         """Number of items of the class."""
         return self.n_given + self.n_predicted
 
+    @property
+    def mean_confidence(self) -> str:
+        """Mean confidence of the predicted items in percent; empty without any."""
+        return percentage(self.confidence, 1) if self.n_predicted else ""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -182,10 +187,10 @@ class Cards:
             return ()
         return (CardLabel(percent=percentage(float(self.result.confidence[item]))),)
 
-    def best_classes(self, item: int, n: int = 2) -> tuple[CardLabel, ...]:
-        """The most probable classes, without very improbable ones."""
+    def best_classes(self, item: int) -> tuple[CardLabel, ...]:
+        """The two most probable classes, without very improbable ones."""
         probabilities = self.result.probabilities_of(item)
-        best = np.argsort(-probabilities, kind="stable")[:n]
+        best = np.argsort(-probabilities, kind="stable")[:2]
         best = best[(probabilities[best] >= _MIN_PROBABILITY) | (np.arange(len(best)) == 0)]
         return tuple(self._of_class(int(c), probabilities[c], other=place > 0) for place, c in enumerate(best))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -127,7 +126,7 @@ def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
     for one in choice.classes[: choice.n_pictured]:
         summary = f"{counted(one.n_items, 'item')}, {one.n_given:,} given"
         if one.n_predicted:
-            summary += f"; mean confidence of predicted labels {percentage(one.confidence, 1)}"
+            summary += f"; mean confidence of predicted labels {one.mean_confidence}"
         best, worst = (cards.items(items, cards.confidence) if len(items) else "" for items in (one.best, one.worst))
         shown.append((class_color(one.code), line(result.classes[one.code]), summary, best, worst))
     blocks: list[Block] = [block("details", "All classes as a table", [_classes_table(result, choice.classes)])]
@@ -356,7 +355,7 @@ def _classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:
         "Items": [f"{one.n_items:,}" for one in shown],
         "Given": [f"{one.n_given:,}" for one in shown],
         "Predicted": [f"{one.n_predicted:,}" for one in shown],
-        "Mean confidence": ["" if math.isnan(one.confidence) else percentage(one.confidence, 1) for one in shown],
+        "Mean confidence": [one.mean_confidence for one in shown],
     }
     notes = (f"The {_CLASSES:,} largest of {len(classes):,} classes.",) if len(classes) > _CLASSES else ()
     return columns_table("Classes", columns, notes=notes)

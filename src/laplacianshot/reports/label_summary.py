@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
+from laplacianshot.reports.label_items import choose
 from laplacianshot.reports.table import Table, percentage, row
 
 # Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
@@ -38,19 +39,17 @@ class LabelSummary:
 
     def _classes(self) -> Table:
         found = self.result
-        counts, origins = found.counts(), np.asarray(found.origins)
-        order = np.argsort([-int(np.sum(found.codes == code)) for code in range(len(found.classes))], kind="stable")
-        rows = []
-        for code in order[:_NAMED_CLASSES]:
-            mine = found.codes == code
-            given, predicted = (mine & (origins == origin) for origin in (GIVEN, PREDICTED))
-            mean = self._mean_confidence(predicted)
-            rows.append(row(_line(found.classes[code]), f"{given.sum():,}", f"{predicted.sum():,}", mean))
-        mean = self._mean_confidence(origins == PREDICTED)
+        counts, classes = found.counts(), choose(found).classes
+        rows = [
+            row(_line(found.classes[one.code]), f"{one.n_given:,}", f"{one.n_predicted:,}", one.mean_confidence)
+            for one in classes[:_NAMED_CLASSES]
+        ]
+        confidence = found.confidence[np.asarray(found.origins) == PREDICTED]
+        mean = percentage(confidence.mean(), 1) if len(confidence) else ""
         rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", mean, bold=True))
         notes = []
-        if len(order) > _NAMED_CLASSES:
-            notes.append(f"{len(order) - _NAMED_CLASSES:,} smaller classes are not shown.")
+        if len(classes) > _NAMED_CLASSES:
+            notes.append(f"{len(classes) - _NAMED_CLASSES:,} smaller classes are not shown.")
         if (recall := found.settings.get("graph_recall", 1.0)) < 1:
             notes.append(f"Neighbors were searched approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
@@ -61,9 +60,6 @@ class LabelSummary:
         notes.append(f"Time: {seconds}{cached}.")
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
         return Table(title, ("Class", "Given", "Predicted", "Mean confidence"), tuple(rows), tuple(notes))
-
-    def _mean_confidence(self, items: Any) -> str:
-        return percentage(self.result.confidence[items].mean(), 1) if items.any() else ""
 
     def _suggestions(self, n_named: int = _NAMED) -> Table:
         found = self.result

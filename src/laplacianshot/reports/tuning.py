@@ -113,7 +113,7 @@ def bar_lengths(values: list[float]) -> list[str]:
 def lam_figure(one: Tuned) -> Figure:
     """The paper's lambda figure: accuracy against lambda on validation and test classes, shaded 95% intervals."""
     figure, axes = new_axes(3.0, "λ", "accuracy, %")
-    axes.xaxis.label.set_size(10.5)
+    axes.xaxis.label.set_fontsize(10.5)
     tuning = one.tuning
     axes.axvline(tuning.lam, color=QUIET, lw=1, ls=(0, (4, 3)))
     curves = [(tuning.lam_curve, tuning.lam_split, BLUE)]

@@ -83,8 +83,7 @@ class Measurement:
         methods: dict[str, Any] = {}
         for transform, prototype in TRANSFORMS.items():
             methods[prototype] = make_method(prototype)
-            estimator = self.constants.estimator(REFERENCE, setting.way, int(str(setting.shot)), transform)
-            methods[transformed(transform)] = estimator
+            methods[transformed(transform)] = self.constants.estimator(REFERENCE, setting, transform)
         found = evaluate(
             self.feature_set,
             methods,
@@ -98,7 +97,7 @@ class Measurement:
         methods = {name: make_method(name) for name in self.protocol.methods}
         for name in (PAPER, REFERENCE):
             if name in methods:
-                methods[name] = self.constants.estimator(name, setting.way, int(str(setting.shot)))
+                methods[name] = self.constants.estimator(name, setting)
         return EvaluationPlan(
             self.feature_set,
             methods,
@@ -156,49 +155,34 @@ REFERENCE, PAPER = "laplacianshot-reference", "laplacianshot-paper"
 _TUNED = ((REFERENCE, "cl2"), (PAPER, "cl2"), (REFERENCE, "l2"), (REFERENCE, "none"))
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """What is tuned at once: a recipe on a transform, for tasks of one size."""
+def _choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[tuple[str, str, Setting, str]]:
+    """Everything that is tuned: a recipe, its transform, the tasks, and the file of what was chosen.
 
-    method: str
-    transform: str
-    setting: Setting
-
-    @property
-    def file(self) -> str:
-        return f"{self.method}-{self.transform}-{self.setting.slug}.npz"
-
-
-def _choices(protocol: Protocol, splits: tuple[str, ...]) -> Iterator[_Choice]:
-    """Everything that is tuned: lambda on validation classes, or on base classes where there are none."""
+    Lambda is tuned on validation classes, or on base classes where there are none.
+    """
     split = "val" if "val" in splits else "base"
     for method, transform in _TUNED:
         for way in protocol.ways if transform == "cl2" else protocol.ways[:1]:
             for shot in protocol.shots:
                 size = Setting("balanced", way, shot, protocol.query, protocol.tuning_tasks, protocol.seed, split)
-                yield _Choice(method, transform, size)
+                yield method, transform, size, f"{method}-{transform}-{size.slug}.npz"
 
 
 def tune_all(
     feature_set: FeatureSet, protocol: Protocol, folder: Path, watch: Watch, done: Callable[[], object]
 ) -> None:
     """Tune the parts that the folder does not have yet; ``done`` is called after each."""
-    for choice in _choices(protocol, tuple(feature_set.splits)):
-        if (folder / choice.file).exists() or not _possible(feature_set, choice.setting):
+    shown = protocol.test_split if protocol.test_split in feature_set.splits else None
+    for method, transform, setting, file in _choices(protocol, tuple(feature_set.splits)):
+        if (folder / file).exists() or not _possible(feature_set, setting):
             continue
-        shown = protocol.test_split if protocol.test_split in feature_set.splits else None
-        plan = TuningPlan(
-            feature_set,
-            make_method(choice.method).set_params(transform=choice.transform),
-            (choice.setting,),
-            neighbor_split="base",
-            test_split=shown,
-        )
+        estimator = make_method(method).set_params(transform=transform)
+        plan = TuningPlan(feature_set, estimator, (setting,), neighbor_split="base", test_split=shown)
         plan.check()
-        result = plan.run(watch=lambda what, choice=choice: watch(f"{choice.method} {choice.transform}, {what}"))  # type: ignore[misc]
+        result = plan.run(watch=lambda what, of=f"{method} {transform}": watch(f"{of}, {what}"))  # type: ignore[misc]
         if result.interrupted:
             raise KeyboardInterrupt
-        _save_tuned(folder / choice.file, choice.method, result.tuned[0])
+        _save_tuned(folder / file, method, result.tuned[0])
         done()
 
 
@@ -228,26 +212,25 @@ def _possible(feature_set: FeatureSet, setting: Setting) -> bool:
 
 @dataclass(frozen=True)
 class Constants:
-    """What was tuned, by method, transform, way and shot."""
+    """What was tuned: method, transform and the curves that chose, for each size of task."""
 
-    found: dict[tuple[str, str, int, int], Tuned]
+    found: tuple[tuple[str, str, Tuned], ...]
 
     @classmethod
     def load(cls, folder: Path, protocol: Protocol, splits: tuple[str, ...]) -> Constants:
         """Read the parts of a finished step."""
-        found = {}
-        for choice in _choices(protocol, splits):
-            path, size = folder / choice.file, choice.setting
-            if path.exists():
-                found[choice.method, choice.transform, size.way, int(str(size.shot))] = _load_tuned(path)
-        return cls(found)
+        choices = [choice for choice in _choices(protocol, splits) if (folder / choice[-1]).exists()]
+        return cls(tuple((method, transform, _load_tuned(folder / file)) for method, transform, _, file in choices))
 
-    def estimator(self, method: str, way: int, shot: int, transform: str = "cl2") -> Any:
+    def estimator(self, method: str, setting: Setting, transform: str = "cl2") -> Any:
         """A recipe with the constants for tasks of this size; where these were not tuned, of the nearest size."""
-        near = [key for key in self.found if key[:2] == (method, transform)]
         made = make_method(method).set_params(transform=transform)
-        if not near:
+        tuned = [one.tuning for *key, one in self.found if key == [method, transform]]
+        if not tuned:
             return made
-        key = min(near, key=lambda key: (abs(key[2] - way), abs(key[3] - shot)))
-        tuning = self.found[key].tuning
-        return made.set_params(lam=tuning.lam, n_neighbors=tuning.n_neighbors)
+        near = min(tuned, key=lambda one: _distance(one.setting, setting))
+        return made.set_params(lam=near.lam, n_neighbors=near.n_neighbors)
+
+
+def _distance(one: Setting, other: Setting) -> tuple[int, int]:
+    return abs(one.way - other.way), abs(int(str(one.shot)) - int(str(other.shot)))

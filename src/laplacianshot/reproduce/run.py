@@ -38,18 +38,17 @@ from laplacianshot.reproduce.experiment import Experiment
 from laplacianshot.reproduce.steps import Step, StepRecord, digest, parts_hash, read_json
 from laplacianshot.runtime.files import FolderLock
 from laplacianshot.runtime.keyed_folder import KeyedFolder, arrays_hash
-from laplacianshot.runtime.progress import Progress, Watch
+from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.threads import available_threads, torch_threads
 from laplacianshot.training import Checkpoint, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.plan import eval_view
-from laplacianshot.training.state import ConfigError, OutputInUse, TrainState, TrainStatus
+from laplacianshot.training.state import ConfigError, OutputInUse, TrainStatus
 from laplacianshot.training.trainer import world_of_environment
-
-STEPS = ("train", "extract", "tune", "evaluate", "report")
 
 # Raised by one whenever a step would make something else from the same inputs.
 _VERSIONS = {"train": 1, "extract": 1, "tune": 1, "evaluate": 1, "report": 1}
+STEPS = tuple(_VERSIONS)
 
 # In an output folder: whose it is.
 _OWNER = "reproduce.json"
@@ -58,30 +57,23 @@ _FEATURES = "features"
 
 
 class Display(Protocol):
-    """Receives progress updates."""
+    """Receives progress updates; shows nothing unless its methods are replaced."""
 
     def note(self, text: str) -> None:
         """Print a line."""
+        return
 
     def watch(self, what: str) -> Progress:
         """Return a ``progress(done, total)`` callback for a stage."""
+        return no_watch(what)
 
     def training(self, status: TrainStatus) -> None:
         """Show the status of the training."""
+        return
 
 
-class _Silence:
+class _Silence(Display):
     """A display that shows nothing."""
-
-    def note(self, text: str) -> None:
-        """Print nothing."""
-
-    def watch(self, what: str) -> Progress:
-        """Count nothing."""
-        return lambda done, total: None
-
-    def training(self, status: TrainStatus) -> None:
-        """Show nothing."""
 
 
 @dataclass(frozen=True)
@@ -300,13 +292,30 @@ class _Chain:
         self._do(self._own("report"), inputs, self._report_now)
 
     def _report_now(self, step: Step) -> str:
-        found = _make_report(
-            self.experiment,
-            Checkpoint.read(self.output / "train" / LAST).state,
-            Constants.load(self.output / "tune", self.protocol, tuple(self.pictures.splits)),
-            self._own("evaluate"),
-            tuple(self.records.values()),
-            self.command,
+        experiment = self.experiment
+        state = Checkpoint.read(self.output / "train" / LAST).state
+        best = state.epoch if state.best is None else state.best.epoch
+        run, transforms, times = load_measured(self._own("evaluate"), self.protocol)
+        features, published = run.features, experiment.published
+        if published and load_published().mismatch(published, features.split_classes, features.dimension):
+            # Other classes or another network: these figures may not stand beside ours.
+            published = None
+        methods = {name: _settings(name) for name in self.protocol.methods}
+        found = Reproduction(
+            name=experiment.name,
+            title=experiment.title,
+            facts=_facts(experiment, features, best),
+            config=self.config.experiment(),
+            epochs=state.history,
+            best_epoch=best,
+            tuned=Constants.load(self.output / "tune", self.protocol, tuple(self.pictures.splits)).found,
+            evaluation=EvaluationReport(**vars(run) | {"methods": methods}, published=published or None),
+            transforms=transforms,
+            pairs=tuple((transform, prototype, transformed(transform)) for transform, prototype in TRANSFORMS.items()),
+            times=times,
+            steps=tuple(StepTime(record.step, record.seconds, record.finished) for record in self.records.values()),
+            environment=_environment(),
+            command=self.command,
         )
         write_reproduction(found, step.folder)
         return digest(found.results())
@@ -326,37 +335,6 @@ class _Chain:
             return progress
 
         return watch
-
-
-def _make_report(
-    experiment: Experiment,
-    state: TrainState,
-    constants: Constants,
-    evaluated: Path,
-    records: Sequence[StepRecord],
-    command: str,
-) -> Reproduction:
-    """Put the report together from the state of the training, the folder of the evaluation, and earlier records."""
-    run, transforms, times = load_measured(evaluated, experiment.protocol)
-    best = state.epoch if state.best is None else state.best.epoch
-    methods = {name: _settings(name) for name in experiment.protocol.methods}
-    published = _published(experiment, run.features)
-    return Reproduction(
-        name=experiment.name,
-        title=experiment.title,
-        facts=_facts(experiment, run.features, best),
-        config=experiment.config.experiment(),
-        epochs=state.history,
-        best_epoch=best,
-        tuned=tuple((method, transform, one) for (method, transform, _, _), one in constants.found.items()),
-        evaluation=EvaluationReport(**vars(run) | {"methods": methods}, published=published),
-        transforms=transforms,
-        pairs=tuple((transform, prototype, transformed(transform)) for transform, prototype in TRANSFORMS.items()),
-        times=times,
-        steps=tuple(StepTime(record.step, record.seconds, record.finished) for record in records),
-        environment=_environment(),
-        command=command,
-    )
 
 
 def _facts(experiment: Experiment, features: FeatureFile, best: int) -> dict[str, str]:
@@ -381,14 +359,6 @@ def _facts(experiment: Experiment, features: FeatureFile, best: int) -> dict[str
 def _settings(name: str) -> str:
     text = find_method(name).settings
     return f"{text}; but lam and n_neighbors tuned, see there" if name in (PAPER, REFERENCE) else text
-
-
-def _published(experiment: Experiment, features: FeatureFile) -> str | None:
-    """Which published figures may stand beside ours; None where these are other classes or another network."""
-    key = experiment.published
-    if not key or load_published().mismatch(key, features.split_classes, features.dimension) is not None:
-        return None
-    return key
 
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "safetensors", "pillow")

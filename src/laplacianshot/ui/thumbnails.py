@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from laplacianshot.datasets.decoding import CorruptPicture, thumbnail
 from laplacianshot.runtime.extras import require
@@ -83,9 +83,8 @@ def read_pictures(source: Source, rows: Mapping[int, int], progress: Progress) -
 
 def inline_picture(picture: Image) -> Thumbnail:
     """Return a picture as data inside a page."""
-    if max(picture.size) < TINY:
-        return Thumbnail(_data(_encoded(picture, "PNG"), "PNG"), tiny=True)
-    return Thumbnail(_data(*_within(picture, _LARGE)), tiny=False)
+    is_tiny = max(picture.size) < TINY
+    return Thumbnail(_data(picture, None if is_tiny else _LARGE), is_tiny)
 
 
 def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | None:
@@ -103,8 +102,7 @@ def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | Non
         small.thumbnail((cell, cell), image_module.Resampling.LANCZOS)
         sheet.paste(small, (place % columns * cell, place // columns * cell))
         sizes.append(small.size)
-    content, kind = _within(sheet, _SHEET_BYTES) if cell >= TINY else (_encoded(sheet, "PNG"), "PNG")
-    return Sheet(_data(content, kind), columns, cell, tuple(shown), tuple(sizes))
+    return Sheet(_data(sheet, _SHEET_BYTES if cell >= TINY else None), columns, cell, tuple(shown), tuple(sizes))
 
 
 def picture_format() -> str:
@@ -112,24 +110,13 @@ def picture_format() -> str:
     return "WEBP" if require("PIL.features", "label").check("webp") else "JPEG"
 
 
-def _within(picture: Image, max_bytes: int) -> tuple[bytes, str]:
-    """A picture as a file of at most ``max_bytes``, if any quality allows that, and its format."""
-    kind = picture_format()
-    content = b""
+def _data(picture: Image, max_bytes: int | None) -> str:
+    """A picture as ``src`` of an element: exact for None, else of at most ``max_bytes`` if any quality allows that."""
+    kind = "PNG" if max_bytes is None else picture_format()
     for quality in _QUALITIES:
-        content = _encoded(picture, kind, quality=quality)
-        if len(content) <= max_bytes:
+        buffer = io.BytesIO()
+        # PNG has no quality: it is always exact.
+        picture.save(buffer, kind, quality=quality, optimize=max_bytes is None)
+        if max_bytes is None or buffer.tell() <= max_bytes:
             break
-    return content, kind
-
-
-def _encoded(picture: Image, kind: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    if kind == "PNG":
-        options["optimize"] = True
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def _data(content: bytes, kind: str) -> str:
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(content).decode('ascii')}"
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

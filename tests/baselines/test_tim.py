@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from laplacianshot.baselines.contract import TaskBatch, gram_of, place_rows
+from laplacianshot.baselines.contract import TaskBatch, place_rows
 from laplacianshot.baselines.prototype import NearestPrototype
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 
@@ -27,7 +27,7 @@ def make_task(labels, counts, *, dim=6, spread=0.6, seed=0):
 def as_batch(*tasks):
     rows = np.stack([task[0] for task in tasks])
     labels = np.stack([task[1] for task in tasks])
-    return TaskBatch(gram_of(rows).astype(np.float32), labels, int(labels.max()) + 1)
+    return TaskBatch((rows @ np.swapaxes(rows, 1, 2)).astype(np.float32), labels, int(labels.max()) + 1)
 
 
 SHAPES = [

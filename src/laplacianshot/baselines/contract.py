@@ -64,18 +64,16 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
         check_consistent_length(features, y)
         encoded = encode_labels(y)
-        labeled = encoded.codes >= 0
-        assigned = self._assign(features, encoded.codes, len(encoded.classes))
+        codes, unlabeled = encoded.codes.copy(), encoded.codes < 0
+        if unlabeled.any():
+            codes[unlabeled] = self._assign(features, encoded.codes, len(encoded.classes))
         self.classes_: Labels = encoded.classes
-        self.transduction_: Labels = encoded.classes[np.where(labeled, encoded.codes, assigned)]
+        self.transduction_: Labels = encoded.classes[codes]
         return self
 
     @abstractmethod
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
-        """Class numbers (n,) for the rows of X (n, D); ``codes`` (n,) holds the known ones, -1 elsewhere.
-
-        What is returned for labeled rows is not looked at.
-        """
+        """Class numbers of the unlabeled rows of X (n, D); ``codes`` (n,) holds the known ones, -1 elsewhere."""
 
 
 class Inductive(Baseline):
@@ -99,17 +97,12 @@ class Inductive(Baseline):
 
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
         labeled = codes >= 0
-        assigned = codes.copy()
-        if labeled.all():
-            return assigned
-        rows = X
         if self.scaling == "common":
-            rows = X - X.mean(axis=0)
-            sigma = float(np.sqrt(np.mean(np.square(rows))))
-            rows = rows / sigma if sigma > 0 else rows
-        fitted = clone(self.estimator).fit(rows[labeled], codes[labeled])
-        assigned[~labeled] = fitted.predict(rows[~labeled])
-        return assigned
+            X = X - X.mean(axis=0)
+            sigma = float(np.sqrt(np.mean(np.square(X))))
+            X = X / sigma if sigma > 0 else X
+        predicted: Ints = clone(self.estimator).fit(X[labeled], codes[labeled]).predict(X[~labeled])
+        return predicted
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -143,13 +136,9 @@ class BatchedBaseline(Baseline):
 
     def _assign(self, X: Floats, codes: Ints, n_classes: int) -> Ints:
         labeled = codes >= 0
-        order = np.concatenate([np.flatnonzero(labeled), np.flatnonzero(~labeled)])
-        assigned = codes.copy()
-        if labeled.all():
-            return assigned
-        rows = self._place(X, labeled)[order]
-        batch = TaskBatch(gram_of(rows[None]), codes[labeled][None], n_classes)
-        assigned[~labeled] = best_classes(self.scores(batch), batch, type(self).__name__)[0]
+        rows = self._place(X, labeled)[np.argsort(~labeled, kind="stable")]
+        batch = TaskBatch((rows @ rows.T)[None], codes[labeled][None], n_classes)
+        assigned: Ints = best_classes(self.scores(batch), batch, type(self).__name__)[0]
         return assigned
 
     def _place(self, X: Floats, labeled: NDArray[np.bool_]) -> Floats:
@@ -255,21 +244,8 @@ class TaskBatch:
         distances: Floats = self.squared_norms[:, :, None] - 2 * products + prototype_norms[:, None, :]
         return np.maximum(distances, 0, out=distances)
 
-    @cached_property
-    def coordinates(self) -> Floats:
-        """Rows (B, n, n) with these inner products, for methods that must have features: exact up to a rotation."""
-        values, vectors = np.linalg.eigh(self.gram)
-        rows: Floats = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
-        return rows
-
     def __repr__(self) -> str:
         return f"TaskBatch({len(self)} tasks, {self.n_classes} classes, {self.n_support} + {self.n_query} rows)"
-
-
-def gram_of(rows: Floats) -> Floats:
-    """Inner products (B, n, n) of batches of rows (B, n, D)."""
-    gram: Floats = np.matmul(rows, np.swapaxes(rows, -1, -2))
-    return gram
 
 
 # Inner products are rounded in the last bits: what is this many of them away from zero is zero.

@@ -101,7 +101,7 @@ class PublishedLabelSpreading(BatchedBaseline):
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", RuntimeWarning)
             spreading.fit(X, codes)
-        assigned: Ints = spreading.transduction_
+        assigned: Ints = spreading.transduction_[codes < 0]
         return assigned
 
 

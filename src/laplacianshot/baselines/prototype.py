@@ -33,7 +33,7 @@ class NearestPrototype(BatchedBaseline):
         labeled = codes >= 0
         rows = self._place(X, labeled)
         prototypes = class_means(rows[labeled], codes[labeled], n_classes)
-        nearest: Ints = squared_distances(rows, prototypes).argmin(axis=1)
+        nearest: Ints = squared_distances(rows[~labeled], prototypes).argmin(axis=1)
         return nearest
 
 

@@ -29,31 +29,18 @@ _LANES = 8
 _U1, _U2, _U3, _U4, _U5, _U6, _U7, _U8 = (np.uint64(v) for v in range(1, 9))
 
 
-class BoundScratch(NamedTuple):
-    """Arrays of one task of n rows and C classes, used again for the next."""
-
-    shifted: Floats  # (n, n)
-    plain: Floats  # (C, n)
-    products: Floats  # (C, n)
-    plain_norms: Floats  # (C,)
-    norms: Floats  # (C,)
-    row: Floats  # (n,)
-    weights: Floats  # (n,)
-    cosines: Floats  # (3, n)
-    owners: Ints  # (n,)
-    counts: Ints  # (C,)
-
-    @classmethod
-    def of(cls, n: int, n_classes: int) -> Self:
-        """Arrays for tasks of this size."""
-        shapes = ((n, n), (n_classes, n), (n_classes, n), n_classes, n_classes, n, n, (3, n))
-        arrays: list[Any] = [np.empty(shape, dtype=np.float32) for shape in shapes]
-        arrays += [np.empty(n, dtype=np.int64), np.empty(n_classes, dtype=np.int64)]
-        return cls(*arrays)
-
-
 @inlined_kernel
-def _rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: bool, s: BoundScratch) -> None:
+def _rectify(
+    gram: Floats,
+    labels: Ints,
+    temperature: float,
+    reassign_support: bool,
+    plain_norms: Floats,
+    products: Floats,
+    counts: Ints,
+    owners: Ints,
+    weights: Floats,
+) -> None:
     """Owners and weights (n,) of the rectified prototypes, given ``products`` and ``plain_norms`` of the plain ones.
 
     ``products`` (C, n) is used up.
@@ -62,10 +49,8 @@ def _rectify(gram: Floats, labels: Ints, temperature: float, reassign_support: b
     ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
     """
     n = gram.shape[0]
-    n_classes, n_support = s.products.shape[0], labels.shape[0]
-    lengths, tops, totals = s.cosines[0], s.cosines[1], s.cosines[2]
-    products, counts, owners = s.products, s.counts, s.owners
-    weights, plain_norms = s.weights, s.plain_norms
+    n_classes, n_support = products.shape[0], labels.shape[0]
+    lengths, tops, totals = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     counts[:] = 0
     scaled: Any = np.float32(temperature)
     # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
@@ -102,7 +87,6 @@ def bound_terms(
     rectified: bool,
     temperature: float,
     reassign_support: bool,
-    s: BoundScratch,
     unary: Floats,
     neighbors: Ints,
 ) -> None:
@@ -110,31 +94,34 @@ def bound_terms(
 
     grams (B, n, n), labels (B, n_s).
     """
-    n_support, n_classes, k = labels.shape[1], unary.shape[2], neighbors.shape[2]
-    plain, rectified_products = s.plain, s.products
+    n, n_support, n_classes, k = grams.shape[1], labels.shape[1], unary.shape[2], neighbors.shape[2]
+    shifted, weights, row = np.empty((n, n), np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    plain, plain_norms = np.empty((n_classes, n), np.float32), np.empty(n_classes, np.float32)
+    rectified_products, rectified_norms = np.empty((n_classes, n), np.float32), np.empty(n_classes, np.float32)
+    owners, counts = np.empty(n, np.int64), np.empty(n_classes, np.int64)
     for b in range(grams.shape[0]):
         gram = grams[b]
         if rectified:
-            shift_queries(grams[b], n_support, s.weights, s.row, s.shifted)
-            gram = s.shifted
-        plain_weights(labels[b], s.counts, s.owners, s.weights)
-        class_products(gram, s.owners, s.weights, s.plain, s.plain_norms)
-        products, norms = s.plain, s.plain_norms
+            shift_queries(grams[b], n_support, weights, row, shifted)
+            gram = shifted
+        plain_weights(labels[b], counts, owners, weights)
+        class_products(gram, owners, weights, plain, plain_norms)
+        products, norms = plain, plain_norms
         if rectified:
+            products, norms = rectified_products, rectified_norms
             for c in range(n_classes):
-                for i in range(len(gram)):
-                    rectified_products[c, i] = plain[c, i]
-            _rectify(gram, labels[b], temperature, reassign_support, s)
-            class_products(gram, s.owners, s.weights, s.products, s.norms)
+                for i in range(n):
+                    products[c, i] = plain[c, i]
+            _rectify(gram, labels[b], temperature, reassign_support, plain_norms, products, counts, owners, weights)
+            class_products(gram, owners, weights, products, norms)
             for c in range(n_classes):
-                if s.counts[c] == 0:
-                    s.norms[c] = s.plain_norms[c]
-                    for i in range(len(gram)):
-                        rectified_products[c, i] = plain[c, i]
-            products, norms = s.products, s.norms
+                if counts[c] == 0:
+                    norms[c] = plain_norms[c]
+                    for i in range(n):
+                        products[c, i] = plain[c, i]
         fill_unary(gram, n_support, products, norms, unary[b])
         if k > 0:
-            gram_neighbors(grams[b], n_support, b, ties, s.row, neighbors[b])
+            gram_neighbors(grams[b], n_support, b, ties, row, neighbors[b])
 
 
 class UpdateScratch(NamedTuple):
@@ -259,23 +246,6 @@ def _add(values: Floats, lanes: int, sums: Floats) -> None:
     sums[7] += s7
 
 
-@inlined_kernel
-def _add_logs(values: Floats, lanes: int, products: Floats, sums: Floats) -> None:
-    """``sums_v += sum_q log values_qv`` for values from 1 to C, by the logarithm of products that cannot overflow.
-
-    products (lanes,) is scratch.
-    """
-    n = values.shape[0] // lanes
-    # C^32 fits into float64 for C up to 10^9.
-    for top in range(0, n, 32):
-        products[:] = 1.0
-        for q in range(top, min(top + 32, n)):
-            for v in range(lanes):
-                products[v] *= values[q * lanes + v]
-        for v in range(lanes):
-            sums[v] += math.log(products[v])
-
-
 @part_kernel
 def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
     """One update of all rows and lanes: ``y <- softmax(-a + lam b)`` with ``b = W y``, and its sums (8,).
@@ -310,7 +280,15 @@ def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
             totals[i] += value
             pulls[i] += value * b[i]
     _add(tops, lanes, sums[2])
-    _add_logs(totals, lanes, sums[3], sums[2])
+    # sums_2 += sum_q log totals_q, by the logarithm of products: C^32 fits into float64 for C up to 10^9.
+    products = sums[3]
+    for top in range(0, width // lanes, 32):
+        products[:] = 1.0
+        for q in range(top, min(top + 32, width // lanes)):
+            for v in range(lanes):
+                products[v] *= totals[q * lanes + v]
+        for v in range(lanes):
+            sums[2, v] += math.log(products[v])
     for i in range(width):
         totals[i] = ONE / totals[i]
         pulls[i] *= totals[i]

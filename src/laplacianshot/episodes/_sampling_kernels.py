@@ -70,14 +70,6 @@ def _log_gamma_variate(states: NDArray[np.uint64], t: int, alpha: float) -> floa
             return math.log(d) + log_v + boost
 
 
-@kernel
-def start_streams(seed: Any, states: NDArray[np.uint64]) -> None:
-    """Start the stream of each task from the seed (uint64) and the task's number."""
-    key = mix64(seed + GOLDEN)
-    for t in range(states.shape[0]):
-        states[t] = mix64(mix64(np.uint64(t) + key) + GOLDEN)
-
-
 @part_kernel
 def _draw(states: NDArray[np.uint64], t: int, pool: Ints, first: int, end: int, count: int, swaps: Ints) -> None:
     """Bring ``count`` of ``pool[first:end]``, drawn without replacement, to its beginning in random order."""
@@ -97,12 +89,17 @@ def _undo(pool: Ints, first: int, count: int, swaps: Ints) -> None:
 
 
 @kernel
-def draw_classes(states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> None:
-    """Draw the classes ``chosen`` (T, m) of each task out of ``n_classes``, without replacement, in random order."""
+def draw_classes(seed: Any, states: NDArray[np.uint64], n_classes: int, chosen: Ints) -> None:
+    """Draw the classes ``chosen`` (T, m) of each task out of ``n_classes``, without replacement, in random order.
+
+    The stream of a task starts here, from the seed (uint64) and the task's number.
+    """
     m = chosen.shape[1]
     pool = np.arange(n_classes)
     swaps = np.empty(m, dtype=np.int64)
+    key = mix64(seed + GOLDEN)
     for t in range(chosen.shape[0]):
+        states[t] = mix64(mix64(np.uint64(t) + key) + GOLDEN)
         _draw(states, t, pool, 0, n_classes, m, swaps)
         for i in range(m):
             chosen[t, i] = pool[i]

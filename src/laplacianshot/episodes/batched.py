@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, working_dtype
 
 TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
-Scratch = TypeVar("Scratch")
 
 # The inner products of a whole set are formed once if they fit in this many bytes and take fewer operations than those
 # of its tasks, where a scattered read counts as _SCATTERED_READ multiplications.
@@ -61,24 +60,15 @@ class Buffers:
     """Arrays of one thread that are used again from batch to batch."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, Any] = {}
-        self._scratch: dict[Any, tuple[tuple[int, ...], Any]] = {}
+        self._arrays: dict[str, Floats] = {}
 
-    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-        """An array of that shape, with whatever it held before."""
-        size = int(np.prod(shape))
+    def take(self, name: str, *shape: int) -> Floats:
+        """A float32 array of that shape, with whatever it held before."""
+        size = math.prod(shape)
         held = self._arrays.get(name)
         if held is None or held.size < size:
-            held = self._arrays[name] = np.empty(size, dtype=dtype)
+            held = self._arrays[name] = np.empty(size, dtype=np.float32)
         return held[:size].reshape(shape)
-
-    def scratch(self, make: Callable[..., Scratch], *size: int) -> Scratch:
-        """The arrays ``make(*size)`` of a kernel; the same ones as last time if the size has not changed."""
-        held = self._scratch.get(make)
-        if held is None or held[0] != size:
-            held = self._scratch[make] = size, make(*size)
-        scratch: Scratch = held[1]
-        return scratch
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +76,6 @@ class Batch(TaskBatch):
     """B tasks of one shape, with what the compiled recipes need besides their inner products."""
 
     ties: Ties
-    buffers: Buffers
 
 
 class GramSource:
@@ -127,20 +116,20 @@ class GramSource:
         """The tasks with these rows (B, n) and labels (B, n_s) of the support; valid until the buffers' next batch."""
         n_tasks, n = rows.shape
         by_task = self._placement.by_task
-        grams = buffers.take("grams", (n_tasks, n, n))
-        target = buffers.take("uncentered", grams.shape) if by_task else grams
+        grams = buffers.take("grams", n_tasks, n, n)
+        target = buffers.take("uncentered", n_tasks, n, n) if by_task else grams
         if self._whole is not None:
             gather_grams(self._whole, rows, target)
         else:
-            gathered = buffers.take("gathered", (n, self._rows.shape[1]))
+            gathered = buffers.take("gathered", n, self._rows.shape[1])
             for b in range(n_tasks):
                 np.take(self._rows, rows[b], axis=0, out=gathered, mode="clip")
                 np.matmul(gathered, gathered.T, out=target[b])
         if by_task:
-            self._center(target, labels, n_classes, grams, buffers)
-        return Batch(grams, labels, n_classes, Ties(rows, self.rows, not by_task), buffers)
+            self._center(target, labels, n_classes, grams)
+        return Batch(grams, labels, n_classes, Ties(rows, self.rows, not by_task))
 
-    def _center(self, uncentered: Floats, labels: Ints, n_classes: int, grams: Floats, buffers: Buffers) -> None:
+    def _center(self, uncentered: Floats, labels: Ints, n_classes: int, grams: Floats) -> None:
         """CL2 about the center of each task."""
         n, n_support = grams.shape[1], labels.shape[1]
         n_query = n - n_support
@@ -149,7 +138,7 @@ class GramSource:
             return
         constants = DefaultConstants.for_task(n_support, n_query, n_classes)
         fade = max(MIN_FADE, CHANCE_FADE * (n_classes - 1) / n_query)
-        scratch = buffers.scratch(JointScratch.of, n, n_support, n_classes, constants.n_neighbors)
+        scratch = JointScratch.of(n, n_support, n_classes, constants.n_neighbors)
         blended_grams(uncentered, labels, constants, MIN_CONFIDENCE, fade, scratch, grams)
 
     def _whole_is_cheaper(self, work: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any, overload
@@ -39,8 +39,7 @@ class Setting:
         object.__setattr__(self, "alpha", float(self.alpha))
 
     def __str__(self) -> str:
-        shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
-        return f"{self.way}-way {shot}-shot, {self.protocol}"
+        return self.title
 
     @property
     def is_inat(self) -> bool:
@@ -50,7 +49,8 @@ class Setting:
     @property
     def title(self) -> str:
         """``5-way 1-shot, balanced``."""
-        return f"{self.way}-way, {self.protocol}" if self.is_inat else str(self)
+        shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
+        return f"{self.way}-way{'' if self.is_inat else f' {shot}-shot'}, {self.protocol}"
 
     @property
     def slug(self) -> str:
@@ -145,10 +145,10 @@ class Evaluation:
             raise ValueError(f"{self.method} and {other.method} have run no task in common.")
         return paired_difference(self.accuracies[mine], other.accuracies[its])
 
-    def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings for JSON; NaN and infinity become None."""
         classes = zip(self.class_names, self.class_accuracies.tolist(), strict=True)
-        result: dict[str, Any] = {
+        return {
             "method": self.method,
             "setting": asdict(self.setting),
             "tasks": self.n_tasks,
@@ -159,9 +159,6 @@ class Evaluation:
             "seconds": _finite(self.seconds),
             "interrupted": self.interrupted,
         }
-        if per_task:
-            result["accuracies"] = self.accuracies.tolist()
-        return result
 
     def __repr__(self) -> str:
         return (
@@ -184,9 +181,6 @@ class Evaluations(Sequence[Evaluation]):
 
     def __len__(self) -> int:
         return len(self.evaluations)
-
-    def __iter__(self) -> Iterator[Evaluation]:
-        return iter(self.evaluations)
 
     @overload
     def __getitem__(self, key: str | int) -> Evaluation: ...
@@ -226,14 +220,13 @@ class Evaluations(Sequence[Evaluation]):
         """Accuracy of ``method`` minus that of ``other`` on the tasks that both have run."""
         return self[method].difference(self[other])
 
-    def to_dict(self, *, per_task: bool = False) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of them, and each one's paired difference to the best, for JSON."""
         best = self.best
         rows = []
         for evaluation in self.evaluations:
             gap = evaluation.difference(best)
-            rows.append(evaluation.to_dict(per_task=per_task))
-            rows[-1]["difference_to_best"] = gap.to_dict() | {"tasks": gap.n}
+            rows.append(evaluation.to_dict() | {"difference_to_best": gap.to_dict() | {"tasks": gap.n}})
         return {"best": best.method, "evaluations": rows}
 
     def __repr__(self) -> str:

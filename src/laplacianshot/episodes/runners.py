@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from laplacianshot.baselines.contract import Baseline, BatchedBaseline, TransductiveClassifier, best_classes
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes._bound_kernels import BoundScratch, UpdateScratch, bound_terms, bound_updates
+from laplacianshot.episodes._bound_kernels import UpdateScratch, bound_terms, bound_updates
 from laplacianshot.episodes._gram_kernels import BatchSolution
 from laplacianshot.episodes._joint_kernels import JointScratch, joint_tasks
 from laplacianshot.episodes.batched import Batch, Buffers, GramSource, Placement
@@ -148,9 +148,7 @@ class RunnableRecipe(Runnable):
         ]
         max_updates = max(constants.max_rounds - constants.start_rounds for constants in choices)
         solution = BatchSolution.empty(len(batch), len(choices), n_query, n_classes, max_updates, keep)
-        scratch = batch.buffers.scratch(
-            JointScratch.of, n_support + n_query, n_support, n_classes, choices[0].n_neighbors
-        )
+        scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors)
         on_support, tol = self._transform != "cl2", float(estimator.tol)
         for place, constants in enumerate(choices):
             chosen = (on_support, constants, MIN_CONFIDENCE, tol, place)
@@ -158,13 +156,13 @@ class RunnableRecipe(Runnable):
         return solution
 
     def _solve_bound(self, batch: Batch, lams: Floats | None, keep: bool) -> BatchSolution:
-        estimator, buffers = self._estimator, batch.buffers
+        estimator = self._estimator
         paper = estimator.recipe == "paper"
         n_tasks, n_query, n_classes = len(batch), batch.n_query, batch.n_classes
         k = PUBLISHED_NEIGHBORS if estimator.n_neighbors is None else estimator.n_neighbors
         k = max(0, min(k if paper else k - 1, n_query - 1))
-        unary = buffers.take("unary", (n_tasks, n_query, n_classes))
-        neighbors = buffers.take("neighbors", (n_tasks, n_query, k), np.int64)
+        unary = np.empty((n_tasks, n_query, n_classes), dtype=np.float32)
+        neighbors = np.empty((n_tasks, n_query, k), dtype=np.int64)
         bound_terms(
             batch.gram,
             batch.labels,
@@ -172,7 +170,6 @@ class RunnableRecipe(Runnable):
             estimator.rectify is not False and n_query > 0,
             PAPER_TEMPERATURE if paper else REFERENCE_TEMPERATURE,
             not paper,
-            buffers.scratch(BoundScratch.of, batch.n_support + n_query, n_classes),
             unary,
             neighbors,
         )
@@ -188,7 +185,7 @@ class RunnableRecipe(Runnable):
             paper,
             limit,
             float(estimator.tol),
-            buffers.scratch(UpdateScratch.of, n_query, n_classes, k, len(lams)),
+            UpdateScratch.of(n_query, n_classes, k, len(lams)),
             solution,
         )
         return solution

@@ -214,9 +214,8 @@ def draw_tasks(
     n_outside = _outside(outside, protocol, n_way, len(eligible))
 
     states = np.empty(n_tasks, dtype=np.uint64)
-    kernels.start_streams(np.uint64(seed), states)
     chosen = np.empty((n_tasks, n_way + n_outside), dtype=np.int64)
-    kernels.draw_classes(states, len(eligible), chosen)
+    kernels.draw_classes(np.uint64(seed), states, len(eligible), chosen)
     chosen = eligible[chosen]
     shots = np.full((n_tasks, n_way), low, dtype=np.int64)
     if high > low:

@@ -213,7 +213,7 @@ def test_every_data_set_says_what_it_expects(tmp_path):
 
 
 def test_unknown_settings_are_refused(birds):
-    with pytest.raises(ValueError, match="dataset='imagenet' is not known; choose one of folder, csv-splits"):
+    with pytest.raises(ValueError, match="dataset='imagenet' is not known; there are folder, csv-splits"):
         open_pictures("imagenet", birds)
     with pytest.raises(ValueError, match="on_error must be 'skip' or 'raise'"):
         open_pictures("folder", birds, on_error="ignore")

@@ -126,7 +126,7 @@ def test_a_start_at_less_weight_is_outside_the_objective(hard):
     [
         ({"method": "simpleshot-cl2"}, TypeError, "method must be a LaplacianShot with graph='auto'"),
         ({"method": LaplacianShot}, TypeError, "method must be a name"),
-        ({"method": "laplacian"}, ValueError, "choose one of: .*laplacianshot"),
+        ({"method": "laplacian"}, ValueError, "did you mean laplacianshot"),
         ({"method": LaplacianShot(lam=np.nan)}, ValueError, "The 'lam' parameter"),
         ({"protocol": "inat-leaking-labels"}, ValueError, "'inat-leaking-labels' is for evaluate alone"),
         ({"way": 50}, ValueError, "way=50 needs 50 classes"),

@@ -573,8 +573,8 @@ def test_a_runner_sent_to_another_process_places_the_rows_there(hard):
 
 
 def test_unknown_methods_are_refused_with_the_names_there_are(hard):
-    with pytest.raises(ValueError, match=r"there is no method 'laplacian'; choose one of: simpleshot-un, .*reference"):
-        evaluate(hard, "laplacian")
+    with pytest.raises(ValueError, match=r"there is no method 'plain'; there are simpleshot-un, .*reference"):
+        evaluate(hard, "plain")
     with pytest.raises(TypeError, match=r"method must be a name \(simpleshot-un, .*\) or an estimator"):
         evaluate(hard, LaplacianShot)
     for nothing in (3, None, object()):

@@ -374,7 +374,7 @@ def test_a_description_tells_what_was_drawn():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"protocol": "fair"}, "protocol='fair' is unknown; choose one of balanced, dirichlet, unequal, inat"),
+        ({"protocol": "fair"}, "protocol='fair' is unknown; there are balanced, dirichlet, unequal, inat"),
         ({"way": 0}, "way must be an integer of at least 1, got 0"),
         ({"way": 2.0}, "way must be an integer"),
         ({"way": True}, "way must be an integer"),

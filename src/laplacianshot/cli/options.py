@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import shlex
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from laplacianshot.cli.output import CommandError, input_errors
+from laplacianshot.runtime.errors import suggestion
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
@@ -167,9 +167,7 @@ def known(names: Iterable[str], what: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in choices:
-            near = difflib.get_close_matches(text, choices, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"there is no {what} {text!r}; {hint}choose from {', '.join(choices)}.")
+            raise ValueError(f"there is no {what} {text!r}; {suggestion(text, choices)}")
         return text
 
     return read

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -194,7 +194,7 @@ class FeatureSet:
     """Features with a class for every row, and optionally a split.
 
     The input is checked once, here. Features are kept as they are stored: a float16 or memory-mapped array is not
-    copied. A class may occur in several splits; see :attr:`splits_share_classes`.
+    copied. A class may occur in several splits.
 
     Parameters
     ----------
@@ -291,12 +291,6 @@ class FeatureSet:
         return {} if self.split is None else dict(Counter(self.split.tolist()))
 
     @cached_property
-    def splits_share_classes(self) -> bool:
-        """Whether a class has rows in more than one split."""
-        classes_of_splits = [set(self.codes[self.rows(name)].tolist()) for name in self.splits]
-        return sum(map(len, classes_of_splits)) > len(set().union(*classes_of_splits))
-
-    @cached_property
     def class_rows(self) -> ClassRows:
         """Row numbers grouped by class, each class in file order."""
         order = np.argsort(self.codes, kind="stable")
@@ -325,17 +319,15 @@ class FeatureSet:
         checked = _checked_split(split, self.n_rows)
         return object.__new__(type(self))._fill(self.features, self.codes, self.classes, self.class_names, checked)
 
-    def split_by_class(self, parts: Mapping[str, float | Sequence[Any]], *, seed: int = 0) -> Self:
+    def split_by_class(self, parts: Mapping[str, float], *, seed: int = 0) -> Self:
         """The same rows, split so that all rows of a class go to one part.
 
         Parameters
         ----------
-        parts : mapping
-            Either a fraction of the classes for each part, summing to 1 (numbers of classes are rounded by largest
-            remainder, classes shuffled with the seed), or a list of the classes of each part, by label or by name,
-            with every class in exactly one list.
+        parts : mapping of str to float
+            A fraction of the classes for each part, summing to 1. Numbers of classes are rounded by largest remainder.
         seed : int
-            For fractions.
+            Of the order in which classes are dealt out.
 
         Examples
         --------
@@ -343,16 +335,21 @@ class FeatureSet:
         >>> intents.split_by_class({"base": 0.5, "novel": 0.5}, seed=0).splits
         {'base': 2, 'novel': 2}
         """
-        fractions = {name: part for name, part in parts.items() if isinstance(part, Real)}
-        if not parts or (fractions and len(fractions) < len(parts)):
-            raise ValueError(
-                f"parts must be fractions for all splits or lists of classes for all, got {dict(parts)!r}."
-            )
-        if fractions:
-            part_of_class = self._shuffled_parts([float(part) for part in fractions.values()], list(parts), seed)
-        else:
-            part_of_class = self._listed_parts({name: list(part) for name, part in parts.items()})  # type: ignore[arg-type]
-        return self.with_split(np.array(list(parts))[part_of_class][self.codes])
+        names, shares = np.array(list(parts)), np.array(list(parts.values()), dtype=np.float64)
+        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+            raise ValueError(f"parts must be fractions above 0 that sum to 1, got {dict(parts)}.")
+        if not isinstance(seed, Integral) or seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {seed!r}.")
+        exact = shares * self.n_classes
+        counts = np.floor(exact + 1e-9).astype(np.int64)
+        short = self.n_classes - int(counts.sum())
+        counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
+        if not counts.all():
+            name = str(names[np.argmin(counts)])
+            raise ValueError(f"parts: {name!r} would get no class of {self.n_classes}; give it a larger fraction.")
+        part_of_class = np.empty(self.n_classes, dtype=names.dtype)
+        part_of_class[np.random.default_rng(int(seed)).permutation(self.n_classes)] = np.repeat(names, counts)
+        return self.with_split(part_of_class[self.codes])
 
     def base_mean(self, split: str = "base") -> Floats | None:
         """Mean of the rows of a split, (D,) float64; None if there is no such split."""
@@ -368,49 +365,6 @@ class FeatureSet:
 
     def _features_at(self, rows: Ints) -> Floats:
         return self.features[rows[0] : rows[-1] + 1] if _adjacent(rows) else self.features[rows]
-
-    def _shuffled_parts(self, fractions: list[float], names: list[str], seed: int) -> Ints:
-        """Part of each class (C,) by fractions."""
-        shares = np.array(fractions)
-        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
-            raise ValueError(
-                f"parts must be fractions above 0 that sum to 1, got {dict(zip(names, fractions, strict=True))}."
-            )
-        if not isinstance(seed, Integral) or seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {seed!r}.")
-        exact = shares * self.n_classes
-        counts = np.floor(exact + 1e-9).astype(np.int64)
-        short = self.n_classes - int(counts.sum())
-        counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
-        if not counts.all():
-            name = names[int(np.argmin(counts))]
-            raise ValueError(f"parts: {name!r} would get no class of {self.n_classes}; give it a larger fraction.")
-        part_of_class = np.empty(self.n_classes, dtype=np.int64)
-        part_of_class[np.random.default_rng(int(seed)).permutation(self.n_classes)] = np.repeat(
-            np.arange(len(counts)), counts
-        )
-        return part_of_class
-
-    def _listed_parts(self, lists: Mapping[str, list[Any]]) -> Ints:
-        """Part of each class (C,) by lists of labels or names."""
-        numbers = {name: code for code, name in enumerate(self.class_names)}
-        numbers |= {label: code for code, label in enumerate(self.classes.tolist())}
-        part_of_class = np.full(self.n_classes, -1, dtype=np.int64)
-        for part, (name, members) in enumerate(lists.items()):
-            for member in members:
-                code = numbers.get(member)
-                if code is None:
-                    raise ValueError(f"parts: {member!r} of {name!r} is neither a label nor a class name of the set.")
-                if part_of_class[code] >= 0:
-                    raise ValueError(f"parts: class {member!r} is listed twice; list every class once.")
-                part_of_class[code] = part
-        left = np.flatnonzero(part_of_class < 0)
-        if left.size:
-            raise ValueError(
-                f"parts: {left.size} of {self.n_classes} classes are in no list, such as "
-                f"{self.class_names[left[0]]!r}; list every class once."
-            )
-        return part_of_class
 
     def __len__(self) -> int:
         return self.n_rows

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.datasets.decoding import CorruptPicture, Source
 from laplacianshot.datasets.layouts import LAYOUTS
+from laplacianshot.runtime.errors import suggestion
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Ints, Labels
 
@@ -221,7 +222,7 @@ def open_pictures(
         Files of the data set are missing or malformed; the message says what is expected.
     """
     if dataset not in LAYOUTS:
-        raise ValueError(f"dataset={dataset!r} is not known; choose one of {', '.join(LAYOUTS)}.")
+        raise ValueError(f"dataset={dataset!r} is not known; {suggestion(dataset, LAYOUTS)}")
     if on_error not in ("skip", "raise"):
         raise ValueError(f"on_error must be 'skip' or 'raise', got {on_error!r}.")
     if check not in ("quick", "whole", None):

@@ -17,6 +17,7 @@ from laplacianshot.baselines.prototype import PTMAP, NearestPrototype, PseudoLab
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS
+from laplacianshot.runtime.errors import suggestion
 
 _PUBLISHED = f"lam {PUBLISHED_LAM}, n_neighbors {PUBLISHED_NEIGHBORS}"
 
@@ -121,7 +122,7 @@ def find_method(name: str) -> Method:
     """The method of that name or alias; ValueError for an unknown one."""
     name = ALIASES.get(name, name)
     if name not in METHODS:
-        raise ValueError(f"there is no method {name!r}; choose one of: {', '.join(METHODS)}.")
+        raise ValueError(f"there is no method {name!r}; {suggestion(name, METHODS)}")
     return METHODS[name]
 
 

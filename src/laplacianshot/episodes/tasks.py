@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.datasets.feature_set import ClassRows, FeatureSet
 from laplacianshot.episodes import _sampling_kernels as kernels
 from laplacianshot.inference.labels import UNLABELED
+from laplacianshot.runtime.errors import suggestion
 from laplacianshot.runtime.types import Ints
 
 INAT_LEAKING = "inat-leaking-labels"
@@ -196,7 +197,7 @@ def draw_tasks(
     Tasks(100 balanced, 3-way, 6 support and 12 query rows)
     """
     if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol={protocol!r} is unknown; choose one of {', '.join(PROTOCOLS)}.")
+        raise ValueError(f"protocol={protocol!r} is unknown; {suggestion(protocol, PROTOCOLS)}")
     grouped = _rows_by_class(feature_set, split)
     if protocol in ("inat", INAT_LEAKING):
         return _inat_task(grouped, protocol, split)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from laplacianshot.episodes.methods import ALIASES, METHODS
+from laplacianshot.runtime.errors import suggestion
 from laplacianshot.training import TrainConfig, load_config
 from laplacianshot.training.state import ConfigError
 
@@ -53,7 +53,7 @@ class Protocol:
         given: dict[str, Any] = {}
         for name, value in values.items():
             if name not in defaults:
-                raise ConfigError(f"there is no value {name!r} of the evaluation; {_nearest(name, list(defaults))}.")
+                raise ConfigError(f"there is no value {name!r} of the evaluation; {suggestion(name, defaults)}")
             default: Any = defaults[name]
             is_list = isinstance(default, tuple)
             parts = tuple(value) if is_list and isinstance(value, (list, tuple)) else (value,)
@@ -67,7 +67,7 @@ class Protocol:
         found = cls(**given)
         for method in found.methods:
             if ALIASES.get(method, method) not in METHODS:
-                raise ConfigError(f"methods: there is no method {method!r}; {_nearest(method, list(METHODS))}.")
+                raise ConfigError(f"methods: there is no method {method!r}; {suggestion(method, METHODS)}")
         return found
 
     def to_mapping(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def load_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Exp
         return _from_file(Path(name), settings or {})
     known = named_experiments()
     if name not in known:
-        raise ConfigError(f"there is no setting {name!r}; {_nearest(name, list(known))}.")
+        raise ConfigError(f"there is no setting {name!r}; {suggestion(name, known)}")
     entry = dict(known[name])
     source = entry.pop("source", name)
     config = load_config(source, settings)
@@ -155,13 +155,7 @@ def _experiment(name: str, source: str, config: TrainConfig, entry: Mapping[str,
     known = ("title", "target", "published", "evaluation")
     for key in entry:
         if key not in known:
-            raise ConfigError(f"there is no value {key!r} of a setting; {_nearest(key, list(known))}.")
+            raise ConfigError(f"there is no value {key!r} of a setting; {suggestion(key, known)}")
     facts = {key: value for key, value in entry.items() if key != "evaluation"}
     protocol = Protocol.from_mapping(entry.get("evaluation", {}))
     return Experiment(name=name, source=source, config=config, protocol=protocol, **facts)
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? There are " if near else "there are "
-    return f"{hint}{', '.join(known)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import operator
 import tomllib
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from laplacianshot.embedding.networks import NETWORKS
+from laplacianshot.runtime.errors import suggestion
 from laplacianshot.training.state import ConfigError
 
 _SCHEDULES = ("milestones", "every", "cosine", "constant")
@@ -154,9 +154,7 @@ class TrainConfig:
         known = [each.name for each in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(known)}."
-                raise ConfigError(f"there is no setting {name!r}; {hint}")
+                raise ConfigError(f"there is no setting {name!r}; {suggestion(name, known)}")
         return cls(**settings)
 
     @classmethod
@@ -227,9 +225,7 @@ def _of_kind(name: str, value: Any, kind: Any) -> Any:
 def _check_limits(each: dataclasses.Field[Any], value: Any) -> None:
     choices = each.metadata.get("choices", ())
     if choices and value not in choices:
-        near = difflib.get_close_matches(value, choices, n=1)
-        hint = f"did you mean {near[0]}? It can be" if near else "it can be"
-        raise ConfigError(f"{each.name} = {value!r}: {hint} {', '.join(choices)}.")
+        raise ConfigError(f"{each.name} = {value!r}: {suggestion(value, choices)}")
     for part in value if isinstance(value, tuple) else (value,):
         if isinstance(part, float) and not math.isfinite(part):
             raise ConfigError(f"{each.name} = {part}: must be a finite number.")
@@ -270,11 +266,9 @@ def load_config(name: str, settings: Mapping[str, Any] | None = None) -> TrainCo
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
     else:
-        known = list(config_names())
+        known = config_names()
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}; or give a .toml file."
-            raise ConfigError(f"there is no config {name!r}; {hint}")
+            raise ConfigError(f"there is no config {name!r}; {suggestion(name, (*known, 'FILE.toml'))}")
         config = TrainConfig.from_toml(Path(str(files("laplacianshot").joinpath("configs", f"{name}.toml"))))
     if not settings:
         return config

@@ -314,8 +314,8 @@ def test_conv4_has_a_feature_for_every_position_of_its_last_map(size, features):
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(ValueError, match=r"no network 'resnet19'; choose one of: resnet18, .*, conv4\."):
-        build_network("resnet19")
+    with pytest.raises(ValueError, match=r"no network 'vgg'; there are resnet18, .*, conv4\."):
+        build_network("vgg")
 
 
 @pytest.mark.parametrize(

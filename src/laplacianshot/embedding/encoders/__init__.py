@@ -5,7 +5,6 @@ Neither this package nor the list of encoders loads any package of an extra.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.errors import InputError, suggestion
 from laplacianshot.runtime.threads import available_threads
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ def open_encoder(name: str | None, kind: Kind, *, threads: int | None = None) ->
     full = DEFAULTS[kind] if name is None else name
     family, colon, what = full.partition(":")
     if family not in _HOMES or bool(colon) != any(known.startswith(f"{family}:") for known in ENCODERS):
-        near = difflib.get_close_matches(full, list(ENCODERS), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ENCODERS)}."
-        raise EncoderError(f"there is no encoder {full!r}; {hint}")
+        raise EncoderError(f"there is no encoder {full!r}; {suggestion(full, ENCODERS)}")
     if colon and not what:
         known = next(known for known in ENCODERS if known.startswith(f"{family}:"))
         raise EncoderError(f"encoder {full!r} lacks what comes after the colon; write {known}.")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from laplacianshot.runtime.errors import suggestion
 from laplacianshot.runtime.extras import require
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def build_network(name: str, n_classes: int = 64, *, in_channels: int = 3, image
         Images (B, in_channels, H, W) to features (B, feature_dim) and logits (B, n_classes).
     """
     if name not in NETWORKS:
-        raise ValueError(f"there is no network {name!r}; choose one of: {', '.join(NETWORKS)}.")
+        raise ValueError(f"there is no network {name!r}; {suggestion(name, NETWORKS)}")
     for argument, value in (("n_classes", n_classes), ("in_channels", in_channels), ("image_size", image_size)):
         if value < 1:
             raise ValueError(f"{argument} must be at least 1; got {value}.")

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from laplacianshot import datasets
 from laplacianshot.cli.app import run
-from laplacianshot.datasets import Digits, load_digits
+from laplacianshot.datasets import load_digits
+from laplacianshot.datasets.feature_set import FeatureSet
 
 # A process of its own that has few digits and reports every finished repeat.
 FEW_DIGITS = """
@@ -20,10 +21,11 @@ import sys
 import numpy as np
 from laplacianshot import cli, datasets
 from laplacianshot.cli import demo_run as demo
+from laplacianshot.datasets.feature_set import FeatureSet
 
 everything = datasets.load_digits()
 rows = np.concatenate([np.flatnonzero(everything.labels == c)[:22] for c in range(10)])
-few = datasets.Digits(everything.features[rows], everything.labels[rows], everything.class_names)
+few = FeatureSet(everything.features[rows], everything.labels[rows])
 datasets.load_digits = lambda: few
 
 def reporting(*args, done, **kwargs):
@@ -36,11 +38,11 @@ cli.main(sys.argv[1:])
 
 
 @pytest.fixture
-def few_digits(monkeypatch, tmp_path) -> Digits:
+def few_digits(monkeypatch, tmp_path) -> FeatureSet:
     """Twenty-two digits of each class in place of all, in a folder of their own."""
     everything = load_digits()
     rows = np.concatenate([np.flatnonzero(everything.labels == c)[:22] for c in range(10)])
-    few = Digits(everything.features[rows], everything.labels[rows], everything.class_names)
+    few = FeatureSet(everything.features[rows], everything.labels[rows])
     monkeypatch.setattr(datasets, "load_digits", lambda: few)
     monkeypatch.chdir(tmp_path)
     return few

@@ -17,9 +17,11 @@ from PIL import Image
 from laplacianshot import FeatureSet
 from laplacianshot.cli.app import run
 from laplacianshot.cli.extract import LAYOUTS
+from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.datasets.pictures import DATASETS
-from laplacianshot.embedding import FeatureStore, build_network
-from laplacianshot.training import Checkpoint, TrainConfig, TrainState
+from laplacianshot.embedding import build_network
+from laplacianshot.training import Checkpoint, TrainConfig
+from laplacianshot.training.state import TrainState
 
 CLASSES = {"base": ("ant", "bee"), "val": ("cat",), "novel": ("dog", "elk", "fox")}
 N = 36

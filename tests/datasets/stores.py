@@ -28,6 +28,6 @@ def write_store(
     given = {"labels": labels, "split": split, "class_names": class_names, "names": names}
     sides = {name: np.asarray(values) for name, values in given.items() if values is not None}
     total = len(rows) + len(skipped)
-    with lock_store(path, key, dtype, total, overwrite=overwrite) as folder:
+    with lock_store(path, key, dtype, overwrite=overwrite) as folder:
         write_files(folder, Manifest(key, dtype, 0, total, skipped=skipped), rows, sides)
     return FeatureStore.open(path)

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from laplacianshot import FeatureSet
-from laplacianshot.datasets.feature_store import FeatureStore, IncompleteStore, StaleStore, StoreInUse
+from laplacianshot.datasets.feature_store import FeatureStore, StoreError
 from laplacianshot.datasets.pictures import CorruptPicture, Pictures, open_pictures
 from laplacianshot.embedding import build_network
 from laplacianshot.embedding.extraction import extract
@@ -176,7 +176,7 @@ def _other_class(network: torch.nn.Module, pictures: Pictures, folder: Path) -> 
 def test_any_change_makes_a_store_stale(tmp_path, folder, pictures, network, change: Callable[..., None], part):
     extract(network, pictures, tmp_path / "s", view=VIEW)
     change(network, pictures, folder)
-    with pytest.raises(StaleStore, match=f"was made with other {part};"):
+    with pytest.raises(StoreError, match=f"was made with other {part};"):
         extract(network, open_pictures("folder", folder), tmp_path / "s", view=VIEW)
     fresh = extract(network, open_pictures("folder", folder), tmp_path / "s", view=VIEW, overwrite=True)
     assert fresh.found == 0
@@ -185,7 +185,7 @@ def test_any_change_makes_a_store_stale(tmp_path, folder, pictures, network, cha
 @pytest.mark.parametrize("other", [{"resize": 18}, {"mean": (0.0, 0.0, 0.0)}])
 def test_another_view_makes_a_store_stale(tmp_path, pictures, network, other):
     extract(network, pictures, tmp_path / "s", view=VIEW)
-    with pytest.raises(StaleStore, match=r"another view \(EvalView\(resize=20"):
+    with pytest.raises(StoreError, match=r"another view \(EvalView\(resize=20"):
         extract(network, pictures, tmp_path / "s", view=replace(VIEW, **other))
 
 
@@ -196,7 +196,7 @@ def test_a_view_must_be_known_by_its_parameters(tmp_path, pictures, network):
 
 def test_another_dtype_makes_a_store_stale(tmp_path, pictures, network):
     extract(network, pictures, tmp_path / "s", view=VIEW)
-    with pytest.raises(StaleStore, match="dtype float32, not float16"):
+    with pytest.raises(StoreError, match="dtype float32, not float16"):
         extract(network, pictures, tmp_path / "s", view=VIEW, dtype="float16")
 
 
@@ -217,7 +217,11 @@ def test_another_dtype_makes_a_store_stale(tmp_path, pictures, network):
             "float32",
             r"NaN or infinity for picture 'base/ant/№ 0\.png'",
         ),
-        (lambda images: np.full((len(images), 2), 7e4), "float16", "row 0 holds 70000, which is too large for float16"),
+        (
+            lambda images: np.full((len(images), 2), 7e4),
+            "float16",
+            r"gives 70000 for picture 'base/ant/№ 0\.png', which is too large for float16",
+        ),
     ],
     ids=["one dimension", "one row", "NaN", "overflow"],
 )
@@ -283,7 +287,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stopped(tmp_path, pictures, 
 
     with pytest.raises(KeyboardInterrupt):
         extract(network, pictures, tmp_path / "s", view=VIEW, batch_size=4, progress=interrupt)
-    with pytest.raises(IncompleteStore) as refused:
+    with pytest.raises(StoreError) as refused:
         FeatureSet.load(tmp_path / "s")
     done = extract(network, pictures, tmp_path / "s", view=VIEW, batch_size=4)
     # Batches that were under way count too.
@@ -295,7 +299,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stopped(tmp_path, pictures, 
 
 def test_two_extractions_into_one_store_are_refused(tmp_path, pictures, network):
     def second(done: int, total: int) -> None:
-        with pytest.raises(StoreInUse):
+        with pytest.raises(StoreError):
             extract(network, pictures, tmp_path / "s", view=VIEW)
 
     assert len(extract(network, pictures, tmp_path / "s", view=VIEW, progress=second).store) == N
@@ -343,7 +347,7 @@ def test_killed_twice_the_result_is_bit_equal_to_an_uninterrupted_one(tmp_path, 
                     process.send_signal(signal.SIGKILL)
                     break
         assert process.returncode == -signal.SIGKILL
-    with pytest.raises(IncompleteStore):
+    with pytest.raises(StoreError):
         FeatureStore.open(tmp_path / "s")
     options = {"view": VIEW, "batch_size": 2, "on_error": "skip"}
     resumed = extract(network, pictures, tmp_path / "s", **options)

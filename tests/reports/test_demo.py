@@ -13,7 +13,8 @@ from matplotlib.image import imread
 
 from laplacianshot import LaplacianShot
 from laplacianshot.cli.demo_run import demo_methods, demo_repeats, run_demo
-from laplacianshot.datasets import Digits, load_digits
+from laplacianshot.datasets import load_digits
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.results import Evaluation, Evaluations, Setting
 from laplacianshot.episodes.whole_set import evaluate_whole_set
@@ -24,7 +25,7 @@ def made_up(**accuracies: list[float]) -> DemoResult:
     methods = demo_methods(100, 10, 1)
     columns = {name: accuracies.get(name.replace("-", "_"), [0.1, 0.1, 0.1]) for name in methods}
     found = Evaluations(tuple(Evaluation(name, Setting(tasks=3), np.array(v)) for name, v in columns.items()))
-    digits = Digits(np.zeros((100, 64)), np.arange(100) % 10, tuple("0123456789"))
+    digits = FeatureSet(np.zeros((100, 64)), np.arange(100) % 10)
     return DemoResult(methods, {1: found}, (), digits, 0, 3, 1, interrupted=False, picture=Path("demo.png"))
 
 
@@ -57,7 +58,7 @@ def test_the_curve_rises_through_the_demos_own_number_of_labels(small_result):
 
 def test_the_curve_leaves_out_more_labels_than_a_class_has(few_digits):
     rows = np.concatenate([np.flatnonzero(few_digits.labels == c)[:10] for c in range(10)])
-    ten = Digits(few_digits.features[rows], few_digits.labels[rows], few_digits.class_names)
+    ten = FeatureSet(few_digits.features[rows], few_digits.labels[rows])
     assert demo_repeats(ten, 50, 3) == {3: 50, 1: 10, 2: 10, 5: 10}
     assert demo_repeats(load_digits(), 4, 1) == {1: 4, 2: 4, 5: 4, 10: 4, 20: 4}
 

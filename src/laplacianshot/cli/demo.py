@@ -42,15 +42,16 @@ def demo(
     Each repeat chooses the labeled digits at random, the same for every method. Nothing is downloaded.
     """
     # Imported here, so that --help and --version do not wait for scikit-learn.
-    from laplacianshot.cli.demo_run import demo_repeats, run_demo
+    from laplacianshot.cli.demo_run import demo_repeats, run_demo, smallest_class
     from laplacianshot.datasets import load_digits
     from laplacianshot.reports.figures import FORMATS
 
     digits = load_digits()
-    if labels_per_class >= digits.smallest_class:
+    smallest = smallest_class(digits)
+    if labels_per_class >= smallest:
         raise CommandError(
-            f"--labels-per-class {labels_per_class}: the smallest class has {digits.smallest_class} digits, and one "
-            f"must be left to label; give at most {digits.smallest_class - 1}."
+            f"--labels-per-class {labels_per_class}: the smallest class has {smallest} digits, and one must be left to "
+            f"label; give at most {smallest - 1}."
         )
     path = check_output(output, FORMATS)
     plan = demo_repeats(digits, repeats, labels_per_class)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from laplacianshot.baselines import TransductiveClassifier
-from laplacianshot.datasets import Digits
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.methods import make_method
 from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.whole_set import draw_labeled, evaluate_whole_set, keep_labels
@@ -45,14 +46,19 @@ def demo_methods(n_rows: int, n_classes: int, labels_per_class: int) -> dict[str
     return {DEFAULT: DemoMethod("LaplacianShot default", settings), **_METHODS}
 
 
-def demo_repeats(digits: Digits, repeats: int, labels_per_class: int) -> dict[int, int]:
+def smallest_class(digits: FeatureSet) -> int:
+    """Number of digits of the rarest class."""
+    return int(np.bincount(digits.codes).min())
+
+
+def demo_repeats(digits: FeatureSet, repeats: int, labels_per_class: int) -> dict[int, int]:
     """Return the number of random choices for each number of labels per class, the requested one first."""
-    others = [count for count in CURVE_LABELS if count < digits.smallest_class and count != labels_per_class]
+    others = [count for count in CURVE_LABELS if count < smallest_class(digits) and count != labels_per_class]
     return {labels_per_class: repeats} | dict.fromkeys(others, min(repeats, CURVE_REPEATS))
 
 
 def run_demo(
-    digits: Digits,
+    digits: FeatureSet,
     *,
     repeats: int = 50,
     labels_per_class: int = 1,
@@ -66,7 +72,7 @@ def run_demo(
 
     Parameters
     ----------
-    digits : Digits
+    digits : FeatureSet
     repeats : int
         Number of random choices of the labeled digits.
     labels_per_class, seed : int
@@ -82,7 +88,7 @@ def run_demo(
     # Checks the number of labels, too.
     given = keep_labels(digits.labels, draw_labeled(digits.labels, labels_per_class, seed=seed))
     recipes = (LaplacianShot(), LaplacianShot.paper(), LaplacianShot.reference())
-    methods = demo_methods(len(digits.labels), len(digits.class_names), labels_per_class)
+    methods = demo_methods(digits.n_rows, digits.n_classes, labels_per_class)
     estimators: dict[str, TransductiveClassifier] = {recipe.recipe: recipe for recipe in recipes}
     estimators |= {name: make_method(name) for name in methods if name not in estimators}
     curve: dict[int, Evaluations] = {}

@@ -79,7 +79,7 @@ def extract(
         pictures = _pictures(layout, data, on_error)
         network = _on_device(trained, device, threads)
 
-        from laplacianshot.embedding import extract as extract_pictures
+        from laplacianshot.embedding.extraction import extract as extract_pictures
         from laplacianshot.training.plan import eval_view
 
         with progress_bar() as bar:

@@ -38,29 +38,9 @@ _FILES = (_MANIFEST, _VECTORS, LOCK_NAME, "item_keys.bin", *(f"{name}.npy" for n
 # Rows of a row group of Parquet: what a reader has to take in at once.
 _BLOCK_ROWS = 4096
 
-# Parts of a key in the words of a message.
-_WORDS = {
-    "weights": "other weights",
-    "view": "another view",
-    "data": "other data",
-    "code": "another version of the code",
-}
-
 
 class StoreError(InputError):
-    """A feature store that is missing, damaged, or does not hold what is requested."""
-
-
-class StaleStore(StoreError):
-    """A feature store that was made from something else; the message says which part differs."""
-
-
-class IncompleteStore(StoreError):
-    """A feature store whose extraction has not finished."""
-
-
-class StoreInUse(StoreError):
-    """A feature store that another process is writing."""
+    """A feature store that is missing, damaged, unfinished, in use, or made from something else than is requested."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +58,14 @@ class StoreKey:
         return hashlib.sha256(json.dumps(dataclasses.asdict(self), sort_keys=True).encode()).hexdigest()
 
     def difference(self, other: StoreKey) -> str:
-        """Return the parts in which this key differs from another, in words; a short view is spelled out."""
-        parts = []
-        for name, word in _WORDS.items():
-            mine, theirs = str(getattr(self, name)), str(getattr(other, name))
-            if mine != theirs:
-                spelled = name == "view" and max(len(mine), len(theirs)) <= 200
-                parts.append(f"{word} ({mine}, not {theirs})" if spelled else word)
-        return " and ".join(parts)
+        """Return the parts in which this key differs from another, in words; the view is spelled out."""
+        words = {
+            "other weights": self.weights != other.weights,
+            f"another view ({self.view}, not {other.view})": self.view != other.view,
+            "other data": self.data != other.data,
+            "another version of the code": self.code != other.code,
+        }
+        return " and ".join(word for word, differs in words.items() if differs)
 
 
 @dataclass(frozen=True)
@@ -139,15 +119,13 @@ class Manifest:
                 f"{folder}: {_MANIFEST} cannot be understood; extract again into another folder."
             ) from error
 
-    def check_same(self, key: StoreKey, folder: Path, dtype: str | None = None, total: int | None = None) -> None:
-        """Raise :class:`StaleStore` where the store was made from something else."""
+    def check_same(self, key: StoreKey, folder: Path, dtype: str | None = None) -> None:
+        """Refuse a store that was made from something else."""
         differs = self.key.difference(key)
         if not differs and dtype not in (None, self.dtype):
             differs = f"dtype {self.dtype}, not {dtype}"
-        if not differs and total not in (None, self.total):
-            differs = f"rows {self.total}, not {total}"
         if differs:
-            raise StaleStore(f"{folder} was made with {differs}; choose another folder, or overwrite it.")
+            raise StoreError(f"{folder} was made with {differs}; choose another folder, or overwrite it.")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -156,7 +134,7 @@ class FeatureStore:
 
     All arrays are memory-mapped and read-only: a store larger than memory opens at once. The folder holds
     ``manifest.json``, ``vectors.bin`` (one row after the other, little-endian), and a ``.npy`` file for each of
-    ``labels``, ``split``, ``class_names`` and ``names`` that exists. :func:`~laplacianshot.embedding.extract` makes it.
+    ``labels``, ``split``, ``class_names`` and ``names`` that exists. An extraction makes it.
     """
 
     path: Path
@@ -170,23 +148,13 @@ class FeatureStore:
 
     @classmethod
     def open(cls, path: str | PathLike[str], key: StoreKey | None = None) -> Self:
-        """Open a finished store, whose vectors must be made from ``key`` if one is given.
-
-        Raises
-        ------
-        StaleStore
-            They were made from something else; the message says which part changed.
-        IncompleteStore
-            The extraction has not finished.
-        StoreError
-            There is no store, or it is damaged.
-        """
+        """Open a finished store, whose vectors must be made from ``key`` if one is given."""
         folder = Path(path)
         manifest = Manifest.read(folder)
         if key is not None:
             manifest.check_same(key, folder)
         if not manifest.complete:
-            raise IncompleteStore(
+            raise StoreError(
                 f"{folder} is not finished: {manifest.items} of {manifest.total} items are done; run the same "
                 "extraction again, and it goes on from there."
             )
@@ -268,9 +236,7 @@ def _read_side(path: Path, name: str, n_rows: int) -> Any:
 
 
 @contextmanager
-def lock_store(
-    path: str | PathLike[str], key: StoreKey, dtype: str, total: int, *, overwrite: bool = False
-) -> Iterator[Path]:
+def lock_store(path: str | PathLike[str], key: StoreKey, dtype: str, *, overwrite: bool = False) -> Iterator[Path]:
     """Hold the folder of a store of a key: a new one, or one of the same key.
 
     A file, a folder with other files in it, and a store of another key are refused; with ``overwrite`` the last is
@@ -285,11 +251,11 @@ def lock_store(
     if foreign:
         raise StoreError(f"{folder} holds other files, such as {foreign[0]!r}; give a store a folder of its own.")
     folder.mkdir(parents=True, exist_ok=True)
-    with FolderLock(folder, StoreInUse):
+    with FolderLock(folder, StoreError):
         remove_partial(folder)
         try:
             if (folder / _MANIFEST).exists():
-                Manifest.read(folder).check_same(key, folder, dtype, total)
+                Manifest.read(folder).check_same(key, folder, dtype)
         except StoreError:
             if not overwrite:
                 raise
@@ -305,7 +271,7 @@ def write_files(folder: Path, manifest: Manifest, rows: Floats, sides: dict[str,
 
     ``manifest`` has key, dtype, total and skipped items, the rest is filled in; ``sides`` has arrays of :data:`_SIDES`.
     """
-    stored = as_stored(rows, manifest.dtype)
+    stored = rows.astype(_storage(manifest.dtype), copy=False)
     blocks = (stored[start : start + _BLOCK_ROWS] for start in range(0, len(stored), _BLOCK_ROWS))
     put_file(folder / _VECTORS, lambda file: file.writelines(block.tobytes() for block in blocks))
     for name in _SIDES:
@@ -318,23 +284,6 @@ def write_files(folder: Path, manifest: Manifest, rows: Floats, sides: dict[str,
     n, dim = stored.shape
     items = n + len(manifest.skipped)
     dataclasses.replace(manifest, dim=dim, rows=n, items=items, complete=True).write(folder)
-
-
-def as_stored(rows: Floats, dtype: str, first: int = 0) -> Floats:
-    """Return rows in the dtype of a store; raises ``ValueError``, counting from ``first``, where one is not finite."""
-    with np.errstate(over="ignore"):
-        block: Floats = rows.astype(_storage(dtype), copy=False)
-    finite = np.isfinite(block).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        largest = np.abs(rows[row]).max()
-        if np.isfinite(largest):
-            raise ValueError(
-                f"row {first + row} holds {largest:g}, which is too large for {dtype}; "
-                "choose dtype float32, or scale the vectors."
-            )
-        raise ValueError(f"row {first + row} holds NaN or infinity; every feature must be a finite number.")
-    return block
 
 
 def _storage(dtype: str) -> np.dtype[Any]:

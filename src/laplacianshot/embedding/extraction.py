@@ -21,7 +21,6 @@ from laplacianshot.datasets.feature_store import (
     Skipped,
     StoreError,
     StoreKey,
-    as_stored,
     lock_store,
     write_files,
 )
@@ -101,10 +100,8 @@ def extract(
 
     Raises
     ------
-    StaleStore
-        The store was made with other weights, another view or other pictures; the message says which.
-    StoreInUse
-        Another process is writing it.
+    StoreError
+        The store was made with other weights, another view or other pictures, or another process is writing it.
     CorruptPicture
         A picture cannot be read, and ``on_error`` is ``"raise"``. What was done before is kept.
     OSError
@@ -118,7 +115,7 @@ def extract(
     key = StoreKey(weights, repr(view), pictures.content_key())
     store, found = _finished(path, key, dtype), n
     if store is None:
-        with lock_store(path, key, dtype, n, overwrite=overwrite) as folder, _evaluating(network) as vectors_of:
+        with lock_store(path, key, dtype, overwrite=overwrite) as folder, _evaluating(network) as vectors_of:
             rows, manifest = _Rows(pictures, view), Manifest(key, dtype, 0, n)
             work = _Extraction(folder, manifest, rows, vectors_of, batch_size, skip=on_error == "skip")
             found = work.run(workers, commit_seconds, progress or (lambda done, total: None))
@@ -219,12 +216,18 @@ class _Extraction:
                 f"the network must give vectors of shape ({len(numbers)}, D) for {len(numbers)} pictures, "
                 f"got shape {vectors.shape}."
             )
-        finite = np.isfinite(vectors).all(axis=1)
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(vectors.astype(self.manifest.dtype, copy=False)).all(axis=1)
         if not finite.all():
-            name = self.rows.pictures.names[numbers[int(np.argmin(finite))]]
-            raise ValueError(f"the network gives NaN or infinity for picture {str(name)!r}; its weights are of no use.")
-        as_stored(vectors, self.manifest.dtype, numbers[0])
-        return vectors.astype(np.float32, copy=False)
+            row = int(np.argmin(finite))
+            name, largest = str(self.rows.pictures.names[numbers[row]]), np.abs(vectors[row]).max()
+            if np.isfinite(largest):
+                raise ValueError(
+                    f"the network gives {largest:g} for picture {name!r}, which is too large for "
+                    f"{self.manifest.dtype}; choose dtype float32."
+                )
+            raise ValueError(f"the network gives NaN or infinity for picture {name!r}; its weights are of no use.")
+        return vectors
 
 
 def _finished(path: str | PathLike[str], key: StoreKey, dtype: str) -> FeatureStore | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot import __version__
-from laplacianshot.datasets import Digits
+from laplacianshot.datasets.feature_set import FeatureSet
 from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.whole_set import draw_labeled
 from laplacianshot.estimator import LaplacianShot
@@ -54,7 +54,7 @@ class DemoResult:
     methods: Mapping[str, DemoMethod]
     curve: Mapping[int, Evaluations]  # by number of labels per class, ascending; what was finished
     recipes: tuple[LaplacianShot, ...]  # the default first, fitted on the first random choice of labeled digits
-    digits: Digits
+    digits: FeatureSet
     seed: int
     repeats: int
     labels_per_class: int
@@ -69,7 +69,7 @@ class DemoResult:
     @property
     def n_unlabeled(self) -> int:
         """Number of digits to label per repeat."""
-        return len(self.digits.labels) - len(self.digits.class_names) * self.labels_per_class
+        return self.digits.n_rows - self.digits.n_classes * self.labels_per_class
 
     def verdict(self) -> str:
         """Say which method is best, by how much, and how the default compares."""
@@ -125,8 +125,8 @@ class DemoResult:
             "laplacianshot": __version__,
             "data": {
                 "name": "scikit-learn digits",
-                "rows": len(self.digits.labels),
-                "classes": len(self.digits.class_names),
+                "rows": self.digits.n_rows,
+                "classes": self.digits.n_classes,
             },
             "seed": self.seed,
             "labels_per_class": self.labels_per_class,
@@ -182,7 +182,7 @@ def draw_demo(result: DemoResult) -> Figure:
     return figure
 
 
-def _draw_examples(part: SubFigure, default: LaplacianShot, digits: Digits, given: Ints) -> None:
+def _draw_examples(part: SubFigure, default: LaplacianShot, digits: FeatureSet, given: Ints) -> None:
     """Draw a column per class: a given digit on top, then predicted ones from the most to the least confident."""
     labels, confidence = default.transduction_, default.label_distributions_.max(axis=1)
     right = np.delete(labels == digits.labels, given).mean()
@@ -192,7 +192,7 @@ def _draw_examples(part: SubFigure, default: LaplacianShot, digits: Digits, give
         fontsize=12,
         color=INK,
     )
-    grid = part.subplots(1 + _SHOWN, len(digits.class_names))
+    grid = part.subplots(1 + _SHOWN, digits.n_classes)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_color(FAINT)
@@ -200,7 +200,7 @@ def _draw_examples(part: SubFigure, default: LaplacianShot, digits: Digits, give
         predicted = np.setdiff1d(np.flatnonzero(labels == code), given)
         rows = [given[digits.labels[given] == code][0], *spread_rows(predicted, -confidence, _SHOWN)]
         for axes, shown in zip(grid[:, code], rows, strict=False):
-            axes.imshow(digits.images[shown], cmap="gray_r", vmin=0, vmax=16, interpolation="nearest")
+            axes.imshow(digits.features[shown].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16, interpolation="nearest")
             is_wrong = digits.labels[shown] != code
             if is_wrong:
                 axes.set_xlabel(f"is {digits.class_names[digits.labels[shown]]}", color=VERMILION, labelpad=1)

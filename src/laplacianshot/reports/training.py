@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from laplacianshot.datasets.pictures import Pictures
-    from laplacianshot.embedding import Extraction
+    from laplacianshot.embedding.extraction import Extraction
     from laplacianshot.training import TrainConfig, TrainResult
 
 # Maximum number of epochs in a table; log.csv has all.

@@ -42,7 +42,7 @@ class DigitSource(Source):
 def digit_source() -> DigitSource:
     """The 1,797 digits, without their labels."""
     digits = load_digits()
-    n = len(digits.labels)
+    n = digits.n_rows
     ids = tuple(f"digit-{i:04d}" for i in range(n))
     # Not a file; the same project wherever the command is run.
     return DigitSource(

@@ -9,28 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from laplacianshot.runtime.extras import lazy_names, require
 from laplacianshot.training.config import TrainConfig, config_names, load_config
-from laplacianshot.training.state import (
-    Best,
-    EpochRecord,
-    TrainError,
-    TrainingInterrupted,
-    TrainResult,
-    TrainState,
-    TrainStatus,
-)
+from laplacianshot.training.state import EpochRecord, TrainError, TrainingInterrupted, TrainResult, TrainStatus
 
 if TYPE_CHECKING:
     from laplacianshot.training.checkpoint import Checkpoint
     from laplacianshot.training.run import train
 
 __all__ = [
-    "Best",
     "Checkpoint",
     "EpochRecord",
     "TrainConfig",
     "TrainError",
     "TrainResult",
-    "TrainState",
     "TrainStatus",
     "TrainingInterrupted",
     "config_names",
@@ -39,11 +29,7 @@ __all__ = [
 ]
 
 # What needs torch.
-_HOMES = {
-    "Checkpoint": "laplacianshot.training.checkpoint",
-    "train": "laplacianshot.training.run",
-}
-
+_HOMES = {"Checkpoint": "laplacianshot.training.checkpoint", "train": "laplacianshot.training.run"}
 
 _load, __dir__ = lazy_names(__name__, _HOMES)
 

@@ -90,6 +90,9 @@ class Memory:
     def __len__(self):
         return len(self.pictures)
 
+    def file(self, i):
+        return None
+
     def content_hash(self, i):
         return hashlib.sha256(self.pictures[i].tobytes()).digest()
 
@@ -122,12 +125,12 @@ def wanted(numbers) -> np.ndarray:
     return encoder.encode([encoder.prepare(picture(number)) for number in numbers])
 
 
-@pytest.mark.parametrize("workers", [None, 1, 5])
+@pytest.mark.parametrize("parallel", [1, 2, 5])
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_every_item_gets_its_vector(tmp_path, workers, batch_size):
+def test_every_item_gets_its_vector(tmp_path, parallel, batch_size):
     items = Memory([picture(number) for number in range(21)])
-    encoder = MeanColors(batch_size=batch_size)
-    done = encode_items(items, encoder, tmp_path, workers=workers)
+    encoder = MeanColors(batch_size=batch_size, parallel=parallel)
+    done = encode_items(items, encoder, tmp_path)
     np.testing.assert_array_equal(done.vectors, wanted(range(21)))
     np.testing.assert_array_equal(done.rows, np.arange(21))
     assert done.vectors.dtype == np.float32
@@ -273,6 +276,9 @@ class Texts:
 
     def __len__(self):
         return len(self.texts)
+
+    def file(self, i):
+        return None
 
     def content_hash(self, i):
         return hashlib.sha256(self.texts[i].encode()).digest()

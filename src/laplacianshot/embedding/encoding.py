@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
@@ -66,6 +65,29 @@ class Items(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class SomeItems:
+    """The items at some positions of others."""
+
+    items: Items
+    positions: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def content_hash(self, i: int) -> bytes:
+        """As of the items."""
+        return self.items.content_hash(self.positions[i])
+
+    def load(self, i: int) -> Any:
+        """As of the items."""
+        return self.items.load(self.positions[i])
+
+    def file(self, i: int) -> Path | None:
+        """As of the items."""
+        return self.items.file(self.positions[i])
+
+
 @dataclass(frozen=True, repr=False)
 class Encoded:
     """Vectors of the items that could be read.
@@ -100,7 +122,6 @@ def encode_items(
     cache_folder: str | PathLike[str] | None = None,
     *,
     progress: Progress | None = None,
-    workers: int | None = None,
 ) -> Encoded:
     """A vector for each item that can be read: ``vectors[r] = encoder(items[rows[r]])``.
 
@@ -116,14 +137,11 @@ def encode_items(
         Where vectors are kept; None keeps nothing.
     progress : callable
         Called from this thread with the items done and all of them, at the beginning and as they are done.
-    workers : int, optional
-        Threads that read and prepare items and run the network; by default one more than the encoder computes on, so
-        that none of these waits for the disk.
     """
     cache = VectorCache(cache_folder, encoder.key, encoder.dim)
     hashes = FileHashes(cache_folder)
     try:
-        return EncodingRun(items, encoder, cache, hashes=hashes, progress=progress, workers=workers).encode()
+        return EncodingRun(items, encoder, cache, hashes=hashes, progress=progress).encode()
     finally:
         cache.close()
         hashes.close()
@@ -147,7 +165,7 @@ def _contents(items: Items, hashes: FileHashes, pool: Executor) -> Iterator[list
     for start in range(0, len(items), _BLOCK):
         states = {position: _state(items, position) for position in range(start, min(start + _BLOCK, len(items)))}
         files = {position: state for position, state in states.items() if state is not None}
-        found = zip(files.items(), hashes.get(list(files.values())), strict=True)
+        found = zip(files.items(), hashes.known(list(files.values())), strict=True)
         known = [_Content(position, content, state) for (position, state), content in found if content is not None]
         if known:
             yield known
@@ -160,30 +178,18 @@ def _contents(items: Items, hashes: FileHashes, pool: Executor) -> Iterator[list
             ahead = [pool.submit(_hashed, items, part[low : low + _TASK]) for low in range(0, len(part), _TASK)]
             if now:
                 contents = [content for future in now for content in future.result()]
-                _remember(contents, hashes)
+                # Where this cannot be written, vectors are not kept either, and that is said.
+                hashes.remember([(item.state, item.hash) for item in contents if item.state and not item.fault])
                 yield contents
 
 
-def _file(items: Items, position: int) -> Path | None:
-    """The file of an item, None for items that are not files."""
-    file = getattr(items, "file", None)
-    return None if file is None else file(position)
-
-
 def _state(items: Items, position: int) -> FileState | None:
-    path = _file(items, position)
+    path = items.file(position)
     try:
         return None if path is None else file_state(path)
     except OSError:
         # Reading it will say what is wrong.
         return None
-
-
-def _remember(contents: list[_Content], hashes: FileHashes) -> None:
-    files = [(content.state, content.hash) for content in contents if content.state is not None and not content.fault]
-    # Where nothing can be written, vectors are not kept either, and that is said.
-    with contextlib.suppress(OSError):
-        hashes.put([state for state, _ in files], [content for _, content in files])
 
 
 def _hashed(items: Items, places: list[tuple[int, FileState | None]]) -> list[_Content]:
@@ -220,11 +226,14 @@ class EncodingRun:
 
     Parameters
     ----------
-    items, encoder, progress, workers
+    items, encoder, progress
         As for :func:`encode_items`.
     cache : VectorCache
     hashes : FileHashes, optional
         Default: files are hashed anew.
+    workers : int, optional
+        Threads that read and prepare items and run the network. Default: one more than the encoder computes on, so
+        that none of these waits for the disk.
     save_seconds : float, optional
         Seconds of work that a kill may cost. Default: SAVE_SECONDS.
     on_saved : callable, optional
@@ -251,7 +260,7 @@ class EncodingRun:
     ) -> None:
         self._workers = encoder.parallel + _READERS if workers is None else max(1, workers)
         self._items, self._encoder, self._progress = items, encoder, progress or (lambda done, total: None)
-        self._cache, self._hashes = cache, hashes or FileHashes(None)
+        self._cache, self._hashes = cache, FileHashes(None) if hashes is None else hashes
         self._save_seconds = SAVE_SECONDS if save_seconds is None else save_seconds
         self._on_saved, self._strict, self._skip = on_saved, strict, skip
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
@@ -382,14 +391,14 @@ class EncodingRun:
 
     def _is_unchanged(self, item: _Content) -> bool:
         """Whether the item's file, if it is one, is as it was when it was hashed."""
-        path = _file(self._items, item.position)
+        path = self._items.file(item.position)
         try:
             return path is None or item.state is None or file_state(path).digest == item.state.digest
         except OSError:
             return False
 
     def _load(self, position: int) -> Any:
-        path = _file(self._items, position)
+        path = self._items.file(position)
         if path is None or self._encoder.kind != "pictures":
             return self._items.load(position)
         # Upright: cameras write down how they were held and leave the pixels as they are.

@@ -12,15 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from laplacianshot.runtime.types import Floats
-
-KEY_BYTES = 16
+_KEY_BYTES = 16
 
 # A file changed this short a time ago may change once more without its times showing it.
 _SETTLED_NS = 2_000_000_000
@@ -36,32 +33,33 @@ _Result = TypeVar("_Result")
 
 def short_hash(content_hash: bytes) -> bytes:
     """Shorten a cryptographic hash of 16 bytes or more to 16 bytes."""
-    if len(content_hash) == KEY_BYTES:
+    if len(content_hash) == _KEY_BYTES:
         return content_hash
-    if len(content_hash) < KEY_BYTES:
-        raise ValueError(f"a content hash must have at least {KEY_BYTES} bytes, got {len(content_hash)}.")
-    return hashlib.blake2b(content_hash, digest_size=KEY_BYTES).digest()
+    if len(content_hash) < _KEY_BYTES:
+        raise ValueError(f"a content hash must have at least {_KEY_BYTES} bytes, got {len(content_hash)}.")
+    return hashlib.blake2b(content_hash, digest_size=_KEY_BYTES).digest()
 
 
 class RowFile:
-    """Rows of a fixed number of bytes under 16-byte keys, in one SQLite file.
+    """Rows of a fixed number of values of a dtype under 16-byte keys, in one SQLite file.
 
     Several processes may read and write at once, and any of them may be killed at any moment. Each row has a checksum;
     a damaged row counts as absent. A damaged file is replaced by a new one, with a warning. The file is made with the
     first :meth:`put`; without a path nothing is kept.
     """
 
-    def __init__(self, path: Path | None, row_bytes: int) -> None:
-        self._path, self._row_bytes = path, row_bytes
+    def __init__(self, path: Path | None, width: int, dtype: str = "<u1") -> None:
+        self._path, self._width, self._dtype = path, width, np.dtype(dtype)
+        self._row_bytes = width * self._dtype.itemsize
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
 
-    def get(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-        """Return which keys have a row (m,), and the rows (m, row_bytes), arbitrary where there is none."""
+    def get(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Return which keys have a row (m,), and the rows (m, width), arbitrary where there is none."""
         rows = np.empty((len(keys), self._row_bytes), dtype=np.uint8)
         found = np.zeros(len(keys), dtype=bool)
         if self._path is None or not len(keys) or not self._path.exists():
-            return found, rows
+            return found, rows.view(self._dtype)
         first: dict[bytes, int] = {}
         again = [(place, first[key]) for place, key in enumerate(keys) if first.setdefault(key, place) != place]
 
@@ -79,12 +77,15 @@ class RowFile:
             self._run(self._path, read)
         for place, other in again:
             found[place], rows[place] = found[other], rows[other]
-        return found, rows
+        return found, rows.view(self._dtype)
 
-    def put(self, keys: Sequence[bytes], rows: NDArray[np.uint8]) -> None:
-        """Add rows (m, row_bytes) or replace them. They are on the disk when this returns."""
+    def put(self, keys: Sequence[bytes], values: NDArray[Any]) -> None:
+        """Add rows (m, width) or replace them. They are on the disk when this returns."""
+        if values.shape != (len(keys), self._width):
+            raise ValueError(f"rows must have shape ({len(keys)}, {self._width}), got {values.shape}.")
         if self._path is None or not len(keys):
             return
+        rows = np.ascontiguousarray(values, dtype=self._dtype).view(np.uint8)
         sums = _checksums(keys, rows).astype("<u8")
 
         def write(connection: sqlite3.Connection) -> None:
@@ -103,8 +104,7 @@ class RowFile:
             number = errno.ENOSPC if "full" in str(error) else errno.EIO
             raise OSError(number, str(error), str(self._path)) from error
 
-    def count(self) -> int:
-        """Return the number of rows."""
+    def __len__(self) -> int:
         with suppress(sqlite3.OperationalError):
             if self._path is not None and self._path.exists():
                 return int(self._run(self._path, lambda rows: rows.execute("SELECT count(*) FROM rows").fetchone()[0]))
@@ -153,34 +153,14 @@ class RowFile:
         return self._connection
 
 
-class VectorCache:
+class VectorCache(RowFile):
     """Vectors (D,) of one encoder by content hash, kept in a folder that all encoders share; None keeps nothing.
 
     Several processes may use a folder at once. Vectors of an encoder with another ``Encoder.key`` are never seen.
     """
 
     def __init__(self, folder: str | PathLike[str] | None, key: str, dim: int) -> None:
-        self._file = RowFile(None if folder is None else Path(folder) / f"{key[:32]}.sqlite", 4 * dim)
-        self._dim = dim
-
-    def get(self, hashes: Sequence[bytes]) -> tuple[NDArray[np.bool_], Floats]:
-        """Return which hashes have a vector (m,), and the vectors (m, D), arbitrary where there is none."""
-        found, rows = self._file.get([short_hash(content) for content in hashes])
-        return found, rows.view("<f4")
-
-    def put(self, hashes: Sequence[bytes], vectors: Floats) -> None:
-        """Keep vectors (m, D); they are on the disk when this returns."""
-        rows = np.ascontiguousarray(vectors, dtype="<f4")
-        if rows.shape != (len(hashes), self._dim):
-            raise ValueError(f"vectors must have shape ({len(hashes)}, {self._dim}), got {rows.shape}.")
-        self._file.put([short_hash(content) for content in hashes], rows.view(np.uint8))
-
-    def __len__(self) -> int:
-        return self._file.count()
-
-    def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
-        self._file.close()
+        super().__init__(None if folder is None else Path(folder) / f"{key[:32]}.sqlite", dim, "<f4")
 
 
 class FileState(NamedTuple):
@@ -190,28 +170,26 @@ class FileState(NamedTuple):
     is_settled: bool  # whether any later change will show in the digest: times are coarse
 
 
-class FileHashes:
+class FileHashes(RowFile):
     """Content hashes of files by their state, so that an unchanged file is not read again; None keeps nothing."""
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
-        self._file = RowFile(None if folder is None else Path(folder) / "files.sqlite", KEY_BYTES)
+        super().__init__(None if folder is None else Path(folder) / "files.sqlite", _KEY_BYTES)
 
-    def get(self, states: Sequence[FileState]) -> list[bytes | None]:
+    def known(self, states: Sequence[FileState]) -> list[bytes | None]:
         """Return the content hash under each state, None where it is not known."""
-        found, rows = self._file.get([state.digest for state in states])
+        found, rows = self.get([state.digest for state in states])
         return [row.tobytes() if is_found else None for is_found, row in zip(found.tolist(), rows, strict=True)]
 
-    def put(self, states: Sequence[FileState], hashes: Sequence[bytes]) -> None:
-        """Keep content hashes, each computed after its state was taken; those of unsettled files are left out."""
-        kept = [
-            (state.digest, short_hash(found)) for state, found in zip(states, hashes, strict=True) if state.is_settled
-        ]
-        rows = np.frombuffer(b"".join(found for _, found in kept), dtype=np.uint8)
-        self._file.put([digest for digest, _ in kept], rows.reshape(-1, KEY_BYTES))
+    def remember(self, files: Sequence[tuple[FileState, bytes]]) -> None:
+        """Keep content hashes, each computed after its state was taken; those of unsettled files are left out.
 
-    def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
-        self._file.close()
+        Where nothing can be written, nothing is kept.
+        """
+        kept = [(state.digest, content) for state, content in files if state.is_settled]
+        rows = np.frombuffer(b"".join(content for _, content in kept), dtype=np.uint8)
+        with suppress(OSError):
+            self.put([digest for digest, _ in kept], rows.reshape(-1, _KEY_BYTES))
 
 
 def file_state(path: Path) -> FileState:
@@ -220,19 +198,18 @@ def file_state(path: Path) -> FileState:
     # The time of the inode's last change too: a copy or an archive may bring an older file's times along.
     changed = max(found.st_mtime_ns, found.st_ctime_ns)
     stamps = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} ".encode()
-    digest = hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=KEY_BYTES).digest()  # noqa: PTH100
+    digest = hashlib.blake2b(stamps + os.fsencode(os.path.abspath(path)), digest_size=_KEY_BYTES).digest()  # noqa: PTH100
     return FileState(digest, time.time_ns() - changed >= _SETTLED_NS)
 
 
 def file_hash(path: Path, folder: Path) -> bytes:
     """Return the SHA-256 of a file, shortened to 16 bytes; kept in ``folder`` while the file is unchanged."""
     hashes, state = FileHashes(folder), file_state(path)
-    (found,) = hashes.get([state])
+    (found,) = hashes.known([state])
     if found is None:
         with path.open("rb") as file:
             found = short_hash(hashlib.file_digest(file, "sha256").digest())
-        with suppress(OSError):
-            hashes.put([state], [found])
+        hashes.remember([(state, found)])
     hashes.close()
     return found
 
@@ -270,7 +247,7 @@ def _checksums(keys: Sequence[bytes], rows: NDArray[np.uint8]) -> NDArray[np.uin
     whole = rows.shape[1] // 8 * 8
     sums: NDArray[np.uint64] = np.ascontiguousarray(rows[:, :whole]).view("<u8").sum(axis=1, dtype=np.uint64)
     sums += rows[:, whole:].sum(axis=1, dtype=np.uint64)
-    words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, KEY_BYTES // 8)
+    words = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, _KEY_BYTES // 8)
     # The key of 16 zeros has no words of its own: 1 distinguishes a row of zeros from an empty page.
     sums += words.sum(axis=1, dtype=np.uint64) + np.uint64(1)
     return sums

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from laplacianshot.embedding.encoders import Encoder, Kind, open_encoder
-from laplacianshot.embedding.encoding import Encoded, Items, encode_items
+from laplacianshot.embedding.encoding import Encoded, Items, SomeItems, encode_items
 from laplacianshot.ray.cluster import connected
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress
@@ -19,27 +16,6 @@ from laplacianshot.runtime.progress import Progress
 # Maximum number of items per file of vectors, and minimum number of files per CPU.
 _MAX_SHARD_ITEMS = 20_000
 _SHARDS_PER_CPU = 2
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A range ``start..stop`` of items."""
-
-    items: Items
-    start: int
-    stop: int
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def content_hash(self, i: int) -> bytes:
-        return self.items.content_hash(self.start + i)
-
-    def load(self, i: int) -> Any:
-        return self.items.load(self.start + i)
-
-    def file(self, i: int) -> Path | None:
-        return self.items.file(self.start + i)
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +29,7 @@ def encode_shard(
 ) -> int:
     """Encode items ``start..stop`` into a file, on a worker; return their number."""
     if not folder.has(_name(number)):
-        encoded = encode_items(_Part(items, start, stop), _opened(encoder, kind))
+        encoded = encode_items(SomeItems(items, range(start, stop)), _opened(encoder, kind))
         positions, reasons = zip(*encoded.failed, strict=True) if encoded.failed else ((), ())
         arrays = {"vectors": encoded.vectors, "rows": encoded.rows + start}
         faults = {"failed": np.array(positions, np.int64) + start, "reasons": np.array(reasons, str)}

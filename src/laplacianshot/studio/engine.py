@@ -142,7 +142,7 @@ class Vectors:
         progress()
 
     def _encode(self, encoder: Encoder, progress: Callable[[], object], stopped: Callable[[], bool]) -> None:
-        from laplacianshot.embedding.encoding import encode_items
+        from laplacianshot.embedding.encoding import SomeItems, encode_items
 
         start, size = 0, _FIRST
         while start < len(self._order):
@@ -155,7 +155,7 @@ class Vectors:
                 progress()
 
             began = time.monotonic()
-            encoded = encode_items(_Items(self._source, some), encoder, self._cache, progress=advance)
+            encoded = encode_items(SomeItems(self._source, some.tolist()), encoder, self._cache, progress=advance)
             for place, reason in encoded.failed:
                 self.failed[int(some[place])] = reason
             with self._lock:
@@ -169,25 +169,6 @@ class Vectors:
         with self._lock:
             self.ready[positions] = True
         progress()
-
-
-class _Items:
-    """Some items of a source, as :func:`~laplacianshot.embedding.encoding.encode_items` takes them."""
-
-    def __init__(self, source: Source, positions: Ints) -> None:
-        self._source, self._positions = source, positions.tolist()
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def content_hash(self, i: int) -> bytes:
-        return self._source.content_hash(self._positions[i])
-
-    def load(self, i: int) -> Any:
-        return self._source.load(self._positions[i])
-
-    def file(self, i: int) -> Path | None:
-        return self._source.file(self._positions[i])
 
 
 class Engine:

@@ -146,7 +146,7 @@ class Clock:
         }
 
 
-def measure(encoder: Any, items: Any, rounds: int, threads: int, workers: int | None) -> dict[str, dict[str, float]]:
+def measure(encoder: Any, items: Any, rounds: int, threads: int) -> dict[str, dict[str, float]]:
     one_call, calls = bare_session(encoder, threads), bare_session(encoder, 1)
     clock = Clock(len(items))
 
@@ -171,7 +171,7 @@ def measure(encoder: Any, items: Any, rounds: int, threads: int, workers: int | 
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             order: list[tuple[str, Callable[[], object]]]
-            order = [*bare, ("encode_items", partial(encode_items, items, encoder, cache, workers=workers))]
+            order = [*bare, ("encode_items", partial(encode_items, items, encoder, cache))]
             # Another one first each time: nobody always follows the same.
             turn = number % len(order)
             for name, run in [*order[turn:], *order[:turn]]:
@@ -192,7 +192,6 @@ def main() -> None:
     parser.add_argument("--height", type=int, default=375, help="of photographs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=available_threads())
-    parser.add_argument("--workers", type=int, help="of encode_items; as it chooses by default")
     parser.add_argument("--output", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
     encoder = open_encoder(None, "texts" if options.texts else "pictures", threads=options.threads)
@@ -208,7 +207,7 @@ def main() -> None:
             elif not options.folder:
                 photographs(folder, options.items, options.width, options.height)
             items = Folder(folder)
-        results = measure(encoder, items, options.rounds, options.threads, options.workers)
+        results = measure(encoder, items, options.rounds, options.threads)
     print(f"{encoder.name}: {len(items)} items, {options.threads} threads, medians of {options.rounds} rounds;")
     print("items a second, CPU milliseconds an item, and ratios of rates within rounds to bare sessions\n")
     print(f"{'':42s} {'items/s':>9s} {'CPU ms':>8s} {'to first':>9s} {'to best':>8s}")

@@ -67,8 +67,18 @@ class TestParquet:
         import pyarrow.parquet as pq
 
         pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "rows.parquet")
-        with pytest.raises(ValueError, match="0 columns hold lists of numbers"):
+        with pytest.raises(ValueError, match="no column holds lists of numbers"):
             open_shards(tmp_path / "rows.parquet")
+
+    def test_vectors_of_different_lengths_are_refused_by_their_rows_in_the_file(self, tmp_path):
+        pa = pytest.importorskip("pyarrow", reason="needs the extra parquet")
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"features": [[1.0, 2.0]] * 5 + [[1.0]]}), tmp_path / "rows.parquet")
+        shards = open_shards(tmp_path / "rows.parquet", 2)
+        assert shards[0].read().shape == (3, 2)
+        with pytest.raises(ValueError, match="holds 2 numbers in row 3 and 1 in row 5"):
+            shards[1].read()
 
 
 class TestRefused:

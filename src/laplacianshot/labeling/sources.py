@@ -27,9 +27,12 @@ from laplacianshot.labeling.tables import (
     checked_ids,
     columns_of,
     encodable,
+    holds_numbers,
     id_of,
     label_of,
     read_table,
+    stacked_rows,
+    vector_column,
 )
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.types import Floats
@@ -49,7 +52,6 @@ _ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]+:/|[*]", re.IGNORECASE)
 
 # Usual names of columns.
 _TEXT_NAMES = ("text", "texts", "sentence", "sentences")
-_VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
 
 _PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 
@@ -331,64 +333,26 @@ def _from_parquet(table: Table, columns: TableColumns) -> Source:
     """Open vectors if a column holds lists of numbers, texts if one holds strings, else all columns of numbers."""
     types = require("pyarrow.types", "parquet")
 
-    def is_number(kind: Any) -> bool:
-        return bool(types.is_floating(kind) or types.is_integer(kind))
-
     def is_string(kind: Any) -> bool:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
-    def is_vector(kind: Any) -> bool:
-        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-        return bool(is_list and is_number(kind.value_type))
-
     free = {name: column for name, column in table.columns.items() if name not in columns.used}
-    lists = [name for name, column in free.items() if is_vector(column.type)]
+    vectors = vector_column(table.path, {name: column.type for name, column in free.items()})
     strings = [name for name, column in free.items() if is_string(column.type)]
-    numbers = [name for name, column in free.items() if is_number(column.type)]
-    if lists:
-        array = _stacked(table, _vector_column(table, lists))
+    numbers = [name for name, column in free.items() if holds_numbers(column.type)]
+    if vectors is not None:
+        array = stacked_rows(table.path, vectors, free[vectors])
     elif strings:
         return _texts(table, columns, _text_column(table, strings))
     elif numbers:
-        for name in numbers:
-            _check_complete(table, name)
+        gaps = [name for name in numbers if free[name].null_count]
+        if gaps:
+            raise LabelingError(f"{table.path}: column {gaps[0]!r} has gaps; fill them or leave those rows out.")
         array = np.column_stack([free[name].to_numpy() for name in numbers])
     else:
         raise LabelingError(f"{table.path}: none of the columns {listed(free)} holds texts or numbers.")
     return _vectors(table.path, array, columns.given, columns.ids, columns.id_name, columns.id_column)
-
-
-def _check_complete(table: Table, name: str) -> None:
-    if table.columns[name].null_count:
-        raise LabelingError(f"{table.path}: column {name!r} has gaps; fill them or leave those rows out.")
-
-
-def _vector_column(table: Table, lists: list[str]) -> str:
-    named = [name for name in lists if name.strip().lower() in _VECTOR_NAMES]
-    if len(lists) == 1 or len(named) == 1:
-        return (named or lists)[0]
-    raise LabelingError(
-        f"{table.path}: several columns hold lists of numbers, {listed(lists)}; call the one to use 'features'."
-    )
-
-
-def _stacked(table: Table, name: str) -> Any:
-    """Return the lists of a column as rows (n, D)."""
-    compute = require("pyarrow.compute", "parquet")
-    _check_complete(table, name)
-    column = table.columns[name].combine_chunks()
-    sizes = compute.list_value_length(column).to_numpy(zero_copy_only=False)
-    odd = np.flatnonzero(sizes != sizes[0])
-    if odd.size:
-        raise LabelingError(
-            f"{table.path}: column {name!r} holds {sizes[0]} numbers in row 0 and {sizes[odd[0]]} in row {odd[0]}; "
-            "every vector must have the same length."
-        )
-    flat = compute.list_flatten(column)
-    if flat.null_count:
-        raise LabelingError(f"{table.path}: column {name!r} has gaps in its lists; fill them.")
-    return flat.to_numpy(zero_copy_only=False).reshape(len(column), int(sizes[0]))
 
 
 def _open_npy(path: Path) -> VectorSource:

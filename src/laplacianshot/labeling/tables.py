@@ -11,7 +11,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.types import Floats
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -48,6 +49,9 @@ _OUR_COLUMNS = ("confidence", "origin", "suggestion")
 _ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
 
 ROW_NUMBERS = "row numbers from 0"
+
+# What a column of vectors is called where several columns hold lists of numbers.
+_VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
 
 
 def read_text(path: Path) -> str:
@@ -236,6 +240,49 @@ def _read_parquet(path: Path) -> Table:
         raise LabelingError(f"{path} cannot be read as Parquet ({error}); write it again.") from error
     _check_names(path, table.column_names)
     return Table(path, dict(zip(table.column_names, table.columns, strict=True)), table.num_rows)
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Whether a pyarrow type is one of numbers."""
+    types = require("pyarrow.types", "parquet")
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def vector_column(path: Path | str, kinds: Mapping[str, Any]) -> str | None:
+    """Return the column of vectors among columns with these pyarrow types, None if none holds lists of numbers."""
+    types = require("pyarrow.types", "parquet")
+    lists = [
+        name
+        for name, kind in kinds.items()
+        if (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+        and holds_numbers(kind.value_type)
+    ]
+    named = [name for name in lists if name.strip().lower() in _VECTOR_NAMES]
+    if len(lists) > 1 and len(named) != 1:
+        raise LabelingError(
+            f"{path}: several columns hold lists of numbers, {listed(lists)}; call the one to use 'features'."
+        )
+    return next(iter(named or lists), None)
+
+
+def stacked_rows(path: Path | str, name: str, column: Any, first: int = 0) -> Floats:
+    """Return the lists of a pyarrow column as rows (n, D); ``first`` is the number of its first row in the file."""
+    compute = require("pyarrow.compute", "parquet")
+    if column.null_count:
+        raise LabelingError(f"{path}: column {name!r} has gaps; fill them or leave those rows out.")
+    lists = column.combine_chunks()
+    sizes = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(sizes != sizes[0])
+    if odd.size:
+        raise LabelingError(
+            f"{path}: column {name!r} holds {sizes[0]} numbers in row {first} and {sizes[odd[0]]} in row "
+            f"{first + odd[0]}; every vector must have the same length."
+        )
+    flat = compute.list_flatten(lists)
+    if flat.null_count:
+        raise LabelingError(f"{path}: column {name!r} has gaps in its lists; fill them.")
+    rows: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(lists), int(sizes[0]))
+    return rows
 
 
 def label_of(value: Any) -> str | None:

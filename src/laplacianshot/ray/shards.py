@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from laplacianshot.labeling.tables import stacked_rows, vector_column
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.keyed_folder import file_system
@@ -19,8 +20,6 @@ from laplacianshot.runtime.types import Floats
 Source: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _ENDINGS = (".npy", ".parquet")
-# What a column of vectors is called where several columns hold lists.
-_VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
 # Minimum number of rows per shard when the number of shards is chosen here.
 _MIN_ROWS = 1000
 
@@ -162,16 +161,10 @@ def _parquet(path: str, file: Any) -> Any:
 
 def _vector_column(path: str, schema: Any) -> str:
     """The name of the column that holds the vectors."""
-    types = require("pyarrow.types", "parquet")
-    lists = [
-        field.name
-        for field in schema
-        if types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type)
-    ]
-    named = [name for name in lists if name.lower() in _VECTOR_NAMES]
-    if len(named) == 1 or len(lists) == 1:
-        return str((named or lists)[0])
-    raise InputError(f"{path}: {len(lists)} columns hold lists of numbers; call the one to use 'features'.")
+    name = vector_column(path, dict(zip(schema.names, schema.types, strict=True)))
+    if name is None:
+        raise InputError(f"{path}: no column holds lists of numbers.")
+    return name
 
 
 def _parquet_rows(path: str, start: int, stop: int) -> Floats:
@@ -184,9 +177,4 @@ def _parquet_rows(path: str, start: int, stop: int) -> Floats:
     groups = [group for group, end in enumerate(ends) if end > start and end - sizes[group] < stop]
     table = parquet.read_row_groups(groups, columns=[column])
     before = int(ends[groups[0]] - sizes[groups[0]])
-    values = table.column(0).slice(start - before, stop - start).combine_chunks()
-    flat = values.flatten()
-    if values.null_count or flat.null_count or len(flat) % max(1, len(values)):
-        raise InputError(f"{path}: column {column!r} has gaps, or vectors of different lengths.")
-    rows: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(values), -1)
-    return rows
+    return stacked_rows(path, column, table.column(0).slice(start - before, stop - start), start)

@@ -196,7 +196,7 @@ def test_another_column_may_hold_the_labels(tmp_path):
 def test_ids_are_those_of_the_column_that_is_named(tmp_path):
     source = open_source(written(tmp_path / "t.csv", "key,text\nk1,a\nk2,b\n"), id_column="key")
     assert (source.ids, source.id_column) == (("k1", "k2"), "key")
-    assert source.id_name == "values of the column 'key'"
+    assert source.id_name == "values of 'key'"
 
 
 def test_a_column_id_counts_without_being_named_if_it_tells_rows_apart(tmp_path):

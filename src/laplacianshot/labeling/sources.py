@@ -21,7 +21,6 @@ from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.result import Skipped
 from laplacianshot.labeling.tables import (
     ENDINGS,
-    ROW_NUMBERS,
     Table,
     TableColumns,
     checked_ids,
@@ -69,8 +68,7 @@ class Source(ABC):
     ids: tuple[str, ...]  # all different: path below the folder with /, row number from 0, or value of the id column
     given: tuple[str | None, ...]  # labels that the source itself holds
     skipped: tuple[Skipped, ...] = ()  # items that cannot be read, as far as this is known; not among the n
-    id_name: str = ROW_NUMBERS  # what the ids are, in words
-    id_column: str | None = None  # the column that the ids come from
+    id_column: str | None = None  # the column or array that the ids come from
     vectors: Floats | None = None  # (n, D), if the items are vectors already
 
     kind: ClassVar[Kind]
@@ -82,6 +80,13 @@ class Source(ABC):
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def id_name(self) -> str:
+        """What the ids are, in words."""
+        if self.id_column is not None:
+            return f"values of {self.id_column!r}"
+        return "paths below the folder" if self.kind == "pictures" else "row numbers from 0"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {len(self)} {self.kind})"
@@ -263,7 +268,7 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
         None if not folders_are_labels or top is None or top.lower() in UNLABELED_FOLDERS else label_of(top)
         for top in tops
     ]
-    return PictureSource(path, tuple(names), tuple(given), tuple(skipped), id_name="paths below the folder")
+    return PictureSource(path, tuple(names), tuple(given), tuple(skipped))
 
 
 def _why_no_pictures(path: Path) -> str:
@@ -315,7 +320,6 @@ def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
         ids=tuple(columns.ids[row] for row in full),
         given=tuple(columns.given[row] for row in full),
         skipped=tuple(Skipped(name, f"its {text_column!r} is blank") for name in blank),
-        id_name=columns.id_name,
         id_column=columns.id_column,
         texts=tuple(texts[row] for row in full),
     )
@@ -352,7 +356,7 @@ def _from_parquet(table: Table, columns: TableColumns) -> Source:
         array = np.column_stack([free[name].to_numpy() for name in numbers])
     else:
         raise LabelingError(f"{table.path}: none of the columns {listed(free)} holds texts or numbers.")
-    return _vectors(table.path, array, columns.given, columns.ids, columns.id_name, columns.id_column)
+    return _vectors(table.path, array, columns.given, columns.ids, columns.id_column)
 
 
 def _open_npy(path: Path) -> VectorSource:
@@ -413,7 +417,6 @@ def _vectors(
     array: Any,
     given: tuple[str | None, ...] | None = None,
     ids: tuple[str, ...] | None = None,
-    id_name: str = "values of the array 'ids' or 'names'",
     id_column: str | None = "ids",
 ) -> VectorSource:
     with one_line(path):
@@ -423,7 +426,6 @@ def _vectors(
         path,
         ids=tuple(str(row) for row in range(n)) if ids is None else ids,
         given=(None,) * n if given is None else given,
-        id_name=ROW_NUMBERS if ids is None else id_name,
         id_column=None if ids is None else id_column,
         vectors=features,
     )

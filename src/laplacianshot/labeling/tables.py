@@ -48,8 +48,6 @@ _MAX_FOREIGN = 0.05
 _OUR_COLUMNS = ("confidence", "origin", "suggestion")
 _ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
 
-ROW_NUMBERS = "row numbers from 0"
-
 # What a column of vectors is called where several columns hold lists of numbers.
 _VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
 
@@ -327,11 +325,6 @@ class TableColumns:
     given: tuple[str | None, ...]
     id_column: str | None
     used: set[str]  # columns that are not the items
-
-    @property
-    def id_name(self) -> str:
-        """What the ids are, in words."""
-        return ROW_NUMBERS if self.id_column is None else f"values of the column {self.id_column!r}"
 
 
 def columns_of(table: Table, id_column: str | None, label_column: str | None) -> TableColumns:

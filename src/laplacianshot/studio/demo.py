@@ -45,6 +45,4 @@ def digit_source() -> DigitSource:
     n = digits.n_rows
     ids = tuple(f"digit-{i:04d}" for i in range(n))
     # Not a file; the same project wherever the command is run.
-    return DigitSource(
-        Path("/laplacianshot-demo/digits"), ids, (None,) * n, id_name="numbers of digits", vectors=digits.features
-    )
+    return DigitSource(Path("/laplacianshot-demo/digits"), ids, (None,) * n, vectors=digits.features)

@@ -89,7 +89,7 @@ def measure_one(folder: Path, size: Size, part: str) -> dict[str, Any]:
     )
     busy = {name: sum(fit.usage[call].busy for call in calls if call in fit.usage) for name, calls in STAGES.items()}
     busy["One round"] /= len(fit.sent) - 1
-    halo = sum(load_graph(fit.job, number).n_halo for number in range(len(fit.job.shards)))
+    halo = sum(load_graph(fit.job, number)[1][-1].stop for number in range(len(fit.job.shards)))
     return {
         "size": list(size),
         "part": part,

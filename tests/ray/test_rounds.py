@@ -94,7 +94,7 @@ def test_the_edges_of_all_shards_are_those_of_the_graph(job, linked, shards):
     graph = node_graph(np.arange(parted.n), lists(parted).copy()).affinity.toarray()
     found = np.zeros_like(graph)
     for number, shard in enumerate(parted.shards):
-        edges = load_graph(parted, number).edges
+        edges = load_graph(parted, number)[0]
         rows = np.repeat(np.arange(len(shard)) + shard.first, np.diff(edges.indptr))
         found[rows, edges.nodes[edges.indices]] = edges.weights
     np.testing.assert_allclose(found, graph, rtol=1e-6)
@@ -182,10 +182,10 @@ class TestOrder:
 
     def test_fewer_rows_are_needed_by_other_shards(self, job, ordered, linked):
         linked(ordered)
-        near = sum(load_graph(ordered, number).n_halo for number in range(4))
+        near = sum(load_graph(ordered, number)[1][-1].stop for number in range(4))
         given = replace(job(4), folder=ordered.folder.below("given"))
         linked(given)
-        assert near < 0.8 * sum(load_graph(given, number).n_halo for number in range(4))
+        assert near < 0.8 * sum(load_graph(given, number)[1][-1].stop for number in range(4))
 
     def test_rows_may_have_no_near_cell_in_a_shard_that_others_need(self, ordered, monkeypatch):
         monkeypatch.setattr(shard_graph, "QUERY_ROWS", 10)

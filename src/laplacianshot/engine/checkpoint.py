@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,24 @@ from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import GraphReport, Neighbors
-from laplacianshot.runtime.keyed_folder import KeyedFolder
+from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.progress import Progress
-from laplacianshot.runtime.threads import row_blocks
 
 # Increase by one whenever the same input would give another result than before.
 CODE_VERSION = 4
 # Stages of a kind that are kept: those used last.
 MAX_KEPT = 4
-_BLOCK_ROWS = 16384
 _CELLS = ("centroids", "starts", "parts")
 _SPARSE = ("data", "indices", "indptr")
 
 
+def content_of(rows: Rows) -> str:
+    """A hash of what rows are made of and how."""
+    return content_key(rows.source, rows.origin, rows.scale)
+
+
 def stage_folder(checkpoint: Path, kind: str, *made_from: Any) -> KeyedFolder:
-    """The folder of a stage, named by everything that its result depends on: texts, numbers and bytes."""
+    """The folder of a stage, named by everything that its result depends on: texts, numbers, arrays and bytes."""
     return KeyedFolder.of(checkpoint, kind, CODE_VERSION, *made_from)
 
 
@@ -58,16 +60,6 @@ def load_solution(folder: KeyedFolder) -> Solution | None:
     return Solution(assignments=Y, **numbers, **arrays)
 
 
-def content_of(rows: Rows) -> str:
-    """A hash of what rows are made of and how."""
-    digest = hashlib.blake2b(repr((rows.shape, str(rows.source.dtype))).encode(), digest_size=16)
-    for part in (rows.origin, rows.scale):
-        digest.update(part.tobytes())
-    for start, stop in row_blocks(len(rows.source), _BLOCK_ROWS):
-        digest.update(np.ascontiguousarray(rows.source[start:stop]).view(np.uint8).data)
-    return digest.hexdigest()
-
-
 def kept_neighbors(
     rows: Rows,
     n_neighbors: int,
@@ -77,32 +69,12 @@ def kept_neighbors(
     progress: Progress | None = None,
     folder: KeyedFolder | None = None,
 ) -> Neighbors:
-    """The nearest other rows of each row: from a folder, or searched and put there.
-
-    Parameters
-    ----------
-    rows : Rows of shape (n, D)
-    n_neighbors : int
-    graph : GraphChoice
-    memory : int, optional
-    progress : callable, optional
-    folder : KeyedFolder, optional
-        That of these very arguments.
-    """
+    """The nearest other rows of each row (n, D): from the folder of these very arguments, or searched and put there."""
     kept = None if folder is None else folder.load()
     if kept is not None:
         return _from_arrays(*kept, searched=rows)
-    found = knn(
-        rows,
-        n_neighbors,
-        target_recall=graph.target_recall,
-        method=graph.method,
-        seed=graph.seed,
-        memory=memory,
-        progress=progress,
-        distances=False,
-        reorder=True,
-    )
+    how: Any = {**asdict(graph), "memory": memory, "progress": progress}
+    found = knn(rows, n_neighbors, **how, distances=False, reorder=True)
     if folder is not None:
         cells = {} if found.index is None else {name: getattr(found.index, name) for name in _CELLS}
         folder.save(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.runtime.keyed_folder import KeyedFolder
-from laplacianshot.runtime.progress import Watch
+from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
@@ -36,26 +35,13 @@ _BLOCK_ROWS = 4096
 
 @dataclass(frozen=True, repr=False)
 class LargeTask:
-    """A large set and its few labels.
+    """A large set and its few labels."""
 
-    Attributes
-    ----------
-    X : array of shape (n, D)
-        In memory or memory-mapped.
-    codes : int array of shape (n,)
-        Classes in ``0..C-1``, each at least once, -1 for queries, of which there are two at least.
-    n_classes : int
-    transform : {"none", "l2", "cl2"}
-    center : array of shape (D,), for ``cl2``
-    constants : DefaultConstants
-    plan : LargePlan
-    """
-
-    X: Floats
-    codes: Ints
+    X: Floats  # (n, D), in memory or memory-mapped
+    codes: Ints  # (n,): classes in 0..C-1, each at least once, -1 for queries, of which there are two at least
     n_classes: int
     transform: Transform
-    center: Floats | None
+    center: Floats | None  # (D,), for cl2
     constants: DefaultConstants
     plan: LargePlan
 
@@ -63,27 +49,15 @@ class LargeTask:
 def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:
     """The joint recipe (:mod:`laplacianshot.inference.joint`) with rows formed block by block.
 
-    Parameters
-    ----------
-    task : LargeTask
-    tol : float
-    watch : callable, optional
-        Called with the name of each stage.
-    checkpoint : Path, optional
-        Folder where neighbors and updates are kept by content, and taken up again.
+    ``watch`` is called with the name of each stage. Neighbors and updates are kept in the folder ``checkpoint`` by
+    content, and taken up again.
     """
-    stages = (lambda name: None) if watch is None else watch
+    stages = no_watch if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)
     progress = stages("Neighbors")
     folders = None if checkpoint is None else _folders(task, rows, tol, checkpoint)
-    found = kept_neighbors(
-        rows,
-        task.constants.n_neighbors,
-        task.plan.graph,
-        memory=task.plan.memory,
-        progress=progress,
-        folder=None if folders is None else folders[0],
-    )
+    kept: Any = {"memory": task.plan.memory, "folder": None if folders is None else folders[0]}
+    found = kept_neighbors(rows, task.constants.n_neighbors, task.plan.graph, progress=progress, **kept)
     stages("Graph")
     graph = node_graph(found.order, found.indices)
     report, index = found.report, found.index
@@ -149,16 +123,9 @@ def fitted_of(
 
 @dataclass(frozen=True, repr=False)
 class NewNeighbors:
-    """The fitted rows near new ones, searched as in the fit: in the cells nearest to a row, or exactly without cells.
+    """The fitted rows near new ones, searched as in the fit: in the cells nearest to a row, or exactly."""
 
-    Attributes
-    ----------
-    rows : Rows of shape (n, D)
-        As X had them.
-    index : CellIndex, optional
-    """
-
-    rows: Rows
+    rows: Rows  # (n, D), as X had them
     index: CellIndex | None = None
 
     def __call__(self, X: Floats, k: int) -> Ints:
@@ -171,9 +138,7 @@ class NewNeighbors:
         return near
 
 
-def _rounds(
-    task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Callable[[int, int], object] | None
-) -> Solution:
+def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Progress | None) -> Solution:
     constants, n_classes = task.constants, task.n_classes
     # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
     near = rows.centered()
@@ -237,29 +202,21 @@ def _of_all_rows(assignments: Floats | Top, nodes: Ints, n_classes: int) -> tupl
     found = np.empty(len(nodes), dtype=np.int64)
     if isinstance(assignments, Top):
         found[nodes] = assignments.classes[:, 0]
-        return _sparse_rows(assignments, nodes, n_classes), found
+        distributions = sparse_rows(assignments.classes, assignments.values, n_classes)[np.argsort(nodes)]
+        return distributions, found
     found[nodes] = assignments.argmax(axis=1)
     distributions = np.empty_like(assignments)
     distributions[nodes] = assignments
     return distributions, found
 
 
-def _sparse_rows(top: Top, nodes: Ints, n_classes: int) -> sp.csr_array:
-    """Entries of the nodes at their rows of X: (n, C)."""
-    n = len(nodes)
-    indptr = np.zeros(n + 1, dtype=np.int64)
-    indptr[1 + nodes] = np.count_nonzero(top.values, axis=1)
-    np.cumsum(indptr, out=indptr)
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-    for start, stop in row_blocks(n, _BLOCK_ROWS):
-        values = top.values[start:stop]
-        classes = np.where(values > 0, top.classes[start:stop], n_classes)
-        order = np.argsort(classes, axis=1, kind="stable")
-        held = np.take_along_axis(classes, order, axis=1) < n_classes
-        at = (indptr[nodes[start:stop], None] + np.arange(values.shape[1]))[held]
-        indices[at] = np.take_along_axis(classes, order, axis=1)[held]
-        data[at] = np.take_along_axis(values, order, axis=1)[held]
-    return sp.csr_array((data, indices, indptr), shape=(n, n_classes))
+def sparse_rows(classes: Ints, values: Floats, n_classes: int) -> sp.csr_array:
+    """Classes and values (n, r) of the entries that were kept, 0 for none, as (n, C)."""
+    held = values > 0
+    indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+    rows = sp.csr_array((values[held], classes[held], indptr), shape=(len(values), n_classes))
+    rows.sort_indices()
+    return rows
 
 
 def scaled_affinity(
@@ -269,11 +226,11 @@ def scaled_affinity(
 
     ``watch`` and ``checkpoint`` are those of :func:`~laplacianshot.estimator.fit_large`.
     """
-    progress = None if watch is None else watch("Neighbors")
+    stages = no_watch if watch is None else watch
+    progress = stages("Neighbors")
     folder = None
     if checkpoint is not None:
         folder = stage_folder(checkpoint, "neighbors", content_of(rows), n_neighbors, astuple(GraphChoice()))
     found = kept_neighbors(rows, n_neighbors, GraphChoice(), progress=progress, folder=folder)
-    if watch is not None:
-        watch("Graph")
+    stages("Graph")
     return node_graph(found.order, found.indices).affinity

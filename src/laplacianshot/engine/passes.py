@@ -86,7 +86,7 @@ def mean_squared_distance(X: Floats, center: Floats | None = None) -> float:
     totals = np.zeros(len(blocks))
 
     def add(number: int, start: int, stop: int) -> None:
-        totals[number] = squares_about(X[start:stop], center)
+        totals[number] = squares_about(X[start:stop], center).sum()
 
     with Workers(X.size) as workers:
         workers.run(add, blocks)

@@ -9,7 +9,7 @@ import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.transforms import Rows
-from laplacianshot.neighbors.knn import Method, in_memory_plan, memory_plan
+from laplacianshot.neighbors.knn import Method, chosen_method, in_memory_plan, memory_plan
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL, MemoryPlan, larger, parse_bytes
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats
@@ -26,15 +26,7 @@ _SORTED_ROWS = 2048
 
 @dataclass(frozen=True)
 class GraphChoice:
-    """How neighbors are searched.
-
-    Attributes
-    ----------
-    method : {"auto", "exact", "cells"}
-        As in :func:`~laplacianshot.neighbors.knn.knn`.
-    target_recall : float
-    seed : int
-    """
+    """How neighbors are searched: arguments of :func:`~laplacianshot.neighbors.knn.knn`."""
 
     method: Method = "auto"
     target_recall: float = TARGET_RECALL
@@ -43,23 +35,12 @@ class GraphChoice:
 
 @dataclass(frozen=True)
 class LargePlan:
-    """How a large task is solved.
+    """How a large task is solved."""
 
-    Attributes
-    ----------
-    dense : bool
-        Whether all entries of an assignment are kept, or the largest ones.
-    memory : int, optional
-        Maximum number of bytes that the fit takes beyond X.
-    graph : GraphChoice
-    max_entries : int
-        Entries of an assignment that there is room for.
-    """
-
-    dense: bool = True
-    memory: int | None = None
+    dense: bool = True  # whether all entries of an assignment are kept, or the largest ones
+    memory: int | None = None  # maximum number of bytes that the fit takes beyond X
     graph: GraphChoice = GraphChoice()
-    max_entries: int = ENTRIES[-1]
+    max_entries: int = ENTRIES[-1]  # entries of an assignment that there is room for
 
     def entries(self, first: Floats) -> int:
         """How many entries of a row to keep, from first assignments (m, C) of some rows.
@@ -159,9 +140,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     """The moment that holds most; ``entries`` of an assignment are kept, or all C of them."""
     threads = available_threads()
     always = {"order": 40.0 * n}
-    method = graph.method
-    if method == "auto":
-        method = "exact" if n <= LARGE_ROWS else "cells"
+    method = chosen_method(graph.method, n, graph.target_recall)
     search = {**memory_plan(method, n, width, k).parts, **always}
     # At worst no two rows are neighbors of one another: 2 k edges a row, of 8 bytes.
     edges = {"graph": 16.0 * n * k, **always}

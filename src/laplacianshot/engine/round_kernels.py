@@ -66,7 +66,7 @@ def dense_rows(
     """The Y step for rows ``start..stop``, whose products ``x_q.m_c`` are given; adds pairwise and smooth to ``sums``.
 
     Where ``mixed``, of neighbors that are certain one entry is read, not C. Fixed rows become zero, for sums by class
-    to pass over them: see :func:`clamp_rows`.
+    to pass over them, until the step is accepted.
     """
     n_classes = products.shape[1]
     b = np.zeros(n_classes, dtype=products.dtype)
@@ -159,15 +159,6 @@ def narrow_rows(
         for q in range(start + first, start + last):
             for c in range(len(shares)):
                 shares[c] += Y.updated[q, c]
-        clamp_rows(edges.fixed, Y.current, Y.updated, start + first, start + last)
-
-
-@kernel
-def clamp_rows(fixed: Ints, current: Floats, updated: Floats, start: int, stop: int) -> None:
-    """Give the fixed ones of the rows ``start..stop`` their entry again."""
-    for q in range(start, stop):
-        if fixed[q] >= 0:
-            updated[q, fixed[q]] = current[q, fixed[q]]
 
 
 @kernel

@@ -24,7 +24,6 @@ from laplacianshot.engine.round_kernels import (
     Edges,
     Step,
     add_certain,
-    clamp_rows,
     dense_rows,
     narrow_rows,
     pairwise_rows,
@@ -33,7 +32,7 @@ from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_row
 from laplacianshot.inference.joint import Sums, log_share, proximal_weight
 from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.kernel_parts import squared_lengths
+from laplacianshot.runtime.kernel_parts import squares_about
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -89,7 +88,8 @@ class Rounds(ABC):
         self._workers, self._rows, self._edges = workers, rows, edges
         self._n_classes, self._tau = n_classes, tau
         self._fixed = edges.fixed[:n]
-        self._n_free = int(np.count_nonzero(self._fixed < 0))
+        self._clamped = np.flatnonzero(self._fixed >= 0)
+        self._n_free = n - len(self._clamped)
         self._squares = math.nan
         self._products: Floats | None = None
         self.dropped: list[float] = []
@@ -123,9 +123,7 @@ class Rounds(ABC):
             return Sums(float(self._sums[:, 0].sum()), math.nan)
         dtype: Any = self._rows.dtype.type
         g_r = g + proximal_weight(lam, g)
-        exact_cost = np.empty(len(prototypes))
-        squared_lengths(prototypes, exact_cost)
-        exact_cost *= self._tau
+        exact_cost = self._tau * squares_about(prototypes, np.zeros_like(prototypes[0]))
         cost = exact_cost.astype(dtype)
         share_cost = (g * log_share(self.share)).astype(dtype)
         two_tau, scale = dtype(2 * self._tau), dtype(1 / (1 + g_r))
@@ -152,7 +150,7 @@ class Rounds(ABC):
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
             products = rows @ columns if known is None else known[start:stop]
             self._step_rows(products, step, self._sums[number], start, stop)
-            self._add_rows(rows, self._features[number], self._shares[number], start, stop)
+            self._add_rows(number, start, stop, rows)
 
         self._over_rows(update)
 
@@ -201,19 +199,20 @@ class Rounds(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, when the last one has been accepted."""
+        """Everything that the next step depends on, when the last one has been accepted: views of the arrays."""
 
-    @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """What :meth:`state` gave."""
+        """Go on from what :meth:`state` gave."""
+        for name, array in self.state().items():
+            array[:] = state[name]
 
     @abstractmethod
     def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
         """The Y step of these rows from their products with the prototypes."""
 
     @abstractmethod
-    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
-        """Add these rows, by the class they are assigned to, to the sums."""
+    def _add_rows(self, number: int, start: int, stop: int, rows: Floats) -> None:
+        """Add these rows, by the class they are assigned to, to the sums of a block."""
 
     @abstractmethod
     def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
@@ -247,30 +246,21 @@ class DenseRounds(Rounds):
 
     def resume(self, assignments: Floats) -> None:
         """Make assignments (n, C) current; those of fixed rows are not used. F is not known then."""
-        free = self._fixed < 0
         np.log(np.maximum(assignments, _MIN_ASSIGNMENT), out=self._logs, casting="same_kind")
-        self._updated[: len(free)][free] = assignments[free]
-        self._updated[: len(free)][~free] = 0
-        self._over_rows(
-            lambda number, start, stop, rows: self._add_rows(
-                rows, self._features[number], self._shares[number], start, stop
-            )
-        )
+        self._updated[: len(assignments)] = assignments
+        self._updated[self._clamped] = 0
+        self._over_rows(self._add_rows)
         self.accept()
 
     def assignments(self) -> Floats:
         """The current ones, (n, C), certainty for fixed rows; nothing else can be done afterwards."""
         del self._updated, self._logs
         held = self._current[: len(self._fixed)]
-        clamped = np.flatnonzero(self._fixed >= 0)
-        held[clamped, self._fixed[clamped]] = 1
+        held[self._clamped, self._fixed[self._clamped]] = 1
         return held
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other shards need of these rows: the classes of those that are certain, C for others, and all of these.
-
-        They are the current ones, or those of the last step before it is accepted.
-        """
+        """The classes of those that are certain, C for others, and all entries of these."""
         kept, certain = (self._current, self._certain) if accepted else (self._updated, self._new_certain)
         return certain[rows], kept[rows[certain[rows] == self._n_classes]]
 
@@ -283,20 +273,12 @@ class DenseRounds(Rounds):
         self._current[here][certain == self._n_classes] = others
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, when the last one has been accepted."""
+        """Assignments, the classes of certain rows, and logarithms."""
         n = len(self._fixed)
         return {"current": self._current[:n], "certain": self._certain[:n], "logs": self._logs}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """What :meth:`state` gave."""
-        n = len(self._fixed)
-        self._current[:n], self._certain[:n], self._logs[:] = state["current"], state["certain"], state["logs"]
-
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
-        """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
-
-        The ``last`` step only sums over the current assignments.
-        """
+        """The Y step; see :meth:`Rounds.step`."""
         certain = np.count_nonzero(self._certain < self._n_classes)
         self._mixed = bool(certain * self._n_classes > _WORTH_ASKING * len(self._certain))
         return super().step(prototypes, lam, g, last=last)
@@ -323,10 +305,11 @@ class DenseRounds(Rounds):
     def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
         dense_rows(products, self._edges, step, self._state, self._mixed, sums, start, stop)
 
-    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
+    def _add_rows(self, number: int, start: int, stop: int, rows: Floats) -> None:
+        features = self._features[number]
         assignments, certain = self._updated[start:stop], self._new_certain[start:stop]
         # Of all entries: a class may have no more than what rows that are certain of another one leave to it.
-        shares += np.ones(len(rows), rows.dtype) @ assignments
+        self._shares[number] += np.ones(len(rows), rows.dtype) @ assignments
         if add_certain(certain, rows, features):
             others = np.flatnonzero(certain == self._n_classes)
             assignments, rows = assignments[others], rows[others]
@@ -334,12 +317,12 @@ class DenseRounds(Rounds):
             _vector_kernels.add_class_sums(assignments, rows, features)
         else:
             features += assignments.T @ rows
-        clamp_rows(self._edges.fixed, self._current, self._updated, start, stop)
 
     def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
         pairwise_rows(self._edges, self._current, sums, start, stop)
 
     def _swap(self) -> None:
+        self._updated[self._clamped] = self._current[self._clamped]
         self._current, self._updated = self._updated, self._current
         self._certain, self._new_certain = self._new_certain, self._certain
 
@@ -359,16 +342,12 @@ class TopRounds(Rounds):
     def assignments(self) -> Top:
         """The current ones, certainty for fixed rows; nothing else can be done afterwards."""
         del self._updated
-        n = len(self._fixed)
-        held = Top(self._current.classes[:n], self._current.logs[:n], self._current.values[:n])
-        held.values[self._fixed >= 0, 0] = 1
+        held = Top(**self.state())
+        held.values[self._clamped, 0] = 1
         return held
 
     def outgoing(self, rows: Ints, *, accepted: bool) -> tuple[Any, ...]:
-        """What other shards need of these rows: the number of entries of each, then classes and values of all of them.
-
-        They are the current ones, or those of the last step before it is accepted.
-        """
+        """The number of entries of each row, then classes and values of all of them."""
         kept = self._current if accepted else self._updated
         held = kept.values[rows] > 0
         return held.sum(axis=1, dtype=np.int16), kept.classes[rows][held], kept.values[rows][held]
@@ -382,20 +361,15 @@ class TopRounds(Rounds):
         self._current.classes[here][held], self._current.values[here][held] = classes, values
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next step depends on, when the last one has been accepted."""
-        n, now = len(self._fixed), self._current
-        return {"classes": now.classes[:n], "logs": now.logs[:n], "values": now.values[:n]}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """What :meth:`state` gave."""
-        n, now = len(self._fixed), self._current
-        now.classes[:n], now.logs[:n], now.values[:n] = state["classes"], state["logs"], state["values"]
+        """The entries of the rows."""
+        return {name: array[: len(self._fixed)] for name, array in self._current._asdict().items()}
 
     def _step_rows(self, products: Floats, step: Step, sums: Floats, start: int, stop: int) -> None:
         top_rows(products, self._edges, step, self._current, self._updated, sums, start, stop)
 
-    def _add_rows(self, rows: Floats, features: Floats, shares: Floats, start: int, stop: int) -> None:
-        add_top_rows(self._updated, self._edges.fixed, rows, features, shares, start, stop)
+    def _add_rows(self, number: int, start: int, stop: int, rows: Floats) -> None:
+        sums = (self._features[number], self._shares[number])
+        add_top_rows(self._updated, self._edges.fixed, rows, *sums, start, stop)
 
     def _add_pairs(self, sums: Floats, start: int, stop: int) -> None:
         top_pairwise_rows(self._edges, self._current, sums, self._n_classes, start, stop)

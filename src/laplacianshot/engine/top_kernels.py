@@ -8,13 +8,11 @@ import numpy as np
 
 from laplacianshot.engine.round_kernels import Edges, Step
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import exp_nonpositive, replace_root, sift
+from laplacianshot.runtime.kernel_parts import LANE, exp_nonpositive, largest, sift
 from laplacianshot.runtime.types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
 _DEPTH = 12.0
-# Entries tested together: a loop without a branch, which the compiler vectorizes.
-_LANE = 64
 
 
 class Top(NamedTuple):
@@ -58,8 +56,11 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
         for c in range(n_classes):
             cost[c] = step.prototype_cost[c] - step.twice_tau * product[c]
             logits[c] = step.lam * b[c] - step.share_cost[c] - cost[c]
-        top = _largest(logits)
-        total = _exp_sum(logits, top)
+        top = largest(logits)
+        single = zero
+        for c in range(n_classes):
+            single += exp_nonpositive(logits[c] - top)
+        total = np.float64(single)
         steady = np.float32(step.g_r * step.scale * (top + np.log(total)))
 
         # Entries kept so far first: most of them stay. They are taken out of the logits.
@@ -77,7 +78,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
             ids[size] = c
             size += 1
             logits[c] = -np.float32(np.inf)
-        new_top = max(new_top, _largest(logits) - steady)
+        new_top = max(new_top, largest(logits) - steady)
         rest = max(total, 0.0) * np.exp(np.float64(top) - steady - new_top)
         for j in range(size):
             gap: Any = np.float32(-keys[j] - new_top)
@@ -135,32 +136,6 @@ def _fixed_pairs(edges: Edges, Y: Top, q: int) -> Any:
 
 
 @kernel
-def _largest(x: Floats) -> Any:
-    """The largest entry, by as many running maxima as a lane has entries."""
-    best = np.full(_LANE, -np.inf, dtype=np.float32)
-    whole = x.shape[0] - x.shape[0] % _LANE
-    for left in range(0, whole, _LANE):
-        lane = x[left : left + _LANE]
-        for c in range(_LANE):
-            best[c] = max(best[c], lane[c])
-    top = best[0]
-    for c in range(1, _LANE):
-        top = max(top, best[c])
-    for c in range(whole, x.shape[0]):
-        top = max(top, x[c])
-    return top
-
-
-@kernel
-def _exp_sum(x: Floats, top: Any) -> float:
-    """``sum_c exp(x_c - top)``."""
-    total = np.float32(0)
-    for c in range(x.shape[0]):
-        total += exp_nonpositive(x[c] - top)
-    return np.float64(total)
-
-
-@kernel
 def _offer_larger(logits: Floats, shift: Any, floor: Any, keys: Floats, ids: Ints, size: int) -> int:
     """Add logits less ``shift`` from ``floor`` on to the ``size`` entries held, and keep the r largest: their number.
 
@@ -170,8 +145,8 @@ def _offer_larger(logits: Floats, shift: Any, floor: Any, keys: Floats, ids: Int
     if size == r:
         _make_heap(keys, ids)
     limit = max(floor, -keys[0]) if size == r else floor
-    for left in range(0, logits.shape[0], _LANE):
-        lane = logits[left : left + _LANE]
+    for left in range(0, logits.shape[0], LANE):
+        lane = logits[left : left + LANE]
         least = limit + shift
         hits = np.int32(0)
         for c in range(lane.shape[0]):
@@ -189,7 +164,7 @@ def _offer_larger(logits: Floats, shift: Any, floor: Any, keys: Floats, ids: Int
                 if size == r:
                     _make_heap(keys, ids)
             else:
-                replace_root(keys, ids, -value, left + c)
+                sift(keys, ids, 0, -value, left + c)
             if size == r:
                 limit = max(floor, -keys[0])
     if size < r:
@@ -216,7 +191,7 @@ def _sorted_entries(top: Any, keys: Floats, ids: Ints, classes: Ints, logs: Floa
             kept += values[last]
             count += 1
         if last > 0:
-            replace_root(keys[:last], ids[:last], keys[last], ids[last])
+            sift(keys[:last], ids[:last], 0, keys[last], ids[last])
     shift = np.float32(np.log(kept))
     for j in range(count):
         values[j] = np.float32(values[j] / kept)

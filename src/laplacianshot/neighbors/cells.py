@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from laplacianshot.neighbors.exact import Heaps, nearest_rows
-from laplacianshot.neighbors.kernels import count_incoming, offer_cell, sort_heaps, take_sources, turn_with_squares
+from laplacianshot.neighbors.kernels import sort_heaps, take_sources, turn_lists
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import ELSEWHERE, Neighbors, index_dtype
 from laplacianshot.runtime.progress import Progress, RowCounter
@@ -134,7 +134,7 @@ class CellIndex:
     def offer(
         self, queries: Floats, who: Ints, parts: Ints, heaps: Heaps, *, first_row: int, first_point: int = 0
     ) -> None:
-        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``, by :func:`~.kernels.offer_cell`.
+        """Offer the points of part ``parts[i]`` to the heap of query ``who[i]``, by :func:`~.kernels.offer_points`.
 
         ``heaps`` are those of queries (m, D). The points have the numbers from ``first_point`` on, and query h is point
         ``first_row + h`` itself.
@@ -152,7 +152,7 @@ class CellIndex:
             for top in range(0, len(members), _PRODUCT_ROWS):
                 some = members[top : top + _PRODUCT_ROWS]
                 products = queries[some] @ points.T
-                offer_cell(products, halves, some, first_point + start, first_row, heaps.keys, heaps.ids)
+                heaps.offer(products, halves, some, first_point + start, first_row)
 
 
 def n_cells_of(n: int) -> int:
@@ -246,20 +246,34 @@ def complete(found: Neighbors) -> None:
     row has found this one. Their distance is known, so that nothing has to be searched again.
     """
     lists, squares = found.indices, found.distances
-    n, k = lists.shape
-    with Workers(n * k * 4) as workers:
-        # Each thread reads all lists and writes of some nodes.
-        incoming = np.zeros(n, dtype=np.int64)
-        workers.run(lambda _, start, stop: count_incoming(lists, incoming, start, stop), workers.share(n))
-        first = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(incoming, out=first[1:])
-        sources, turned = np.empty(first[-1], dtype=lists.dtype), np.empty(first[-1], dtype=squares.dtype)
-        used = (lists, squares, first.copy(), sources, turned)
-        workers.run(lambda _, start, stop: turn_with_squares(*used, start, stop), workers.share(n))
+    with Workers(lists.size * 4) as workers:
+        incoming = incoming_edges(workers, lists, squares)
         workers.run(
-            lambda _, start, stop: take_sources(lists, squares, first, sources, turned, start, stop),
-            row_blocks(n, _COMPLETED_ROWS),
+            lambda _, start, stop: take_sources(lists, squares, *incoming, start, stop),
+            row_blocks(len(lists), _COMPLETED_ROWS),
         )
+
+
+def incoming_edges(workers: Workers, lists: Ints, squares: Floats | None = None) -> tuple[Ints, Ints, Floats]:
+    """Neighbor lists (n, k) turned around: who has node j is ``sources[first_j : first_{j+1}]``, ascending.
+
+    Returns ``first`` (n + 1,), the sources and, where ``squares`` (n, k) are given, the squared distances to them.
+    """
+    n = len(lists)
+    first = np.zeros(n + 1, dtype=np.int64)
+    distances = np.empty((0, 0), np.float32) if squares is None else squares
+
+    def turn(at: Ints, sources: Ints, turned: Floats) -> None:
+        # Each thread reads all lists and writes of some nodes.
+        work = (lists, distances, at, sources, turned)
+        workers.run(lambda _, start, stop: turn_lists(*work, start, stop), workers.share(n))
+
+    turn(first[1:], np.empty(0, lists.dtype), np.empty(0, distances.dtype))
+    np.cumsum(first, out=first)
+    sources = np.empty(first[-1], dtype=lists.dtype)
+    turned = np.empty(first[-1] if distances.size else 0, dtype=distances.dtype)
+    turn(first[:-1].copy(), sources, turned)
+    return first, sources, turned
 
 
 def train_centroids(rows: Rows, n_cells: int, seed: int = 0, *, progress: Progress | None = None) -> Floats:
@@ -319,7 +333,7 @@ class CentroidSearch:
         each = np.arange(len(rows))
         for left, right in row_blocks(n_cells, _CENTROID_COLUMNS):
             products = rows @ self.columns[:, left:right]
-            offer_cell(products, self.halves[left:right], each, left, ELSEWHERE, heaps.keys, heaps.ids)
+            heaps.offer(products, self.halves[left:right], each, left, ELSEWHERE)
         sort_heaps(heaps.keys, heaps.ids)
         return heaps.ids
 

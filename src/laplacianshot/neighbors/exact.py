@@ -17,14 +17,7 @@ import numpy as np
 from laplacianshot.neighbors import accel
 from laplacianshot.neighbors.accel import byte_search
 from laplacianshot.neighbors.accel.directions import Projection, taken
-from laplacianshot.neighbors.kernels import (
-    choose_nearest,
-    offer_cell,
-    offer_pairs,
-    offer_within,
-    rank_candidates,
-    sort_heaps,
-)
+from laplacianshot.neighbors.kernels import choose_nearest, offer_pairs, offer_points, rank_candidates, sort_heaps
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.small import SmallIndex
 from laplacianshot.neighbors.types import ELSEWHERE, SPARE, Neighbors, index_dtype, no_neighbors
@@ -147,20 +140,23 @@ class Heaps:
         ids = np.full((n_queries, size), -1, dtype=index_dtype(n_points))
         return cls(np.full((n_queries, size), np.inf, dtype=np.float32), ids)
 
+    def offer(self, products: Floats, halves: Floats, queries: Ints, first: int, first_row: int) -> None:
+        """:func:`~.kernels.offer_points` with keys less half the squared length of the query."""
+        none = np.zeros(len(queries), dtype=self.keys.dtype)
+        offer_points(products, halves, none, queries, first, first_row, self.keys, self.ids)
+
     def offer_points(
         self, workers: Workers, points: Floats, halves: Floats, first: int, queries: Floats, first_row: int
     ) -> None:
-        """Offer points (p, D), numbered from ``first`` on, to the heaps of the queries (n, D) by :func:`offer_cell`."""
+        """Offer points (p, D), numbered from ``first`` on, to the heaps of the queries (n, D)."""
 
         def offer(_: int, start: int, stop: int) -> None:
-            own: Ints = np.arange(stop - start)
-            products = queries[start:stop] @ points.T
-            offer_cell(products, halves, own, first, first_row + start, self.keys[start:stop], self.ids[start:stop])
+            self.offer(queries[start:stop] @ points.T, halves, np.arange(start, stop), first, first_row)
 
         workers.run(offer, row_blocks(len(queries), _QUERY_ROWS))
 
     def sorted(self, queries: Floats) -> Neighbors:
-        """The candidates of the queries (n, D), nearest first, by what was offered with :func:`offer_cell`."""
+        """The candidates of the queries (n, D), nearest first, by what was offered with :meth:`offer`."""
         sort_heaps(self.keys, self.ids)
         halves = np.einsum("nd,nd->n", queries, queries)[:, None] / 2
         return Neighbors(self.ids, np.maximum(2 * (self.keys + halves), 0))
@@ -218,7 +214,8 @@ def _search_itself(workers: Workers, points: _Points, heaps: Heaps, block_rows: 
         own = points.part(start, stop)
         with buffer() as memory:
             products = products_of(own.features, own.features, memory)
-            offer_within(products, own.halves, start, heaps.keys, heaps.ids)
+            numbers = np.arange(start, stop)
+            offer_points(products, own.halves, own.halves, numbers, start, 0, heaps.keys, heaps.ids)
 
     def meet(_: int, one: int, other: int) -> None:
         rows, columns = points.part(*blocks[one]), points.part(*blocks[other])

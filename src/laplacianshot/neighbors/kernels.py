@@ -10,38 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from laplacianshot.runtime.compilation import inlined_kernel, kernel
-from laplacianshot.runtime.kernel_parts import form_products, replace_root, sift
+from laplacianshot.runtime.kernel_parts import LANE, form_products, sift
 from laplacianshot.runtime.types import Floats, Ints
 
-# Columns tested together. The loop over a lane has no branch and counts from zero, so that the compiler vectorizes it.
-_LANE = 64
 # A pair formed by itself costs as much as this many of a matrix product; it is held against the product only after
 # this many rows.
 _PAIR_COST = 8
 _PATIENCE = 16
 # Moves the exponent of a half, read as a float32's, to where it belongs: also of subnormal halves.
 _REBIAS = np.float32(2.0**112)
-
-
-@kernel
-def offer_within(products: Floats, halves: Floats, first: int, keys: Floats, ids: Ints) -> None:
-    """Offer the points ``first..first + m`` to the heaps of one another; ``products`` (m, m) are of all of them."""
-    for r in range(products.shape[0]):
-        heap = first + r
-        half = halves[r]
-        for left in range(0, products.shape[1], _LANE):
-            lane = products[r, left : left + _LANE]
-            others = halves[left : left + _LANE]
-            limit = keys[heap, 0] - half
-            hits = np.int32(0)
-            for j in range(lane.shape[0]):
-                hits += np.int32(others[j] - lane[j] < limit)
-            if hits == 0:
-                continue
-            for j in range(lane.shape[0]):
-                key = half + (others[j] - lane[j])
-                if key < keys[heap, 0] and left + j != r:
-                    replace_root(keys[heap], ids[heap], key, first + left + j)
 
 
 @kernel
@@ -86,9 +63,9 @@ def offer_pairs(
             column_heap = first_column + j
             key = half + (column_halves[j] - row[j])
             if key < keys[row_heap, 0]:
-                replace_root(keys[row_heap], ids[row_heap], key, column_heap)
+                sift(keys[row_heap], ids[row_heap], 0, key, column_heap)
             if key < keys[column_heap, 0]:
-                replace_root(keys[column_heap], ids[column_heap], key, row_heap)
+                sift(keys[column_heap], ids[column_heap], 0, key, row_heap)
                 limits[j] = keys[column_heap, 0] - column_halves[j]
         if bounds and formed * _PAIR_COST > (r + _PATIENCE) * width:
             return r + 1
@@ -99,10 +76,10 @@ def offer_pairs(
 def _in_question(row: Floats, half: float, column_halves: Floats, row_limit: float, limits: Floats, hits: Ints) -> int:
     """The columns (into ``hits``) that may enter the heap of the row or whose own heap the row may enter: how many."""
     count = 0
-    for left in range(0, len(row), _LANE):
-        lane = row[left : left + _LANE]
-        halves = column_halves[left : left + _LANE]
-        limit = limits[left : left + _LANE]
+    for left in range(0, len(row), LANE):
+        lane = row[left : left + LANE]
+        halves = column_halves[left : left + LANE]
+        limit = limits[left : left + LANE]
         any_hits = np.int32(0)
         for j in range(lane.shape[0]):
             any_hits += np.int32((halves[j] - lane[j] < row_limit) | (half - lane[j] < limit[j]))
@@ -183,32 +160,38 @@ def _rank(query: Floats, points: Floats, ids: Ints, exact: Floats, k: int) -> No
 
 
 @kernel
-def offer_cell(
-    products: Floats, column_halves: Floats, heaps: Ints, first_column: int, first_row: int, keys: Floats, ids: Ints
+def offer_points(
+    products: Floats,
+    halves: Floats,
+    query_halves: Floats,
+    heaps: Ints,
+    first_point: int,
+    first_query: int,
+    keys: Floats,
+    ids: Ints,
 ) -> None:
-    """Offer the points of a cell to the heaps of the queries that look there.
+    """Offer consecutive points to the heaps of queries.
 
-    Row r of ``products`` (m, w) holds the inner products of query ``heaps[r]`` with points ``first_column + j``. Keys
-    are ``|p|^2/2 - q.p``: half the squared distance less what depends on the query alone. Query h is point
-    ``first_row + h`` itself, which is not its own neighbor.
+    Row r of ``products`` (m, w) holds the inner products of query ``heaps[r]`` with points ``first_point + j``, whose
+    half squared lengths are ``halves`` (w,). With zeros for those of the queries, ``query_halves`` (m,), keys are less
+    what depends on the query alone. Query h is point ``first_query + h`` itself, which is not its own neighbor.
     """
-    width = products.shape[1]
     for r in range(products.shape[0]):
-        heap = heaps[r]
-        own = first_row + heap - first_column
-        for left in range(0, width, _LANE):
-            lane = products[r, left : left + _LANE]
-            halves = column_halves[left : left + _LANE]
-            limit = keys[heap, 0]
+        heap, half = heaps[r], query_halves[r]
+        own = first_query + heap - first_point
+        for left in range(0, products.shape[1], LANE):
+            lane = products[r, left : left + LANE]
+            others = halves[left : left + LANE]
+            limit = keys[heap, 0] - half
             hits = np.int32(0)
             for j in range(lane.shape[0]):
-                hits += np.int32(halves[j] - lane[j] < limit)
+                hits += np.int32(others[j] - lane[j] < limit)
             if hits == 0:
                 continue
             for j in range(lane.shape[0]):
-                key = halves[j] - lane[j]
+                key = half + (others[j] - lane[j])
                 if key < keys[heap, 0] and left + j != own:
-                    replace_root(keys[heap], ids[heap], key, first_column + left + j)
+                    sift(keys[heap], ids[heap], 0, key, first_point + left + j)
 
 
 @kernel
@@ -220,7 +203,7 @@ def sort_heaps(keys: Floats, ids: Ints) -> None:
         for last in range(key.shape[0] - 1, 0, -1):
             top_key, top_id = key[0], index[0]
             end_key, end_id = key[last], index[last]
-            replace_root(key[:last], index[:last], end_key, end_id)
+            sift(key[:last], index[:last], 0, end_key, end_id)
             key[last] = top_key
             index[last] = top_id
         for i in range(1, key.shape[0]):
@@ -231,29 +214,22 @@ def sort_heaps(keys: Floats, ids: Ints) -> None:
 
 
 @kernel
-def count_incoming(lists: Ints, incoming: Ints, start: int, stop: int) -> None:
-    """How many lists hold each of the nodes ``start..stop``, into (n,)."""
-    for i in range(lists.shape[0]):
-        for e in range(lists.shape[1]):
-            if start <= lists[i, e] < stop:
-                incoming[lists[i, e]] += 1
+def turn_lists(lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int) -> None:
+    """The nodes whose lists (n, k) hold each of the nodes ``start..stop``, ascending, with their squared distances.
 
-
-@kernel
-def turn_with_squares(
-    lists: Ints, squares: Floats, first: Ints, sources: Ints, turned: Floats, start: int, stop: int
-) -> None:
-    """The nodes whose lists hold each of the nodes ``start..stop``, ascending, with the squared distances.
-
-    Those of node j come into ``sources[first_j : first_{j+1}]`` and ``turned``. ``first`` (n + 1,) is used up: it ends
-    one node further.
+    Those of node j come into ``sources[first_j : first_{j+1}]`` and ``turned``, from ``squares`` (n, k). ``first`` (n,)
+    is used up: it ends one node further. With no room for sources or squared distances these are left out; from zeros,
+    ``first`` then ends as the number of lists that hold each node.
     """
+    with_sources, with_squares = len(sources) > 0, len(turned) > 0
     for i in range(lists.shape[0]):
         for e in range(lists.shape[1]):
             j = lists[i, e]
             if start <= j < stop:
-                sources[first[j]] = i
-                turned[first[j]] = squares[i, e]
+                if with_sources:
+                    sources[first[j]] = i
+                if with_squares:
+                    turned[first[j]] = squares[i, e]
                 first[j] += 1
 
 
@@ -294,18 +270,6 @@ def form_rows(X: Floats, rows: Ints, origin: Floats, scale: Floats, out: Floats)
         target = out[i]
         for d in range(out.shape[1]):
             target[d] = np.float32(source[d] - origin[d]) * factor
-
-
-@kernel
-def squared_norms(X: Floats, origin: Floats, out: Floats) -> None:
-    """``out_i = |x_i - origin|^2`` in float64, over the rows of X (m, D)."""
-    for i in range(X.shape[0]):
-        source = X[i]
-        total = 0.0
-        for d in range(X.shape[1]):
-            gap = np.float64(source[d] - origin[d])
-            total += gap * gap
-        out[i] = total
 
 
 @kernel

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.neighbors.kernels import form_rows, halves_to_single, squared_norms
+from laplacianshot.neighbors.kernels import form_rows, halves_to_single
+from laplacianshot.runtime.arrays import mean_of_rows
+from laplacianshot.runtime.kernel_parts import squares_about
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
@@ -77,20 +79,7 @@ class Rows:
 
         That changes no distance between two of them.
         """
-        return self if self.unit else replace(self, origin=(self.origin + self.mean()).astype(np.float32))
-
-    def mean(self) -> Floats:
-        """Mean of the rows (D,), accumulated in float64."""
-        blocks = row_blocks(len(self), _BLOCK_ROWS)
-        sums = np.zeros((len(blocks), self.shape[1]))
-
-        def add(number: int, start: int, stop: int) -> None:
-            sums[number] = self[start:stop].sum(axis=0, dtype=np.float64)
-
-        with Workers(self.size) as workers:
-            workers.run(add, blocks)
-        mean: Floats = sums.sum(axis=0) / max(1, len(self))
-        return mean
+        return self if self.unit else replace(self, origin=(self.origin + mean_of_rows(self)).astype(np.float32))
 
     def formed(self, rows: slice | Ints, buffer: Floats | None = None) -> Floats:
         """Rows (m, D) by their positions; in the first m rows of ``buffer``, where that is given."""
@@ -110,14 +99,12 @@ def _inverse_norms(X: Floats, origin: Floats, negligible: float, scale: Floats) 
     origin = origin.astype(np.float32 if X.dtype != np.float64 else np.float64)
 
     def fill(_: int, start: int, stop: int) -> None:
-        squares = np.empty(stop - start)
         block = X[start:stop]
         if X.dtype == np.float16:
             single = np.empty(block.shape, dtype=np.float32)
             halves_to_single(np.ascontiguousarray(block).view(np.uint16), single)
             block = single
-        squared_norms(block, origin, squares)
-        lengths = np.sqrt(squares)
+        lengths = np.sqrt(squares_about(block, origin))
         scale[start:stop] = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > negligible)
 
     with Workers(X.size) as workers:

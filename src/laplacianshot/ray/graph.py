@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, fields
 from functools import reduce
 
 import numpy as np
@@ -295,40 +295,21 @@ def build_graph(job: Job, number: int) -> None:
     # By row, then by node: ascending as the union expects it.
     sources = sources[np.lexsort((sources, np.repeat(np.arange(len(own)), counts)))]
     with Workers(lists.size) as workers:
-        indptr, indices, weights = union_edges(workers, lists, first, sources, scale)
+        edges = union_edges(workers, lists, first, sources, scale)
     needed = {str(other): halo[part] - job.shards[other].first for other, part in enumerate(job.split(halo))}
     job.save("halo", number, needed)
-    edges = {"nodes": nodes, "indptr": indptr, "indices": indices, "weights": weights, "degrees": incoming["degrees"]}
-    job.save("graph", number, edges)
+    job.save("graph", number, vars(NodeGraph(nodes, *edges, incoming["degrees"])))
 
 
-@dataclass(frozen=True, repr=False)
-class ShardGraph:
-    """The edges of one shard.
+def load_graph(job: Job, number: int) -> tuple[NodeGraph, list[slice]]:
+    """The graph that :func:`build_graph` made, and where the rows of each other shard lie in the halo.
 
-    Attributes
-    ----------
-    edges : NodeGraph
-        Of the shard's own rows, to nodes by the shard's own numbers; ``nodes`` are rows of the whole set.
-    halo : list of slice
-        Where the rows of each other shard lie in the halo.
+    Edges are of the shard's own rows, to nodes by the shard's own numbers; ``nodes`` are rows of the whole set.
     """
-
-    edges: NodeGraph
-    halo: list[slice]
-
-    @property
-    def n_halo(self) -> int:
-        """Rows of other shards."""
-        return int(self.halo[-1].stop)
-
-
-def load_graph(job: Job, number: int) -> ShardGraph:
-    """What :func:`build_graph` made."""
     kept = job.load("graph", number)
-    edges = NodeGraph(*(kept[name] for name in ("nodes", "indptr", "indices", "weights", "degrees")))
-    others = edges.nodes[len(job.shards[number]) :]
-    return ShardGraph(edges, job.split(others[job.classes(others) < 0]))
+    graph = NodeGraph(**{field.name: kept[field.name] for field in fields(NodeGraph)})
+    others = graph.nodes[len(job.shards[number]) :]
+    return graph, job.split(others[job.classes(others) < 0])
 
 
 def _degrees(job: Job, rows: Ints) -> Floats:

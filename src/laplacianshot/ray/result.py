@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.engine.large import sparse_rows
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Usage
 from laplacianshot.ray.graph import neighbor_lists
@@ -108,10 +109,4 @@ def drop_other_labels(folder: KeyedFolder, written: Collection[str]) -> None:
 def _distributions(job: Job, number: int) -> Any:
     kept = job.load("assignments", number)
     values = kept["values"]
-    if "classes" not in kept:
-        return values
-    held = values > 0
-    indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
-    rows = sp.csr_array((values[held], kept["classes"][held], indptr), shape=(len(values), job.n_classes))
-    rows.sort_indices()
-    return rows
+    return sparse_rows(kept["classes"], values, job.n_classes) if "classes" in kept else values

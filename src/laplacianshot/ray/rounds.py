@@ -79,19 +79,17 @@ class ShardRounds:
 
     def __init__(self, job: Job, number: int, start: Start) -> None:
         self._job, self._number = job, number
-        graph = load_graph(job, number)
-        rows, edges = job.rows(number), graph.edges
-        fixed = job.classes(edges.nodes).astype(np.int32)
+        graph, self._halo = load_graph(job, number)
+        rows = job.rows(number)
         self._n_queries = len(job.queries(number))
-        self._halo = graph.halo
         # Rows of this shard that each other shard has in its halo.
         self._needed = [
             job.load("halo", other)[str(number)] if other != number else np.zeros(0, np.int64) for other in job.numbers
         ]
         self._open = ExitStack()
         workers = self._open.enter_context(Workers(len(rows) * job.n_classes * 10))
-        kept = Edges(edges.indptr, edges.indices, edges.weights, fixed)
-        self._rounds = open_rounds(workers, rows, kept, job.n_classes, start.tau, start.e, start.entries)
+        edges = Edges(graph.indptr, graph.indices, graph.weights, job.classes(graph.nodes).astype(np.int32))
+        self._rounds = open_rounds(workers, rows, edges, job.n_classes, start.tau, start.e, start.entries)
         self._rounds.start(start.prototypes)
 
     def opened(self, saved: int | None) -> list[Any]:

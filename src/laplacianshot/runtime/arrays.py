@@ -61,10 +61,10 @@ def _check_largest(largest: float, features: Floats) -> None:
         raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")
 
 
-def mean_of_rows(X: Floats) -> Floats:
-    """``(1/n) sum_i x_i`` of an array (n, D), in memory or memory-mapped, in float64."""
+def mean_of_rows(X: Any) -> Floats:
+    """``(1/n) sum_i x_i`` of an array or :class:`~laplacianshot.neighbors.rows.Rows` (n, D), in float64."""
     if len(X) <= SMALL_ROWS:
-        mean: Floats = np.asarray(X).mean(axis=0, dtype=np.float64)
+        mean: Floats = np.asarray(X[:]).mean(axis=0, dtype=np.float64)
         return mean
     # Here, as small arrays need no numba.
     from laplacianshot.runtime.kernel_parts import add_rows

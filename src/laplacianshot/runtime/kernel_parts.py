@@ -22,6 +22,9 @@ _C32 = tuple(_F(1 / factorial) for factorial in (1, 1, 2, 6, 24, 120, 720, 5040)
 _LOG2_E, _LEAST = 1.4426950408889634, -708.0
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
+# Entries tested together: a loop without a branch that counts from zero, which the compiler vectorizes.
+LANE = 64
+
 
 @ordered_kernel
 def _exp_single(x: Any) -> Any:
@@ -73,15 +76,25 @@ def _exp_of_type(x):  # type: ignore[no-untyped-def]  # numba compares this sign
 
 @kernel
 def largest(x: Floats) -> Any:
-    """The largest entry, by four running maxima: a single one would wait for itself at every step."""
+    """The largest entry, by several running maxima: a single one would wait for itself at every step."""
     m0 = m1 = m2 = m3 = x[0]
-    whole = len(x) // 4
-    for i in range(whole):
-        m0 = max(m0, x[4 * i])
-        m1 = max(m1, x[4 * i + 1])
-        m2 = max(m2, x[4 * i + 2])
-        m3 = max(m3, x[4 * i + 3])
-    for c in range(4 * whole, len(x)):
+    first = 0
+    if len(x) >= 4 * LANE:
+        best = x[:LANE].copy()
+        first = len(x) - len(x) % LANE
+        for left in range(LANE, first, LANE):
+            lane = x[left : left + LANE]
+            for c in range(LANE):
+                best[c] = max(best[c], lane[c])
+        for c in range(LANE):
+            m0 = max(m0, best[c])
+    fours = (len(x) - first) // 4
+    for c in range(first, first + 4 * fours, 4):
+        m0 = max(m0, x[c])
+        m1 = max(m1, x[c + 1])
+        m2 = max(m2, x[c + 2])
+        m3 = max(m3, x[c + 3])
+    for c in range(first + 4 * fours, len(x)):
         m0 = max(m0, x[c])
     return max(max(m0, m1), max(m2, m3))
 
@@ -106,14 +119,8 @@ def gather_rows(assignments: Floats, neighbors: Ints, weights: Floats, field: Fl
 
 
 @kernel
-def replace_root(keys: Floats, ids: Ints, key: float, index: int) -> None:
-    """Put (key, index) in the place of the root of a max-heap and restore the heap."""
-    sift(keys, ids, 0, key, index)
-
-
-@kernel
 def sift(keys: Floats, ids: Ints, hole: int, key: float, index: int) -> None:
-    """Put (key, index) in the place of entry ``hole``, below which keys and ids are a max-heap, and restore it."""
+    """Put (key, index) in the place of entry ``hole`` (0: the root), below which keys and ids are a max-heap."""
     size = keys.shape[0]
     while True:
         child = 2 * hole + 1
@@ -152,22 +159,6 @@ def form_products(x: Floats, points: Floats, ids: Ints, products: Floats) -> Non
         products[e] = s0
 
 
-@kernel
-def choose_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
-    """The m smallest of ``keys`` with their ids, as the max-heap ``heap_keys`` and ``heap_ids`` (m,)."""
-    heap_keys[:] = np.inf
-    heap_ids[:] = -1
-    keep_smallest(keys, ids, heap_keys, heap_ids)
-
-
-@kernel
-def keep_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
-    """The m smallest of those in the max-heap and ``keys`` with their ids, in the max-heap."""
-    for e in range(len(keys)):
-        if keys[e] < heap_keys[0]:
-            replace_root(heap_keys, heap_ids, keys[e], ids[e])
-
-
 # SplitMix64 (Steele, Lea and Flood, 2014): a stream of random bits is mix64 of a state that grows by GOLDEN. All are
 # uint64: with a signed one numba would compute in float.
 _U = np.uint64
@@ -200,24 +191,14 @@ def add_rows(rows: Floats, sums: Floats) -> None:
 
 
 @kernel
-def squares_about(rows: Floats, center: Floats) -> float:
-    """``sum_i |x_i - c|^2`` of rows (n, D) and (D,): in their type within a row, in float64 over the rows."""
-    total = 0.0
+def squares_about(rows: Floats, center: Floats) -> Floats:
+    """``|x_i - c|^2`` of rows (n, D) and (D,), added up in float64: (n,)."""
+    squares = np.empty(len(rows), dtype=np.float64)
     for i in range(len(rows)):
         x = rows[i]
-        square: Any = rows.dtype.type(0)
-        for d in range(len(center)):
-            gap = x[d] - center[d]
-            square += gap * gap
-        total += square
-    return total
-
-
-@kernel
-def squared_lengths(rows: Floats, squares: Floats) -> None:
-    """``|x_i|^2`` of rows (n, D) in float64, into (n,)."""
-    for i in range(len(rows)):
         square = 0.0
-        for d in range(rows.shape[1]):
-            square += np.float64(rows[i, d]) * np.float64(rows[i, d])
+        for d in range(len(center)):
+            gap = np.float64(x[d] - center[d])
+            square += gap * gap
         squares[i] = square
+    return squares

@@ -19,7 +19,7 @@ from numba import types
 
 from laplacianshot.neighbors.accel._vector_kernels import LANES, Vectors, vector_code
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import choose_smallest, form_products, keep_smallest
+from laplacianshot.runtime.kernel_parts import form_products, sift
 from laplacianshot.runtime.types import Floats, Ints
 
 STRIP, PANEL, GROUP = 8, 48, 4
@@ -287,23 +287,25 @@ def compare_waiting(
     """The m nearest candidates of points ``start..stop``, compared in full: max-heaps keys and ids (n, m)."""
     for i in range(start, stop):
         count = _nearer_first(lowers[i, : counts[i]], waiting[i, : counts[i]], limits[i])
-        _compare(rows[i], halves[i], rows, halves, lowers[i, :count], waiting[i, :count], limits[i], keys[i], ids[i])
+        near, near_ids, heap, heap_ids = lowers[i, :count], waiting[i, :count], keys[i], ids[i]
+        # First those with the smallest lower bounds: they make the limit as low as it can be.
+        heap[:], heap_ids[:] = np.inf, -1
+        _keep_smallest(near, near_ids, heap, heap_ids)
+        first = _nearer_first(near, near_ids, heap[0])
+        _form_keys(rows[i], halves[i], rows, halves, near_ids[:first], near[:first])
+        heap[:], heap_ids[:] = np.inf, -1
+        _keep_smallest(near[:first], near_ids[:first], heap, heap_ids)
+        last = first + _nearer_first(near[first:], near_ids[first:], min(heap[0], limits[i]))
+        _form_keys(rows[i], halves[i], rows, halves, near_ids[first:last], near[first:last])
+        _keep_smallest(near[first:last], near_ids[first:last], heap, heap_ids)
 
 
 @kernel
-def _compare(
-    query: Floats, half: float, points: Floats, halves: Floats, lowers: Floats, waiting: Ints, limit: float,
-    keys: Floats, ids: Ints,
-) -> None:  # fmt: skip
-    """The m nearest of the waiting candidates, compared in full: max-heaps keys and ids (m,)."""
-    # First those with the smallest lower bounds: they make the limit as low as it can be.
-    choose_smallest(lowers, waiting, keys, ids)
-    first = _nearer_first(lowers, waiting, keys[0])
-    _form_keys(query, half, points, halves, waiting[:first], lowers[:first])
-    choose_smallest(lowers[:first], waiting[:first], keys, ids)
-    last = first + _nearer_first(lowers[first:], waiting[first:], min(keys[0], limit))
-    _form_keys(query, half, points, halves, waiting[first:last], lowers[first:last])
-    keep_smallest(lowers[first:last], waiting[first:last], keys, ids)
+def _keep_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
+    """Keep the m smallest of those in the max-heap and of ``keys``, with their ids, in the max-heap."""
+    for e in range(len(keys)):
+        if keys[e] < heap_keys[0]:
+            sift(heap_keys, heap_ids, 0, keys[e], ids[e])
 
 
 @kernel

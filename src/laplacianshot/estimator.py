@@ -438,7 +438,12 @@ def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes
 def constants_of(estimator: LaplacianShot, codes: Ints, n_classes: int) -> DefaultConstants:
     """The constants of the default recipe for rows with these class numbers (n,), with the user's choices."""
     n_query = int(np.count_nonzero(codes < 0))
-    constants = DefaultConstants.for_task(len(codes) - n_query, n_query, n_classes, balanced=estimator.balanced)
+    return constants_for(estimator, len(codes) - n_query, n_query, n_classes)
+
+
+def constants_for(estimator: LaplacianShot, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
+    """The constants of the default recipe for a task of this size, with the user's choices."""
+    constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced)
     return constants.with_choices(lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
 
 

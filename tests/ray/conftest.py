@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot, constants_for
 from laplacianshot.inference.joint import Prior, Sums, descend
-from laplacianshot.ray.fit import constants_for
 from laplacianshot.ray.graph import build_graph, find_neighbors, join_edges, split_edges
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.rounds import Order, Report, ShardRounds, Start

@@ -11,12 +11,11 @@ import pytest
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
-from laplacianshot.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot, constants_for
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import graph as shard_graph
-from laplacianshot.ray.fit import constants_for
 from laplacianshot.ray.graph import load_graph, neighbor_lists
 from laplacianshot.ray.job import ordered_job
 from laplacianshot.ray.result import RayFit, shard_codes

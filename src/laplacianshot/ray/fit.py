@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
-from laplacianshot.estimator import LaplacianShot
+from laplacianshot.estimator import LaplacianShot, constants_for
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
@@ -106,14 +105,6 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
 
 
-def constants_for(estimator: LaplacianShot, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
-    """Constants of the default recipe for a task of this size, with the user's choices."""
-    constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced).with_choices(
-        lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter
-    )
-    return constants._replace(n_neighbors=min(constants.n_neighbors, n_support + n_query - 1))
-
-
 class _Run:
     """One call of :func:`ray_fit`."""
 
@@ -133,10 +124,11 @@ class _Run:
         transform = estimator.get_params()["transform"]
         self._job = job = Job(folder, shards, support, labels, n_classes, transform)
         self._n_query = job.n - len(support)
-        self._constants = constants_for(estimator, len(support), self._n_query, n_classes)
+        constants = constants_for(estimator, len(support), self._n_query, n_classes)
+        k = min(constants.n_neighbors, job.n - 1)
+        self._constants = constants._replace(n_neighbors=k)
         method: Any = estimator.graph
         self._choice = GraphChoice(method, estimator.target_recall, estimator.random_state)
-        k = self._constants.n_neighbors
         self._plan = large_plan(job.n, self._n_query, n_classes, shards[0].width, k, graph=self._choice)
         self._seconds: dict[str, float] = {}
 

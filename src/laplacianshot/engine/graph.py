@@ -39,14 +39,9 @@ class NodeGraph:
 
 
 def node_graph(order: Ints, lists: Ints) -> NodeGraph:
-    """The graph of directed neighbor lists, which are overwritten.
+    """The graph of directed neighbor lists (n, k), which are overwritten.
 
-    Parameters
-    ----------
-    order : int array of shape (n,)
-        The row of X that each list belongs to: the nodes.
-    lists : int array of shape (n, k)
-        Neighbors by their positions in ``order``; -1 is none.
+    ``order`` (n,) has the row of X that each list belongs to. Neighbors are positions in it; -1 is none.
     """
     with Workers(lists.size) as workers:
         first, sources, _ = incoming_edges(workers, lists)
@@ -64,16 +59,9 @@ def inverse_roots(degrees: Floats) -> Floats:
 def union_edges(workers: Workers, lists: Ints, first: Ints, sources: Ints, scale: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows of ``s_i s_j (A + A^T)_ij / 2`` as indptr, indices and weights, columns ascending.
 
-    Parameters
-    ----------
-    workers : Workers
-    lists : int array of shape (n, k)
-        The neighbors j of each of the first n nodes i, -1 for none; sorted in place.
-    first : int array of shape (n + 1,)
-    sources : int array
-        The nodes whose lists hold node i are ``sources[first_i : first_{i+1}]``, ascending.
-    scale : array of shape (n_nodes,), float32
-        s, ``d^-1/2`` of every node.
+    ``lists`` (n, k) are the neighbors j of each of the first n nodes i, -1 for none; they are sorted in place. The
+    nodes whose lists hold node i are ``sources[first_i : first_{i+1}]``, ascending. ``scale`` (n_nodes,) is s,
+    ``d^-1/2`` of every node, in float32.
     """
     n = len(lists)
     blocks = row_blocks(n, _BLOCK_ROWS)

@@ -80,12 +80,7 @@ def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple
 
 
 def fitted_of(
-    task: LargeTask,
-    rows: Rows,
-    graph: NodeGraph,
-    result: Solution,
-    report: GraphReport,
-    index: CellIndex | None = None,
+    task: LargeTask, rows: Rows, graph: NodeGraph, result: Solution, report: GraphReport, index: CellIndex | None = None
 ) -> Solution:
     """The solution of the rounds on a graph, with the rule for rows that come later."""
     labeled = np.flatnonzero(task.codes >= 0)

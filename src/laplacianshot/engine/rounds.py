@@ -19,15 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.engine.round_kernels import (
-    Dense,
-    Edges,
-    Step,
-    add_certain,
-    dense_rows,
-    narrow_rows,
-    pairwise_rows,
-)
+from laplacianshot.engine.round_kernels import Dense, Edges, Step, add_certain, dense_rows, narrow_rows, pairwise_rows
 from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
 from laplacianshot.inference.joint import Sums, log_share, proximal_weight
 from laplacianshot.neighbors.accel import _vector_kernels
@@ -82,6 +74,7 @@ class Rounds(ABC):
 
     share: Floats
     class_features: Floats
+    _narrow = False
 
     def __init__(self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float) -> None:
         n, width = rows.shape
@@ -162,7 +155,8 @@ class Rounds(ABC):
             self._features[number] = 0
             self._shares[number] = 0
             if not isinstance(rows, Rows):
-                for first, last in self._visits(start, stop):
+                # With few classes the kernel cuts rows into tiles itself.
+                for first, last in [(start, stop)] if self._narrow else _visits(start, stop):
                     work(number, first, last, rows[first:last])
                 return
             buffer = np.empty((VISIT_ROWS, rows.shape[1]), np.float32)
@@ -170,9 +164,6 @@ class Rounds(ABC):
                 work(number, first, last, rows.formed(slice(first, last), buffer))
 
         self._workers.run(visit, self._blocks)
-
-    def _visits(self, start: int, stop: int) -> list[tuple[int, int]]:
-        return _visits(start, stop)
 
     def _measured(self) -> float:
         """``sum_q |x_q|^2`` over free rows, the part of F over tau that no step changes."""
@@ -293,10 +284,6 @@ class DenseRounds(Rounds):
             narrow_rows(rows, prototypes, self._edges, step, self._state, *sums, tile, start)
 
         self._over_rows(update)
-
-    def _visits(self, start: int, stop: int) -> list[tuple[int, int]]:
-        # Rows in memory are cut into tiles by the kernel.
-        return [(start, stop)] if self._narrow else _visits(start, stop)
 
     @property
     def _state(self) -> Dense:

@@ -62,12 +62,9 @@ class CellIndex:
     ) -> tuple[CellIndex, Ints]:
         """Sort rows into the cells of ``centroids`` (n_cells, D).
 
-        Returns
-        -------
-        CellIndex
-        int array of shape (n, n_probes) or (n, 1)
-            The cells nearest to each row of the index, the nearest first: its own. That one alone where there are more
-            than MAX_KEPT of them, which would take more memory than anything else: they are found again in the search.
+        Also returns the cells nearest to each row of the index, (n, n_probes), the nearest first: its own. That one
+        alone, (n, 1), if there are more than MAX_KEPT, which would take more memory than anything else: they are found
+        again in the search.
         """
         n_probes = min(n_probes, len(centroids))
         kept = n_probes if n_probes <= MAX_KEPT else 1

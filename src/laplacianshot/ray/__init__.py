@@ -5,15 +5,7 @@ Nothing here is imported with :mod:`laplacianshot`, and Ray itself (extra ``ray`
 
 from laplacianshot.runtime.extras import lazy_names
 
-__all__ = [
-    "ClusterError",
-    "RayEngine",
-    "RayFit",
-    "Shard",
-    "connected",
-    "open_shards",
-    "ray_fit",
-]
+__all__ = ["ClusterError", "RayEngine", "RayFit", "Shard", "connected", "open_shards", "ray_fit"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,

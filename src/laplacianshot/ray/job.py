@@ -34,35 +34,17 @@ _rows: dict[tuple[str, Shard], Rows] = {}
 
 @dataclass(frozen=True, repr=False)
 class Job:
-    """A set in shards with its few labels.
+    """A set in shards with its few labels."""
 
-    Attributes
-    ----------
-    folder : KeyedFolder
-        Holds finished stages: files by their kind and the number of their shard.
-    shards : tuple of Shard
-    support : int array of shape (n_s,)
-        Rows that have a label, ascending.
-    labels : int array of shape (n_s,)
-        Their classes in ``0..C-1``.
-    n_classes : int
-    transform : {"none", "l2", "cl2"}
-    center : array of shape (D,), for ``cl2``
-    shift : array of shape (D,), optional
-        Mean of the transformed rows, which is taken from them where they are not of length one.
-    ordered : bool
-        Whether rows were put where their neighbors are.
-    """
-
-    folder: KeyedFolder
+    folder: KeyedFolder  # finished stages: files by their kind and the number of their shard
     shards: tuple[Shard, ...]
-    support: Ints
-    labels: Ints
+    support: Ints  # (n_s,): rows that have a label, ascending
+    labels: Ints  # (n_s,): their classes in 0..C-1
     n_classes: int
     transform: Transform = "cl2"
-    center: Floats | None = None
-    shift: Floats | None = None
-    ordered: bool = False
+    center: Floats | None = None  # (D,), for cl2
+    shift: Floats | None = None  # (D,): mean of the transformed rows, subtracted where they are not of length one
+    ordered: bool = False  # whether rows were put where their neighbors are
 
     @property
     def n(self) -> int:

@@ -242,13 +242,7 @@ class RayRounds:
         """New hosts at the last saved round, or the first assignments, and the steps since then."""
         self._place()
         saved = self.journal.saved
-        refs = [
-            self._host(number)
-            .open.options(num_returns=1 + len(self._job.shards))
-            .remote(number, self._shared[1], saved)
-            for number in self._job.numbers
-        ]
-        self._first, self._parcels = self._gathered("open", refs)
+        self._first, self._parcels = self._ask("open", lambda number: (self._shared[1], saved))
         self._fresh = True
         for order in self._orders[saved or 0 :]:
             self._run(replace(order, save=False))
@@ -257,20 +251,21 @@ class RayRounds:
     def _run(self, order: Order) -> Report:
         """One step of all shards."""
         shared = self._cluster.share(replace(order, accept=order.accept and not self._fresh))
-        refs = [
-            self._host(number)
-            .step.options(num_returns=1 + len(self._job.shards))
-            .remote(number, shared, *(parcels[number] for parcels in self._parcels))
-            for number in self._job.numbers
-        ]
-        report, self._next = self._gathered("step", refs)
+        parcels = self._parcels
+        report, self._next = self._ask("step", lambda number: (shared, *(parcel[number] for parcel in parcels)))
         self._fresh = False
         return report
 
-    def _gathered(self, name: str, refs: list[list[Any]]) -> tuple[Report, list[list[Any]]]:
-        """The sum of all reports, and references to what each shard has for each."""
-        reports = self._cluster.results(name, [answer[0] for answer in refs])
-        return Report.of_all(reports), [answer[1:] for answer in refs]
+    def _ask(self, name: str, arguments: Callable[[int], tuple[Any, ...]]) -> tuple[Report, list[list[Any]]]:
+        """Call a method of the hosts for all shards: the sum of the reports, and what each shard has for each."""
+        answers = [
+            getattr(self._host(number), name)
+            .options(num_returns=1 + len(self._job.shards))
+            .remote(number, *arguments(number))
+            for number in self._job.numbers
+        ]
+        reports = self._cluster.results(name, [answer[0] for answer in answers])
+        return Report.of_all(reports), [answer[1:] for answer in answers]
 
     def _place(self) -> None:
         """Start a host per CPU; shards are dealt out among those that come up."""

@@ -197,9 +197,8 @@ def test_the_help_names_every_data_set():
 PROGRAM = """
 import json, pathlib, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
-import laplacianshot.embedding.extraction as extraction
-extraction.COMMIT_SECONDS = 0
-extraction.extract.__kwdefaults__["commit_seconds"] = 0
+from laplacianshot.embedding import encoding, extraction
+encoding.SAVE_SECONDS = 0
 original = extraction._Extraction._encode
 
 def encode(self, prepared):
@@ -260,8 +259,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(place, environment
     pytest.importorskip("resource", reason="the system has no limit on the size of files")
     # Room for some of the 36 rows only.
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000)); "
-    code += "import laplacianshot.embedding.extraction as extraction; "
-    code += "extraction.extract.__kwdefaults__['commit_seconds'] = 0; "
+    code += "from laplacianshot.embedding import encoding; encoding.SAVE_SECONDS = 0; "
     code += "from laplacianshot.cli import main; main()"
     command = [*COMMAND, "--batch-size", "8"]
     failed = subprocess.run(

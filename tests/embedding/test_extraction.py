@@ -309,18 +309,19 @@ PROCESS = """
     import sys, time
     import torch
     from laplacianshot.datasets.pictures import open_pictures
-    from laplacianshot.embedding import build_network
+    from laplacianshot.embedding import build_network, encoding
     from laplacianshot.embedding.extraction import extract
     from laplacianshot.embedding.pictures import EvalView
 
     def progress(done, total):
         print(done, flush=True)
 
+    encoding.SAVE_SECONDS = 0
     torch.manual_seed(0)
     network = build_network("conv4", 3, image_size=16)
     pictures = open_pictures("folder", sys.argv[1])
     view = EvalView(resize=20, crop=16)
-    options = {"view": view, "batch_size": 2, "on_error": "skip", "commit_seconds": 0}
+    options = {"view": view, "batch_size": 2, "on_error": "skip"}
     extract(network, pictures, sys.argv[2], progress=progress, **options)
 """
 

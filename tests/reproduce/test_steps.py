@@ -8,7 +8,7 @@ import pytest
 
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting, Tuning
 from laplacianshot.reproduce.steps import Part, Step, StepRecord, digest
-from laplacianshot.training.state import OutputInUse
+from laplacianshot.training.state import TrainError
 
 
 def finished(folder, **inputs) -> Step:
@@ -91,7 +91,7 @@ def test_a_folder_with_files_of_others_is_refused_unless_they_can_be_gone_on_wit
     folder = tmp_path / "cook"
     folder.mkdir()
     (folder / "soup").write_text("theirs")
-    with pytest.raises(OutputInUse, match="not of this command"):
+    with pytest.raises(TrainError, match="not of this command"):
         Step(folder, {"salt": 1}).begin()
     assert Step(folder, {"salt": 1}, adopt="soup").begin() == ""
     assert (folder / "soup").read_text() == "theirs"
@@ -117,7 +117,7 @@ def test_the_order_of_inputs_does_not_matter_but_every_value_does():
 
 def test_a_record_that_is_none_is_not_taken_for_one(tmp_path):
     (tmp_path / "step.json").write_text("[]")
-    with pytest.raises(OutputInUse, match="not the record of a step"):
+    with pytest.raises(TrainError, match="not the record of a step"):
         StepRecord.read(tmp_path)
 
 

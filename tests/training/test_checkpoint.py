@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from laplacianshot.training.checkpoint import MODEL, Checkpoint
-from laplacianshot.training.state import Best, CheckpointError, EpochRecord, TrainState
+from laplacianshot.training.state import Best, EpochRecord, TrainError, TrainState
 from tests.training.drawings import same_tensors, tiny
 
 RECORD = EpochRecord(1, 0.1, 1 / 3, 0.1 + 0.2, 0.25, 0.01, 1e3 / 7, math.pi)
@@ -56,18 +56,18 @@ def test_a_new_checkpoint_takes_the_place_of_the_old_one_and_leaves_nothing_else
 
 def test_a_file_that_is_no_checkpoint_is_one_line_that_names_it(tmp_path):
     path = tmp_path / "x.safetensors"
-    with pytest.raises(CheckpointError, match=r"x\.safetensors: cannot be read"):
+    with pytest.raises(TrainError, match=r"x\.safetensors: cannot be read"):
         Checkpoint.read(path)
     path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
+    with pytest.raises(TrainError, match="is not a complete safetensors file"):
         Checkpoint.read(path)
     make(w=torch.zeros(1000)).write(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
+    with pytest.raises(TrainError, match="is not a complete safetensors file"):
         Checkpoint.read(path)
     save_file({"w": torch.zeros(3)}, path)
-    with pytest.raises(CheckpointError, match="is not a checkpoint of laplacianshot train"):
+    with pytest.raises(TrainError, match="is not a checkpoint of laplacianshot train"):
         Checkpoint.read(path)
     save_file({"w": torch.zeros(3)}, path, {"laplacianshot": json.dumps({**make().header(), "version": 99})})
-    with pytest.raises(CheckpointError, match="another version"):
+    with pytest.raises(TrainError, match="another version"):
         Checkpoint.read(path)

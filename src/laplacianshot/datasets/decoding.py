@@ -6,7 +6,6 @@ import errno
 import hashlib
 import io
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,15 +38,8 @@ _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
 # What sets a picture upright, by the value of its orientation tag.
 _ORIENTATION = 0x0112
-_UPRIGHT = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
+_TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
+_UPRIGHT = dict(enumerate(_TURNS, start=2))
 
 
 class CorruptPicture(InputError):
@@ -197,19 +189,19 @@ def _picture_of_array(pixels: Any) -> Image:
     return image
 
 
-class Source(ABC):
+class Source:
     """Pictures by number; ``name`` is for errors. By default they have to be decoded."""
 
     # Whether reading is a mere copy, so that keeping decoded pictures would gain nothing.
     in_memory = False
 
-    @abstractmethod
     def _encoded(self, i: int) -> Path | bytes:
         """Picture i as a file or its content."""
+        raise NotImplementedError
 
-    @abstractmethod
     def identity(self, rows: Ints) -> bytes:
         """Bytes that change when one of these pictures does."""
+        raise NotImplementedError
 
     def read(self, i: int, name: str) -> Image:
         """Picture i, RGB or L."""
@@ -261,9 +253,6 @@ class Pixels(Source):
 
     def __init__(self, images: NDArray[np.uint8]) -> None:
         self._images = images
-
-    def _encoded(self, i: int) -> bytes:
-        raise NotImplementedError
 
     def read(self, i: int, name: str) -> Image:
         """Picture i."""

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -188,15 +189,11 @@ def _find_mini(data: Path) -> _Listing:
 
 def _find_tiered(data: Path) -> _Listing:
     """The set tieredImageNet from CSV files or class folders, with its numbers of classes checked."""
-    listing = _csv_listing(data, _TIERED) if _tables(data) else _class_folders(data)
+    if not _tables(data) and not any((data / name).is_dir() for name in _SPLITS):
+        raise FileNotFoundError(f"{data}: neither CSV files nor folders of splits. tiered: {_TIERED}")
+    listing = _csv_listing(data, _TIERED) if _tables(data) else find_folders(data)
     instead = "for other splits choose dataset 'csv-splits' or 'folder'."
     return listing.expect_classes("tiered", {"base": 351, "val": 97, "novel": 160}, instead)
-
-
-def _class_folders(data: Path) -> _Listing:
-    if not any((data / name).is_dir() for name in _SPLITS):
-        raise FileNotFoundError(f"{data}: neither CSV files nor folders of splits. tiered: {_TIERED}")
-    return find_folders(data)
 
 
 def _tables(data: Path) -> dict[str, Path]:
@@ -372,21 +369,12 @@ _CIFARFS = (
 _VAL_ALPHABETS = 6
 
 
-def _finder(name: str, description: str) -> Callable[[Path], _Listing]:
-    """A reader of the bundle of that name in a folder, in a folder right below it, or given itself."""
-
-    def find(data: Path) -> _Listing:
-        places = [data] if data.is_file() else [data / name, *sorted(data.glob(f"*/{name}"))]
-        there = [place for place in places if place.is_file()]
-        if not there:
-            raise FileNotFoundError(f"{data}: there is no {name}. {description}")
-        return _read_bundle(there[0])
-
-    return find
-
-
-def _read_bundle(path: Path) -> _Listing:
-    """The pictures of a bundle in the order of the file."""
+def _find_bundle(name: str, description: str, data: Path) -> _Listing:
+    """The pictures of the bundle of that name in a folder, in a folder right below it, or given itself."""
+    places = [data] if data.is_file() else [data / name, *sorted(data.glob(f"*/{name}"))]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"{data}: there is no {name}. {description}")
     optional = ("images", "jpeg_bytes", "offsets", "split", "evaluation")
     arrays = read_npz(path, ("labels", "class_names"), optional, _ARRAYS)
     labels = arrays["labels"]
@@ -459,8 +447,8 @@ LAYOUTS: Mapping[str, Layout] = MappingProxyType(
         "tiered": Layout(_find_tiered, _TIERED),
         "cub": Layout(_find_cub, _CUB),
         "inat": Layout(find_inat, _INAT),
-        "cub84": Layout(_finder("cub84.npz", _CUB84), _CUB84),
-        "omniglot28": Layout(_finder("omniglot28.npz", _OMNIGLOT28), _OMNIGLOT28),
-        "cifarfs": Layout(_finder("cifarfs_images.npz", _CIFARFS), _CIFARFS),
+        "cub84": Layout(partial(_find_bundle, "cub84.npz", _CUB84), _CUB84),
+        "omniglot28": Layout(partial(_find_bundle, "omniglot28.npz", _OMNIGLOT28), _OMNIGLOT28),
+        "cifarfs": Layout(partial(_find_bundle, "cifarfs_images.npz", _CIFARFS), _CIFARFS),
     }
 )

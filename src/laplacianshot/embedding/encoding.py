@@ -234,8 +234,6 @@ class EncodingRun:
     workers : int, optional
         Threads that read and prepare items and run the network. Default: one more than the encoder computes on, so
         that none of these waits for the disk.
-    save_seconds : float, optional
-        Seconds of work that a kill may cost. Default: SAVE_SECONDS.
     on_saved : callable, optional
         Called after each time that vectors were put into the cache.
     strict : bool
@@ -253,7 +251,6 @@ class EncodingRun:
         hashes: FileHashes | None = None,
         progress: Progress | None = None,
         workers: int | None = None,
-        save_seconds: float | None = None,
         on_saved: Callable[[], object] = lambda: None,
         strict: bool = False,
         skip: bool = True,
@@ -261,7 +258,6 @@ class EncodingRun:
         self._workers = encoder.parallel + _READERS if workers is None else max(1, workers)
         self._items, self._encoder, self._progress = items, encoder, progress or (lambda done, total: None)
         self._cache, self._hashes = cache, FileHashes(None) if hashes is None else hashes
-        self._save_seconds = SAVE_SECONDS if save_seconds is None else save_seconds
         self._on_saved, self._strict, self._skip = on_saved, strict, skip
         self._vectors: Floats = np.empty((len(items), encoder.dim), dtype=np.float32)
         self._failed: dict[int, str] = {}
@@ -411,7 +407,7 @@ class EncodingRun:
         self._under_way.popleft()
         self._add(batch)
         self._advance(len(batch.items) + len(batch.failed))
-        if monotonic() - self._saved_at >= self._save_seconds:
+        if monotonic() - self._saved_at >= SAVE_SECONDS:
             self._save()
 
     def _add(self, batch: _Batch) -> None:

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from laplacianshot.embedding.pictures import View
     from laplacianshot.runtime.types import Floats
 
-# Seconds of work that a kill may cost.
-COMMIT_SECONDS = 5.0
-
 # Vectors of a store in the making, below its folder; removed when the store is complete.
 _PROGRESS = ".progress"
 
@@ -66,7 +63,6 @@ def extract(
     on_error: Literal["raise", "skip"] = "raise",
     workers: int = 1,
     overwrite: bool = False,
-    commit_seconds: float = COMMIT_SECONDS,
     progress: Progress | None = None,
 ) -> Extraction:
     """Put a vector for each picture into a store: ``vectors[i] = network(view(pictures[i]))``.
@@ -93,8 +89,6 @@ def extract(
         Threads that read pictures while the network computes.
     overwrite : bool
         Replace a store of another key.
-    commit_seconds : float
-        How often finished vectors are written to the disk.
     progress : callable
         Called with the pictures done and all of them, at the beginning and after each batch.
 
@@ -118,7 +112,7 @@ def extract(
         with lock_store(path, key, dtype, overwrite=overwrite) as folder, _evaluating(network) as vectors_of:
             rows, manifest = _Rows(pictures, view), Manifest(key, dtype, 0, n)
             work = _Extraction(folder, manifest, rows, vectors_of, batch_size, skip=on_error == "skip")
-            found = work.run(workers, commit_seconds, progress or (lambda done, total: None))
+            found = work.run(workers, progress or (lambda done, total: None))
         store = FeatureStore.open(path, key)
     elif on_error == "raise" and store.skipped:
         raise CorruptPicture(store.skipped[0].name, store.skipped[0].reason)
@@ -160,7 +154,7 @@ class _Extraction:
     batch_size: int
     skip: bool  # leave out pictures that cannot be read
 
-    def run(self, workers: int, commit_seconds: float, report: Progress) -> int:
+    def run(self, workers: int, report: Progress) -> int:
         """Encode what is missing and write the store; returns how many pictures were done before."""
         pictures, manifest = self.rows.pictures, self.manifest
         key, dim = manifest.key.digest, self._dim()
@@ -175,7 +169,6 @@ class _Extraction:
                 cache,
                 progress=lambda done, total: report(max(done, before), total),
                 workers=1 + max(0, workers),
-                save_seconds=commit_seconds,
                 on_saved=lambda: replace(manifest, items=len(cache)).write(self.folder),
                 strict=True,
                 skip=self.skip,

@@ -43,7 +43,7 @@ from laplacianshot.runtime.threads import available_threads, torch_threads
 from laplacianshot.training import Checkpoint, train
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.plan import eval_view
-from laplacianshot.training.state import ConfigError, OutputInUse, TrainStatus
+from laplacianshot.training.state import ConfigError, TrainError, TrainStatus
 from laplacianshot.training.trainer import world_of_environment
 
 # Raised by one whenever a step would make something else from the same inputs.
@@ -137,7 +137,7 @@ def reproduce(
         shown.note(f"left out: {fault}")
     _check_tasks(experiment, pictures if target is None else target)
     output.mkdir(parents=True, exist_ok=True)
-    with FolderLock(output, OutputInUse, holder="a reproduction"):
+    with FolderLock(output, TrainError, holder="a reproduction"):
         _claim(output, experiment)
         return _Chain(experiment, pictures, target, output, shown, command, steps).run()
 
@@ -158,7 +158,7 @@ def _claim(output: Path, experiment: Experiment) -> None:
     if found is None:
         KeyedFolder(str(output)).put_json(_OWNER, {"setting": experiment.source})
     elif (owner := found.get("setting", "something else")) != experiment.source:
-        raise OutputInUse(f"{output}: holds a run of {owner}; choose another folder for {experiment.name}.")
+        raise TrainError(f"{output}: holds a run of {owner}; choose another folder for {experiment.name}.")
 
 
 @dataclass

@@ -17,7 +17,7 @@ from laplacianshot.episodes.results import Setting
 from laplacianshot.reports.table import timeless
 from laplacianshot.runtime.files import remove_partial
 from laplacianshot.runtime.keyed_folder import KeyedFolder, arrays_hash
-from laplacianshot.training.state import OutputInUse
+from laplacianshot.training.state import TrainError
 
 # In the folder of a step: what it was begun with, how long it has taken so far, and, at its end, its record.
 _BEGUN, _CLOCK, _DONE = "begun.json", "clock.json", "step.json"
@@ -51,9 +51,7 @@ class StepRecord:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
-            raise OutputInUse(
-                f"{folder / _DONE}: is not the record of a step; choose another output folder."
-            ) from error
+            raise TrainError(f"{folder / _DONE}: is not the record of a step; choose another output folder.") from error
 
 
 class Step:
@@ -117,7 +115,7 @@ class Step:
         if self._files.has(_BEGUN) or (self._adopt and self._files.has(self._adopt)):
             return
         if self.folder.exists() and any(self.folder.iterdir()):
-            raise OutputInUse(f"{self.folder}: holds files that are not of this command; choose another output.")
+            raise TrainError(f"{self.folder}: holds files that are not of this command; choose another output.")
 
     def tick(self) -> None:
         """Save the time spent so far, now and then."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from laplacianshot.embedding import build_network
 from laplacianshot.runtime.files import put_file
 from laplacianshot.training.config import TrainConfig
-from laplacianshot.training.state import CheckpointError, ConfigError, TrainState
+from laplacianshot.training.state import ConfigError, TrainError, TrainState
 
 if TYPE_CHECKING:
     from laplacianshot.embedding.networks.architectures import Network
@@ -96,18 +96,18 @@ class Checkpoint:
                 text = (file.metadata() or {}).get("laplacianshot", "{}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except OSError as error:
-            raise CheckpointError(f"{path}: cannot be read ({error.strerror or error}).") from error
+            raise TrainError(f"{path}: cannot be read ({error.strerror or error}).") from error
         except SafetensorError as error:
-            raise CheckpointError(f"{path}: is not a complete safetensors file ({error}).") from error
+            raise TrainError(f"{path}: is not a complete safetensors file ({error}).") from error
         header = json.loads(text)
         if header.get("format") != _FORMAT:
-            raise CheckpointError(f"{path}: is not a checkpoint of laplacianshot train.")
+            raise TrainError(f"{path}: is not a checkpoint of laplacianshot train.")
         if header["version"] != _VERSION:
-            raise CheckpointError(f"{path}: was written by another version of laplacianshot; train again.")
+            raise TrainError(f"{path}: was written by another version of laplacianshot; train again.")
         try:
             config = TrainConfig.from_mapping(header["config"])
         except ConfigError as error:
-            raise CheckpointError(f"{path}: {error}") from error
+            raise TrainError(f"{path}: {error}") from error
         state = TrainState.from_json(header["state"])
         return cls(config, tuple(header["class_names"]), header["data_key"], state, tensors)
 

@@ -26,14 +26,7 @@ from laplacianshot.runtime.threads import Prefetch
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.training.checkpoint import BEST, LAST, MODEL
 from laplacianshot.training.plan import Plan, Score, eval_view, train_view
-from laplacianshot.training.state import (
-    Best,
-    Diverged,
-    EpochRecord,
-    TrainingInterrupted,
-    TrainState,
-    TrainStatus,
-)
+from laplacianshot.training.state import Best, EpochRecord, TrainError, TrainingInterrupted, TrainState, TrainStatus
 from laplacianshot.training.trainer import Meter, Trainer, World
 
 if TYPE_CHECKING:
@@ -222,7 +215,7 @@ class Epochs:
         meter.read()
         loss_sum, correct, seen = self._world.sums([meter.loss_sum, meter.correct, meter.seen])
         if not math.isfinite(loss_sum):
-            raise Diverged(
+            raise TrainError(
                 f"the loss is no longer finite in epoch {self._trainer.state.epoch + 1}; lower learning_rate "
                 f"({self._config.learning_rate}) or raise warmup_epochs ({self._config.warmup_epochs})."
             )

@@ -15,7 +15,7 @@ from laplacianshot.training.checkpoint import BEST, LAST, Checkpoint
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.epochs import Epochs, Log, Reporter, stop_request
 from laplacianshot.training.plan import Plan, Score, make_plan
-from laplacianshot.training.state import CheckpointError, OutputInUse, TrainResult, TrainStatus
+from laplacianshot.training.state import TrainError, TrainResult, TrainStatus
 from laplacianshot.training.trainer import Trainer, joined, world_of_environment
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def train(
     with ExitStack() as held:
         stop = held.enter_context(stop_request())
         if world.is_main:
-            held.enter_context(FolderLock(output, OutputInUse, holder="a training run"))
+            held.enter_context(FolderLock(output, TrainError, holder="a training run"))
             remove_partial(output)
         found = _earlier(output, plan, resume)
         held.enter_context(joined(world, device))
@@ -113,13 +113,13 @@ def _earlier(output: Path, plan: Plan, resume: bool) -> Checkpoint | None:
     found = Checkpoint.read(path)
     if not resume:
         done = f"{found.state.epoch} of {found.config.epochs} epochs"
-        raise OutputInUse(f"{output}: holds a run already ({done}); resume it, or choose another folder.")
+        raise TrainError(f"{output}: holds a run already ({done}); resume it, or choose another folder.")
     earlier = found.config.experiment()
     for name, value in plan.config.experiment().items():
         if earlier[name] != value:
-            raise CheckpointError(
+            raise TrainError(
                 f"{output}: holds a run with {name} = {earlier[name]}, and this one has {value}; choose another folder."
             )
     if found.data_key != plan.data_key:
-        raise CheckpointError(f"{output}: holds a run on other pictures; choose another folder.")
+        raise TrainError(f"{output}: holds a run on other pictures; choose another folder.")
     return found

@@ -11,23 +11,11 @@ from laplacianshot.runtime.errors import InputError
 
 
 class TrainError(InputError):
-    """Base of the errors of training: one line that names what is wrong and what to do."""
+    """Training that cannot begin, go on or be resumed: one line that names what is wrong and what to do."""
 
 
 class ConfigError(TrainError):
     """A setting that is not possible, alone, with another, or with these pictures."""
-
-
-class CheckpointError(TrainError):
-    """A checkpoint that cannot be read, or does not belong to this run."""
-
-
-class OutputInUse(TrainError):
-    """An output folder in which another process is at work, or which holds a run already."""
-
-
-class Diverged(TrainError):
-    """A loss that is no longer finite."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):

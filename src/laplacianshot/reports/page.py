@@ -62,19 +62,8 @@ def render_page(
 ) -> str:
     """Return the whole document.
 
-    Parameters
-    ----------
-    title, lead : str
-        The lead is a sentence below the title.
-    sections : sequence of Section
-    opening : iterable of blocks
-        Shown before the links to the sections.
-    command : str
-        The command that made the page.
-    links : bool
-        Whether the top of the page links to its sections.
-    style, script : str
-        CSS and JavaScript of this page. No other script can run, whatever the blocks contain.
+    The lead is a sentence below the title; the opening stands before the links to the sections; the command is the one
+    that made the page. CSS and script are those of this page: no other script can run, whatever the blocks contain.
     """
     template = _templates().get_template("page.html")
     page: str = template.render(

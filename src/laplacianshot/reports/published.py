@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -67,9 +67,9 @@ class Caveat:
     """What must be said wherever figures of these data sets are printed; without networks, of all of them."""
 
     about: str
-    datasets: tuple[str, ...]
+    datasets: Sequence[str]
     text: str
-    networks: tuple[str, ...] = ()
+    networks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,15 +140,7 @@ def load_published() -> Published:
     return Published(
         figures=tuple(figure for table in document["tables"] for figure in _figures(table, document["ours"])),
         sources={key: Source(**source) for key, source in document["sources"].items()},
-        caveats=tuple(
-            Caveat(
-                entry["about"],
-                tuple(entry["datasets"]),
-                " ".join(entry["text"].split()),
-                tuple(entry.get("networks", ())),
-            )
-            for entry in document["caveats"]
-        ),
+        caveats=tuple(Caveat(**one | {"text": " ".join(one["text"].split())}) for one in document["caveats"]),
         datasets={key: (entry["title"], entry["classes"]) for key, entry in document["datasets"].items()},
         networks={key: (entry["title"], tuple(entry["dimensions"])) for key, entry in document["networks"].items()},
     )

@@ -68,20 +68,7 @@ def columns_table(
     words: Sequence[str] = (),
     spare: int = 0,
 ) -> Table:
-    """Make a table of columns by heading.
-
-    Parameters
-    ----------
-    title : str
-    columns : dict of str to list of n cells
-    bold : sequence of n bool
-        Which rows are bold; default: none.
-    notes : sequence of str
-    words : sequence of str
-        Headings of columns, besides the first, that contain words.
-    spare : int
-        See :class:`Table`.
-    """
+    """Make a table of columns by heading, with some rows bold; ``words`` are headings of columns that contain words."""
     head = tuple(columns)
     lines = list(zip(*columns.values(), strict=True))
     rows = tuple(row(*cells, bold=is_bold) for cells, is_bold in zip(lines, bold or [False] * len(lines), strict=True))
@@ -180,6 +167,13 @@ def duration(seconds: float, *, digits: int = 1) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def left_out_notes(faults: Sequence[str]) -> list[str]:
+    """Return notes on items that cannot be read, the first ten by name."""
+    notes = [f"Left out, as they cannot be read: {len(faults):,}"] if faults else []
+    notes += [f"  {fault}" for fault in faults[:10]]
+    return [*notes, "  and so on; --json lists all of them"] if len(faults) > 10 else notes
+
+
 def interval_dict(interval: MeanInterval) -> dict[str, float | int | None]:
     """Return an interval for JSON; that of one value is None."""
     ci95 = interval.ci95 if math.isfinite(interval.ci95) else None
@@ -204,15 +198,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_report(folder: Path, drawings: Mapping[str, str], texts: Mapping[str, str]) -> None:
-    """Write figures and other files into an existing folder, in this order; each replaces an old one atomically.
+    """Write figures, SVG by name, and then texts by file name into an existing folder, each atomically.
 
-    Parameters
-    ----------
-    folder : Path
-    drawings : mapping of str to str
-        SVG by the name of its file, without the ending.
-    texts : mapping of str to str
-        By the name of the file. The page is the last: where it is, the rest is.
+    The page is the last text: where it is, the rest is.
     """
     for name, text in (*((f"{name}.svg", svg) for name, svg in drawings.items()), *texts.items()):
         write_text(folder / name, text)

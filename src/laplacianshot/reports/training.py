@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from laplacianshot.reports.figures import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, bare
-from laplacianshot.reports.table import Columns, Table, columns_table, counted, duration, row
+from laplacianshot.reports.table import Columns, Table, columns_table, counted, duration, left_out_notes, row
 from laplacianshot.training.state import EpochRecord
 
 if TYPE_CHECKING:
@@ -147,10 +147,6 @@ def _validation(axes: Axes, measured: Sequence[EpochRecord], best_epoch: int | N
         axes.margins(y=0.18)
 
 
-# Maximum number of skipped pictures that are named in a table; JSON has all.
-_NAMED = 10
-
-
 @dataclass(frozen=True)
 class ExtractionReport:
     """An extraction: vectors per split, the time it took, and pictures left out."""
@@ -190,11 +186,7 @@ class ExtractionReport:
             before = f", {run.found:,} were done before" if run.found else ""
             speed = f"{run.encoded / run.seconds:,.0f} per second"
             notes.append(f"{run.encoded:,} pictures in {run.seconds:,.0f} s, {speed}{before}.")
-        skipped = self._skipped
-        if skipped:
-            notes.append(f"Left out, as they cannot be read: {len(skipped):,}")
-            notes += [f"  {fault['name']!r}: {fault['reason']}" for fault in skipped[:_NAMED]]
-            notes += ["  and so on; --json lists all of them"] if len(skipped) > _NAMED else []
+        notes += left_out_notes([f"{fault['name']!r}: {fault['reason']}" for fault in self._skipped])
         title = f"{self.network} on {self.dataset}: vectors of {store.dim:,} numbers, {store.dtype}"
         return [Table(title, ("Split", "Vectors", "Classes"), tuple(rows), tuple(notes))]
 

@@ -60,14 +60,8 @@ class Step:
     What was begun or finished with other inputs is put aside under a name of its own, and brought back when those
     inputs come back.
 
-    Parameters
-    ----------
-    folder : Path
-        Its name is the name of the step.
-    inputs : dict
-        Plain data that decides the outputs, including a version of the code.
-    adopt : str, optional
-        A folder with a file of this name was begun by another command, and is continued.
+    The name of the folder is the name of the step. The inputs are plain data that decides the outputs, including a
+    version of the code. A folder with a file called ``adopt`` was begun by another command, and is continued.
     """
 
     def __init__(self, folder: Path, inputs: Mapping[str, Any], *, adopt: str | None = None) -> None:

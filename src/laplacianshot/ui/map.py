@@ -13,8 +13,6 @@ step is right for all. The start is the plane of the first two principal compone
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -111,34 +109,21 @@ def fit_square(places: Floats) -> Floats:
 
 
 def _settle(places: Floats, W: sp.csr_array, rng: np.random.Generator) -> Floats:
-    n = len(places)
     speeds, moved = np.zeros_like(places), np.empty_like(places)
-    weights = W.data.astype(np.float64)
-    blocks = row_blocks(n, _BLOCK)
-    with Workers(n * (_EDGES + _DRAWS)) as workers:
+    edges = (W.indptr, W.indices, W.data.astype(np.float64), _EDGES, _DRAWS)
+    blocks = row_blocks(len(places), _BLOCK)
+
+    def move(_: int, start: int, stop: int) -> None:
+        # With the forces, draws and places of the current step.
+        move_rows(*edges, repulsion, _MOMENTUM, rate, bits, places, speeds, moved, start, stop)
+
+    with Workers(len(places) * (_EDGES + _DRAWS)) as workers:
         for number in range(_STEPS):
             half = 2 * number / _STEPS
             repulsion = _FIRST_REPULSION * (_REPULSION / _FIRST_REPULSION) ** min(1.0, half)
             # Full steps for the first half, then ever shorter ones that let the noise of the draws die down.
             rate = _RATE * min(1.0, 2.0 - half)
-            forces = (repulsion, _MOMENTUM, rate)
             bits = rng.integers(2**64, dtype=np.uint64)
-            move = partial(_move, W, weights, forces, bits, places, speeds, moved)
             workers.run(move, blocks)
             places, moved = moved, places
     return places
-
-
-def _move(
-    W: sp.csr_array,
-    weights: Floats,
-    forces: tuple[float, float, float],
-    bits: np.uint64,
-    places: Floats,
-    speeds: Floats,
-    moved: Floats,
-    _: int,
-    start: int,
-    stop: int,
-) -> None:
-    move_rows(W.indptr, W.indices, weights, _EDGES, _DRAWS, *forces, bits, places, speeds, moved, start, stop)

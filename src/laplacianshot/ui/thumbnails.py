@@ -54,14 +54,7 @@ class Sheet:
 def read_pictures(source: Source, rows: Mapping[int, int], progress: Progress) -> dict[int, Image]:
     """Return small pictures of items, by item; those that can no longer be read are left out.
 
-    Parameters
-    ----------
-    source : Source
-        A source of pictures.
-    rows : mapping of int to int
-        Position in the source of each item.
-    progress : callable
-        Called with (done, total).
+    ``rows`` has the position of each item in a source of pictures.
     """
 
     def read(row: int) -> Image | None:

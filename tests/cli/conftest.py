@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 # it dies (act "die"), or says so on stderr and waits for a signal.
 AT_EVENT = """
 import os, signal, sys, time
-import laplacianshot.cli.output as command
+import laplacianshot.cli.terminal as command
 
 stage, least, act = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 

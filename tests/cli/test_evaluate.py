@@ -16,7 +16,7 @@ from rich.progress import Progress
 import laplacianshot
 from laplacianshot import Evaluations, FeatureSet, evaluate
 from laplacianshot.cli.app import run
-from laplacianshot.cli.output import compilation_shown, print_table, watcher
+from laplacianshot.cli.terminal import compilation_shown, print_table, watcher
 from laplacianshot.episodes.methods import METHODS
 from laplacianshot.reports.table import Table, row
 
@@ -26,12 +26,12 @@ FEW = ["--tasks", "30", "--methods", "laplacianshot,laplacianshot-reference,simp
 TOLD = """
 import sys
 from laplacianshot import cli
-from laplacianshot.cli import output
+from laplacianshot.cli import terminal
 
 def watcher(bar):
     return lambda what: lambda done, total: print("done", what, file=sys.stderr, flush=True)
 
-output.watcher = watcher
+terminal.watcher = watcher
 cli.main(sys.argv[1:])
 """
 

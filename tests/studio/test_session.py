@@ -36,7 +36,7 @@ def test_the_labels_of_items_follow_every_action_and_its_undoing(idle, seed):
             if kind <= 2:
                 idle.label_by_name(some, f"class {rng.integers(0, 4)}")
             elif kind == 3:
-                idle.clear(some)
+                idle.label(some, None)
             elif kind == 4:
                 idle.act(lambda state, one=one, other=other: state.merging(one, other))
             elif kind == 5:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from laplacianshot.cli.output import BAD_INPUT
+from laplacianshot.cli.terminal import BAD_INPUT
 from laplacianshot.runtime.extras import how_to_install
 
 # Packages of the extra "cli".

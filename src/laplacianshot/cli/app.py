@@ -6,21 +6,22 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from laplacianshot import __version__
+from laplacianshot.cli import options
 from laplacianshot.cli.demo import DEMO_EXAMPLES, demo
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
 from laplacianshot.cli.label import LABEL_EXAMPLES, SHARDS_EXAMPLES, label, label_shards
-from laplacianshot.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
+from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -36,17 +37,25 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(rich_help_panel=_LABEL, epilog=DEMO_EXAMPLES)(demo)
-app.command(rich_help_panel=_LABEL, epilog=LABEL_EXAMPLES)(label)
-app.command(rich_help_panel=_LABEL, epilog=SUGGEST_EXAMPLES)(suggest)
-app.command(rich_help_panel=_LABEL, epilog=SORT_EXAMPLES)(sort)
-app.command(rich_help_panel=_LABEL, epilog=STUDIO_EXAMPLES)(studio)
-app.command("label-shards", rich_help_panel=_LABEL, epilog=SHARDS_EXAMPLES)(label_shards)
-app.command(rich_help_panel=_RESEARCH, epilog=TRAIN_EXAMPLES)(train)
-app.command(rich_help_panel=_RESEARCH, epilog=EXTRACT_EXAMPLES)(extract)
-app.command(rich_help_panel=_RESEARCH, epilog=EVALUATE_EXAMPLES)(evaluate)
-app.command(rich_help_panel=_RESEARCH, epilog=TUNE_EXAMPLES)(tune)
-app.command(rich_help_panel=_RESEARCH, epilog=REPRODUCE_EXAMPLES)(reproduce)
+
+
+def _add(panel: str, command: Callable[..., int], epilog: str) -> None:
+    # Typer would join lines that no blank line separates.
+    add = app.command(rich_help_panel=panel, epilog=epilog.replace("\n", "\n\n"))
+    add(options.with_groups(command))
+
+
+_add(_LABEL, demo, DEMO_EXAMPLES)
+_add(_LABEL, label, LABEL_EXAMPLES)
+_add(_LABEL, suggest, SUGGEST_EXAMPLES)
+_add(_LABEL, sort, SORT_EXAMPLES)
+_add(_LABEL, studio, STUDIO_EXAMPLES)
+_add(_LABEL, label_shards, SHARDS_EXAMPLES)
+_add(_RESEARCH, train, TRAIN_EXAMPLES)
+_add(_RESEARCH, extract, EXTRACT_EXAMPLES)
+_add(_RESEARCH, evaluate, EVALUATE_EXAMPLES)
+_add(_RESEARCH, tune, TUNE_EXAMPLES)
+_add(_RESEARCH, reproduce, REPRODUCE_EXAMPLES)
 
 
 def _print_version(requested: bool) -> None:

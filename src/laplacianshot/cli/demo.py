@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from laplacianshot.cli.output import CommandError, Output, check_output, deliver, progress_bar
+from laplacianshot.cli import terminal
+from laplacianshot.cli.terminal import CommandError, Output
 
 NEXT = """
 Next, on your own data:
@@ -21,9 +22,7 @@ Next, on your own data:
 
 DEMO_EXAMPLES = """\
 Examples:
-
   laplacianshot demo
-
   laplacianshot demo --labels-per-class 3 --repeats 10 -o digits.svg
 """
 
@@ -53,9 +52,9 @@ def demo(
             f"--labels-per-class {labels_per_class}: the smallest class has {smallest} digits, and one must be left to "
             f"label; give at most {smallest - 1}."
         )
-    path = check_output(output, FORMATS)
+    path = terminal.check_output(output, FORMATS)
     plan = demo_repeats(digits, repeats, labels_per_class)
-    with progress_bar() as bar:
+    with terminal.progress_bar() as bar:
         task = bar.add_task("Getting ready", total=len(plan) + sum(plan.values()))
         result = run_demo(
             digits,
@@ -65,4 +64,4 @@ def demo(
             picture=path,
             progress=lambda what: bar.update(task, advance=1, description=what),
         )
-    return deliver(result, [Output(path, result.save_figure, hint=NEXT)], as_json=as_json)
+    return terminal.deliver(result, [Output(path, result.save_figure, hint=NEXT)], as_json=as_json)

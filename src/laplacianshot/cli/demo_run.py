@@ -66,20 +66,11 @@ def run_demo(
     picture: Path = Path("laplacianshot-demo.png"),
     progress: Callable[[str], object] = lambda _: None,
 ) -> DemoResult:
-    """Run every method on the same random choices of labeled digits.
+    """Run every method on the same random choices of labeled digits; each choice is a repeat.
 
-    Ctrl-C ends the run early. The result then contains the finished repeats and is marked as interrupted.
-
-    Parameters
-    ----------
-    digits : FeatureSet
-    repeats : int
-        Number of random choices of the labeled digits.
-    labels_per_class, seed : int
-    picture : Path
-        File for the figure, which is not drawn here.
-    progress : callable
-        Called with what is running, once before the first repeat and after each one.
+    Ctrl-C ends the run early. The result then contains the finished repeats and is marked as interrupted. ``picture``
+    is the file for the figure, which is not drawn here. ``progress`` is called with what is running, once before the
+    first repeat of each number of labels and after each one.
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}.")

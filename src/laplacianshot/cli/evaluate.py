@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    Output,
-    check_output,
-    check_report_folder,
-    deliver,
-    input_errors,
-    note,
-    output_console,
-    print_table,
-    progress_shown,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
@@ -30,25 +19,20 @@ if TYPE_CHECKING:
 _DEFAULT_METHODS = (
     "laplacianshot,laplacianshot-paper,laplacianshot-reference,simpleshot-cl2,bd-cspn,label-propagation,logistic"
 )
-EVALUATE_EXAMPLES = (
-    """\
+EVALUATE_EXAMPLES = f"""\
 Examples:
-
   laplacianshot evaluate cub.npz --shot 1,5
-
   laplacianshot evaluate cub.npz --methods all --way 5,20 --protocol balanced,dirichlet
-
   laplacianshot evaluate cub.npz --ablation --convergence --timing --lam 0.5 --report out
-
+{options.FEATURE_FILES}
 """
-    + options.FEATURE_FILES
-)
 
 _recipe_option = partial(typer.Option, rich_help_panel="Recipes paper and reference")
 _more_option = partial(typer.Option, rich_help_panel="Also show")
 
 
 def evaluate(
+    *,
     context: typer.Context,
     features: options.FeaturesArgument,
     methods: Annotated[
@@ -58,18 +42,13 @@ def evaluate(
             "(default: our three recipes and four fast baselines)."
         ),
     ] = None,
-    way: options.WayOption = "5",
     shots: options.ShotOption = "1",
-    query: options.QueryOption = 15,
     tasks: Annotated[int, options.task_option(min=1, help="Number of tasks per setting.")] = 10_000,
     slow_tasks: Annotated[int, options.task_option(min=1, help="Number of tasks for slow methods.")] = 1000,
     split: Annotated[
         str | None, options.task_option(help="Split to draw tasks from (default: novel, test or all rows).")
     ] = None,
-    protocol: options.ProtocolOption = "balanced",
-    alpha: options.AlphaOption = 2.0,
-    seed: options.SeedOption = 0,
-    base_mean: options.BaseMeanOption = None,
+    task: options.TaskOptions,
     lam: Annotated[float | None, _recipe_option(min=0, help="Weight of the graph.")] = None,
     neighbors: Annotated[int | None, _recipe_option(min=1, help="Number of neighbors.")] = None,
     rectify: Annotated[
@@ -95,8 +74,8 @@ def evaluate(
     if methods == "help":
         _list_methods()
         return 0
-    csv_path = None if csv is None else check_output(csv, (".csv",), "--csv")
-    folder = None if report is None else check_report_folder(report)
+    csv_path = None if csv is None else terminal.check_output(csv, (".csv",), "--csv")
+    folder = None if report is None else terminal.check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.plans import EvaluationPlan
     from laplacianshot.reports.evaluation import EvaluationReport
@@ -105,12 +84,12 @@ def evaluate(
     constants = {"lam": lam, "n_neighbors": neighbors, "rectify": rectify}
     constants = {key: value for key, value in constants.items() if value is not None}
     chosen_split = options.choose_split(feature_set, split, ("novel", "test"), "--split")
-    settings = options.settings(protocol, way, shots, query, tasks, seed, chosen_split, alpha)
+    settings = options.settings(task, shots, tasks, chosen_split)
     plan = EvaluationPlan(
         feature_set,
         _methods(_DEFAULT_METHODS if methods is None else methods, constants, needed=not (ablation or convergence)),
         settings,
-        base_mean=options.load_base_mean(base_mean, feature_set.dim),
+        base_mean=options.load_base_mean(task.base_mean, feature_set.dim),
         slow_tasks=slow_tasks,
         threads=threads,
         ablation=ablation,
@@ -120,17 +99,17 @@ def evaluate(
         engine=engine,
         address=address,
     )
-    with input_errors():
+    with terminal.input_errors():
         plan.check()
     _check_published(published, plan)
     if split is None:
-        note(_which_rows(chosen_split, feature_set))
+        terminal.note(_which_rows(chosen_split, feature_set))
     if convergence and any(setting.is_inat for setting in settings):
-        note("--convergence skips protocol inat: its one large task keeps no objective.")
-    with progress_shown() as watch, options.cluster(engine, address):
+        terminal.note("--convergence skips protocol inat: its one large task keeps no objective.")
+    with terminal.progress_shown() as watch, options.cluster(engine, address):
         run = plan.run(str(features), watch=watch)
     result = EvaluationReport(**vars(run), published=published, command=options.command_line(context))
-    return deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
+    return terminal.deliver(result, _outputs(result, csv_path, folder), as_json=as_json)
 
 
 def _methods(text: str, constants: dict[str, Any], *, needed: bool) -> dict[str, Any]:
@@ -160,7 +139,7 @@ def _list_methods() -> None:
     from laplacianshot.reports.table import Table, row
 
     rows = [row(name, entry.title, "slow" if entry.slow else "fast", entry.settings) for name, entry in METHODS.items()]
-    print_table(output_console(), Table("Methods", ("Name", "Method", "", "Settings"), tuple(rows), words=(1, 2, 3)))
+    terminal.print_tables(Table("Methods", ("Name", "Method", "", "Settings"), tuple(rows), words=(1, 2, 3)))
 
 
 def _check_published(key: str | None, plan: EvaluationPlan) -> None:

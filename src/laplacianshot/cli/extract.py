@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    Output,
-    check_output,
-    check_report_folder,
-    deliver,
-    input_errors,
-    interrupted,
-    progress_bar,
-    watcher,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.pictures import Pictures
@@ -27,16 +17,11 @@ if TYPE_CHECKING:
 
 EXTRACT_EXAMPLES = """\
 Examples:
-
   laplacianshot extract runs/cub --data cub -o cub-features
-
   laplacianshot extract runs/cub --dataset cifarfs --data cifar -o far --dtype float16 --export far.npz
-
-""" + (
-    "The store is a folder that evaluate and tune read in place of a feature file. After an interruption, the same "
-    "command continues where it stopped. A store of other weights, another view or other pictures is refused, never "
-    "reused."
-)
+The store is a folder that evaluate and tune read in place of a feature file. After an interruption, the same command \
+continues where it stopped. A store of other weights, another view or other pictures is refused, never reused.
+"""
 
 # Names of the data sets. Written out, so that --help need not wait for what reads them.
 LAYOUTS = "folder, csv-splits, mini, tiered, cub, inat, cub84, omniglot28, cifarfs"
@@ -68,7 +53,7 @@ def extract(
     as_json: options.JsonOption = False,
 ) -> int:
     """Compute the vector of each picture of a data set, with a trained network."""
-    folder = check_report_folder(output, "--output")
+    folder = terminal.check_report_folder(output, "--output")
     export_path = None if export is None else _checked_export(export)
     # Here, so that --help need not wait for torch.
     from laplacianshot.reports.training import ExtractionReport
@@ -82,7 +67,7 @@ def extract(
         from laplacianshot.embedding.extraction import extract as extract_pictures
         from laplacianshot.training.plan import eval_view
 
-        with progress_bar() as bar:
+        with terminal.progress_shown() as watch:
             extraction = extract_pictures(
                 network,
                 pictures,
@@ -93,7 +78,7 @@ def extract(
                 on_error=on_error,
                 workers=workers,
                 overwrite=overwrite,
-                progress=watcher(bar)("Pictures"),
+                progress=watch("Pictures"),
             )
     except KeyboardInterrupt:
         return _interrupted(folder)
@@ -105,7 +90,7 @@ def extract(
     outputs: list[Output] = []
     if export_path is not None:
         outputs.append(Output(export_path, lambda: extraction.store.export(export_path)))
-    return deliver(result, outputs, as_json=as_json)
+    return terminal.deliver(result, outputs, as_json=as_json)
 
 
 def _interrupted(folder: Path) -> int:
@@ -117,14 +102,14 @@ def _interrupted(folder: Path) -> int:
     except StoreError:
         raise KeyboardInterrupt from None
     done = f"{store.items:,} of {store.total:,} pictures are done"
-    return interrupted(f"{done}; the same command continues from there.")
+    return terminal.interrupted(f"{done}; the same command continues from there.")
 
 
 def _checked_export(export: Path) -> Path:
     from laplacianshot.datasets.feature_store import EXPORT_FORMATS, check_export
 
-    path = check_output(export, EXPORT_FORMATS, "--export")
-    with input_errors(f"--export {export}: "):
+    path = terminal.check_output(export, EXPORT_FORMATS, "--export")
+    with terminal.input_errors(f"--export {export}: "):
         check_export(path)
     return path
 
@@ -140,7 +125,7 @@ def _checkpoint(path: Path) -> Checkpoint:
 def _pictures(dataset: str, data: Path, on_error: options.OnError) -> Pictures:
     from laplacianshot.datasets.pictures import DATASETS, open_pictures
 
-    with input_errors(f"--dataset {dataset}: "):
+    with terminal.input_errors(f"--dataset {dataset}: "):
         options.known(DATASETS, "data set")(dataset)
     # Pictures that cannot be decoded are found on the way.
     return open_pictures(dataset, data, on_error=on_error, check="quick")

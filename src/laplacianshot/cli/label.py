@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    Output,
-    check_output,
-    check_report_folder,
-    deliver,
-    input_errors,
-    interrupted,
-    note,
-    print_json,
-    progress_bar,
-    progress_shown,
-    watcher,
-)
+from laplacianshot.cli import options, terminal
 from laplacianshot.cli.sort import Sorting, sort_into, undo_option
+from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.result import LabelResult
@@ -36,15 +24,10 @@ _SOURCE = (
 
 LABEL_EXAMPLES = f"""\
 Examples:
-
   laplacianshot label photos --labels labels.csv -o all.csv --report page
-
   laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
-
   laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
-
   laplacianshot label photos --labels labels.csv -o all.csv --apply copy sorted
-
 {_SOURCE} \
 The output has one row per item: id, label, confidence (the probability that the label is right), origin (given, \
 predicted or rejected) and suggestion (1 for the item to label next, 2 for the one after, ...). \
@@ -53,11 +36,8 @@ Vectors of pictures and texts are cached: a second run takes seconds, and an int
 
 SHARDS_EXAMPLES = """\
 Examples:
-
   laplacianshot label-shards vectors/ --labels labels.csv -o labels/
-
   laplacianshot label-shards "s3://bucket/part-*.parquet" --labels labels.csv -o s3://bucket/labels --address auto
-
 The ids in the file of labels are row numbers, counted from 0 over all files in order of their names. The output \
 folder gets one file of labels per shard. An interrupted run continues where it stopped.
 """
@@ -65,33 +45,35 @@ folder gets one file of labels per shard. An interrupted run continues where it 
 _result_option = partial(typer.Option, rich_help_panel="Result")
 _method_option = partial(typer.Option, rich_help_panel="Method")
 
-_Graph = Literal["auto", "exact", "cells"]
-_BalancedOption = Annotated[
-    bool, _method_option("--balanced", help="All classes are known to be equally frequent among the items.")
-]
-_GraphOption = Annotated[
-    _Graph, _method_option(help="Neighbor search: exact, cells (approximate), or auto (exact up to 50,000 items).")
-]
-_RunFolderOption = Annotated[
-    str | None,
-    options.cluster_option(
-        metavar="PATH|URL", help="Where finished stages are kept; every node must be able to write there."
-    ),
-]
-_ShardsOption = Annotated[
-    int | None, options.cluster_option(min=1, help="Number of parts to cut the rows into (default: one per CPU).")
-]
+
+@dataclass(frozen=True)
+class _FitOptions:
+    """How label and label-shards compute the labels."""
+
+    balanced: Annotated[
+        bool, _method_option("--balanced", help="All classes are known to be equally frequent among the items.")
+    ] = False
+    graph: Annotated[
+        Literal["auto", "exact", "cells"],
+        _method_option(help="Neighbor search: exact, cells (approximate), or auto (exact up to 50,000 items)."),
+    ] = "auto"
+    address: options.AddressOption = None
+    run_folder: Annotated[
+        str | None,
+        options.cluster_option(
+            metavar="PATH|URL", help="Where finished stages are kept; every node must be able to write there."
+        ),
+    ] = None
+    shards: Annotated[
+        int | None, options.cluster_option(min=1, help="Number of parts to cut the rows into (default: one per CPU).")
+    ] = None
 
 
 def label(
+    *,
     context: typer.Context,
     source: options.SourceArgument,
-    labels: options.LabelsOption = None,
-    text_column: options.TextColumnOption = None,
-    id_column: options.IdColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    folders_are_labels: options.FoldersOption = None,
-    encoder: options.EncoderOption = None,
+    reading: options.SourceOptions,
     output: Annotated[
         Path | None,
         _result_option(
@@ -130,8 +112,7 @@ def label(
         ),
     ] = None,
     undo: undo_option = None,
-    balanced: _BalancedOption = False,
-    graph: _GraphOption = "auto",
+    fitting: _FitOptions,
     memory: Annotated[
         str | None,
         _method_option(
@@ -141,9 +122,6 @@ def label(
     threads: options.ThreadsOption = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no vectors and no finished stages.")] = False,
     engine: options.EngineOption = "local",
-    address: options.AddressOption = None,
-    run_folder: _RunFolderOption = None,
-    shards: _ShardsOption = None,
     as_json: options.JsonOption = False,
 ) -> int:
     """Label all items of a source from the few that have a label.
@@ -151,53 +129,44 @@ def label(
     Says how likely each label is to be right, and which items to label next.
     """
     if engine == "ray" and _is_sharded(source):
-        _check_shard_options(context)
-        return label_shards(source, labels, output, balanced, graph, address, run_folder, shards, as_json)
-    out = None if output is None else check_output(output, options.TABLE_ENDINGS)
-    folder = None if report is None else check_report_folder(report)
+        _check_shard_options(context, {"source", "labels", "output", "engine", "as_json", *vars(fitting)})
+        return label_shards(source=source, labels=reading.labels, output=output, fitting=fitting, as_json=as_json)
+    out = None if output is None else terminal.check_output(output, options.TABLE_ENDINGS)
+    folder = None if report is None else terminal.check_report_folder(report)
     tasks = None if export is None else _export_path(out, source)
     if apply is not None and not source.is_dir():
         raise CommandError(f"--apply sorts pictures into folders, and {source} is not a folder of pictures.")
-    sorted_into = None if apply is None else check_report_folder(apply[1], "--apply")
+    sorted_into = None if apply is None else terminal.check_report_folder(apply[1], "--apply")
     # Imported here, so that --help does not wait for numpy.
     from laplacianshot.labeling import label_source
     from laplacianshot.labeling.outputs import write_rows
     from laplacianshot.reports.label_summary import LabelSummary
 
     try:
-        with progress_shown() as watch:
+        with terminal.progress_shown() as watch:
             result = label_source(
                 source,
-                labels,
-                encoder=encoder,
-                text_column=text_column,
-                id_column=id_column,
-                label_column=label_column,
-                folders_are_labels=folders_are_labels,
-                balanced=balanced,
+                **vars(reading),
+                **vars(fitting),
                 suggest=suggest,
                 reject=reject,
                 relabel=relabel,
-                graph=graph,
                 memory=memory,
                 threads=threads,
                 cache=not no_cache,
                 engine=engine,
-                address=address,
-                run_folder=run_folder,
-                shards=shards,
                 watch=watch,
             )
     except KeyboardInterrupt:
         if no_cache:
             raise
-        return interrupted("finished work is kept; the same command continues from there.")
+        return terminal.interrupted("finished work is kept; the same command continues from there.")
 
     def write_page(folder: Path) -> None:
         from laplacianshot.reports.label_page import write_label_report
 
-        with progress_bar() as bar:
-            write_label_report(result, folder, watch=watcher(bar))
+        with terminal.progress_shown() as watch:
+            write_label_report(result, folder, watch=watch)
 
     outputs: list[Output] = []
     if out is not None:
@@ -213,11 +182,12 @@ def label(
         pictures = result.source
         outputs.append(Output(sorted_into, lambda: sort_into(pictures, labeled, sorted_into, how)))
     if not (outputs or as_json):
-        note("no file is written; add -o OUT.csv for the labels, or --report DIR for a page.")
-    return deliver(LabelSummary(result), outputs, as_json=as_json)
+        terminal.note("no file is written; add -o OUT.csv for the labels, or --report DIR for a page.")
+    return terminal.deliver(LabelSummary(result), outputs, as_json=as_json)
 
 
 def label_shards(
+    *,
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="Folder, pattern or URL of .npy or .parquet files of vectors.")
     ],
@@ -226,11 +196,7 @@ def label_shards(
         Path | None,
         _result_option("--output", "-o", metavar="DIR|URL", help="Folder for the labels, one file per shard."),
     ] = None,
-    balanced: _BalancedOption = False,
-    graph: _GraphOption = "auto",
-    address: options.AddressOption = None,
-    run_folder: _RunFolderOption = None,
-    shards: _ShardsOption = None,
+    fitting: _FitOptions,
     as_json: options.JsonOption = False,
 ) -> int:
     """Label vectors that are too many for one machine, on a Ray cluster.
@@ -243,20 +209,10 @@ def label_shards(
         raise CommandError("shards need --labels FILE with row numbers as ids, and -o FOLDER for labels in shards.")
     out = _url(output)
     try:
-        with progress_shown() as watch:
-            fit = label_on_ray(
-                _url(source),
-                labels,
-                out,
-                balanced=balanced,
-                graph=graph,
-                address=address,
-                run_folder=run_folder,
-                shards=shards,
-                watch=watch,
-            )
+        with terminal.progress_shown() as watch:
+            fit = label_on_ray(_url(source), labels, out, **vars(fitting), watch=watch)
     except KeyboardInterrupt:
-        return interrupted("finished stages are kept; the same command continues from there.")
+        return terminal.interrupted("finished stages are kept; the same command continues from there.")
     if as_json:
         facts = {
             "rows": fit.job.n,
@@ -268,7 +224,7 @@ def label_shards(
             "seconds": dict(fit.seconds),
             "output": out,
         }
-        print_json(facts)
+        terminal.print_json(facts)
     else:
         print(f"{fit.job.n:,} rows in {len(fit.job.shards)} shards labeled; graph {fit.graph.method}, ", end="")
         print(f"recall {fit.graph.recall:.3f}; {len(fit.objective)} iterations.\nWritten: {out}")
@@ -286,19 +242,18 @@ def _is_sharded(source: Path) -> bool:
     return is_sharded(_url(source))
 
 
-def _check_shard_options(context: typer.Context) -> None:
+def _check_shard_options(context: typer.Context, supported: set[str]) -> None:
     """Raise for options of ``label`` that need all rows in one memory."""
-    supported = {"source", "labels", "output", "balanced", "graph", "engine", "address", "run_folder", "shards"}
     for name in context.params:
         given = context.get_parameter_source(name)
-        if name not in supported | {"as_json"} and given is not None and given.name == "COMMANDLINE":
+        if name not in supported and given is not None and given.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
             raise CommandError(f"{option} is not supported for shards; give one file of vectors, or leave it out.")
 
 
 def _export_path(out: Path | None, source: Path) -> Path:
     beside = Path(source.name or "labels").absolute() if out is None else out
-    return check_output(beside.with_name(f"{beside.stem}.label-studio.json"), (".json",), "--export")
+    return terminal.check_output(beside.with_name(f"{beside.stem}.label-studio.json"), (".json",), "--export")
 
 
 def _tasks_of(result: LabelResult, path: Path) -> Output:
@@ -308,7 +263,7 @@ def _tasks_of(result: LabelResult, path: Path) -> Output:
     assert source is not None
 
     def write() -> None:
-        with input_errors("--export: "):
+        with terminal.input_errors("--export: "):
             export_label_studio(result, source, path)
 
     return Output(path, write, (interface_of(path),), how_to_import(source, path))

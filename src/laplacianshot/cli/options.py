@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from laplacianshot.cli.output import CommandError, input_errors
+from laplacianshot.cli.terminal import CommandError, input_errors
 from laplacianshot.runtime.errors import suggestion
 
 if TYPE_CHECKING:
@@ -48,32 +50,39 @@ ReportOption = Annotated[
     Path | None, output_option(metavar="DIR", help="Also write a page with figures into this folder.")
 ]
 
-# Options of evaluate and tune.
 FeaturesArgument = Annotated[Path, typer.Argument(metavar="FEATURES", help="Feature file, .npz, or feature store.")]
-WayOption = Annotated[
-    str, task_option(metavar="N", help="Number of classes per task; a list gives a setting for each.")
-]
 ShotOption = Annotated[
     str, task_option("--shot", metavar="N", help="Labeled rows per class, or a range such as 1-10, or a list.")
 ]
-QueryOption = Annotated[int, task_option(min=1, metavar="N", help="Number of queries per class.")]
-ProtocolOption = Annotated[
-    str,
-    task_option(
-        metavar="NAME", help="balanced, dirichlet, unequal, inat, inat-leaking-labels or open-set; or a list of these."
-    ),
-]
-AlphaOption = Annotated[
-    float, task_option(help="Parameter of the Dirichlet distribution of class sizes (protocol dirichlet).")
-]
-SeedOption = Annotated[int, task_option(min=0, help="Random seed for drawing tasks.")]
-BaseMeanOption = Annotated[
-    str | None,
-    task_option(
-        metavar="FILE|task",
-        help="Mean to subtract from the features: that of a file of base classes, a vector (.npy), or of each task.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Tasks of evaluate and tune."""
+
+    way: Annotated[
+        str, task_option(metavar="N", help="Number of classes per task; a list gives a setting for each.")
+    ] = "5"
+    query: Annotated[int, task_option(min=1, metavar="N", help="Number of queries per class.")] = 15
+    protocol: Annotated[
+        str,
+        task_option(
+            metavar="NAME",
+            help="balanced, dirichlet, unequal, inat, inat-leaking-labels or open-set; or a list of these.",
+        ),
+    ] = "balanced"
+    alpha: Annotated[
+        float, task_option(help="Parameter of the Dirichlet distribution of class sizes (protocol dirichlet).")
+    ] = 2.0
+    seed: Annotated[int, task_option(min=0, help="Random seed for drawing tasks.")] = 0
+    base_mean: Annotated[
+        str | None,
+        task_option(
+            metavar="FILE|task",
+            help="Mean to subtract from the features: that of a file of base classes, a vector (.npy), or each task's.",
+        ),
+    ] = None
+
 
 # Options of the commands that read pictures.
 OnError = Literal["raise", "skip"]
@@ -85,7 +94,6 @@ SetOption = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the training config; may be repeated."),
 ]
 
-# Options of the commands that read a source.
 SOURCE_HELP = "Folder of pictures, table of texts, or file of vectors."
 SourceArgument = Annotated[Path, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
 LabelsOption = Annotated[
@@ -97,34 +105,65 @@ LabelsOption = Annotated[
         "holds count as well.",
     ),
 ]
-TextColumnOption = Annotated[
-    str | None, input_option(metavar="NAME", help="Column of the texts (default: text, or the only one).")
-]
-IdColumnOption = Annotated[
-    str | None, input_option(metavar="NAME", help="Column of the ids (default: id, or row numbers from 0).")
-]
-LabelColumnOption = Annotated[
-    str | None, input_option(metavar="NAME", help="Column of known labels, blank where there is none (default: label).")
-]
-FoldersOption = Annotated[
-    bool | None,
-    input_option(
-        "--folders-are-labels/--folders-are-paths",
-        help="Whether the top folders of SOURCE are classes (default: yes if there are unlabeled pictures next to "
-        "them).",
-        show_default=False,
-    ),
-]
-EncoderOption = Annotated[
-    str | None,
-    input_option(
-        metavar="NAME",
-        help="Network that turns items into vectors: efficientnet-lite0 (default for pictures), minilm-l6 (default "
-        "for texts), onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How label, suggest and studio read a source."""
+
+    labels: LabelsOption = None
+    text_column: Annotated[
+        str | None, input_option(metavar="NAME", help="Column of the texts (default: text, or the only one).")
+    ] = None
+    id_column: Annotated[
+        str | None, input_option(metavar="NAME", help="Column of the ids (default: id, or row numbers from 0).")
+    ] = None
+    label_column: Annotated[
+        str | None,
+        input_option(metavar="NAME", help="Column of known labels, blank where there is none (default: label)."),
+    ] = None
+    folders_are_labels: Annotated[
+        bool | None,
+        input_option(
+            "--folders-are-labels/--folders-are-paths",
+            help="Whether the top folders of SOURCE are classes (default: yes if there are unlabeled pictures next to "
+            "them).",
+            show_default=False,
+        ),
+    ] = None
+    encoder: Annotated[
+        str | None,
+        input_option(
+            metavar="NAME",
+            help="Network that turns items into vectors: efficientnet-lite0 (default for pictures), minilm-l6 (default "
+            "for texts), onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
+        ),
+    ] = None
+
+
 # File names that tables of labels can have.
 TABLE_ENDINGS = (".csv", ".jsonl", ".parquet")
+
+
+def with_groups(command: Callable[..., int]) -> Callable[..., int]:
+    """Replace each parameter of a command that is a dataclass, such as SourceOptions, by one option per field."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
+
+    @wraps(command)
+    def run(**given: Any) -> int:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**given)
+
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        inner = inspect.signature(groups[name], eval_str=True).parameters if name in groups else {name: parameter}
+        parameters += [p.replace(kind=p.KEYWORD_ONLY) for p in inner.values()]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def listed(text: str, option: str, read: Callable[[str], Value]) -> list[Value]:
@@ -173,17 +212,15 @@ def known(names: Iterable[str], what: str) -> Callable[[str], str]:
     return read
 
 
-def settings(
-    protocol: str, way: str, shots: str, query: int, tasks: int, seed: int, split: str | None, alpha: float
-) -> tuple[Setting, ...]:
+def settings(chosen: TaskOptions, shots: str, tasks: int, split: str | None) -> tuple[Setting, ...]:
     """Combine each protocol with each way and shot; the iNat task has neither, so it comes once."""
     from laplacianshot.episodes.results import Setting
     from laplacianshot.episodes.tasks import PROTOCOLS
 
-    protocols = listed(protocol, "--protocol", known(PROTOCOLS, "protocol"))
-    sizes = list(product(listed(way, "--way", positive), listed(shots, "--shot", _shot)))
+    protocols = listed(chosen.protocol, "--protocol", known(PROTOCOLS, "protocol"))
+    sizes = list(product(listed(chosen.way, "--way", positive), listed(shots, "--shot", _shot)))
     return tuple(
-        Setting(name, *size, query, tasks, seed, split, alpha)
+        Setting(name, *size, chosen.query, tasks, chosen.seed, split, chosen.alpha)
         for name in protocols
         for size in (sizes[:1] if name.startswith("inat") else sizes)
     )

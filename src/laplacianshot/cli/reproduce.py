@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    check_report_folder,
-    input_errors,
-    interrupted,
-    output_console,
-    print_json,
-    print_line,
-    print_table,
-    progress_bar,
-    watcher,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError
 from laplacianshot.cli.train import TrainingDisplay, print_settings, require_training, torch_errors
 
 if TYPE_CHECKING:
@@ -35,15 +24,10 @@ if TYPE_CHECKING:
 
 REPRODUCE_EXAMPLES = """\
 Examples:
-
   laplacianshot reproduce --list
-
   laplacianshot reproduce omniglot --data data -o runs/omniglot
-
   laplacianshot reproduce cub-conv4 --data data -o runs/cub --steps train,extract
-
   laplacianshot reproduce cub-conv4-to-cifarfs --data data -o runs/cub
-
 Stopped or killed, the same command continues where it stopped. A step runs again only if its inputs have changed.
 """
 
@@ -78,7 +62,7 @@ def reproduce(
     if setting is None or data is None or output is None:
         raise CommandError("give a SETTING (see --list), --data DIR and -o OUT.")
     try:
-        with input_errors(), torch_errors():
+        with terminal.input_errors(), torch_errors():
             require_training()
             # Here, so that --help need not wait for torch.
             from laplacianshot.reproduce import load_experiment
@@ -87,8 +71,8 @@ def reproduce(
 
             experiment = load_experiment(setting, options.assignments(sets or [])).with_tasks(tasks)
             chosen = STEPS if steps is None else tuple(options.listed(steps, "--steps", options.known(STEPS, "step")))
-            folder = check_report_folder(output, "--output")
-            with progress_bar() as bar:
+            folder = terminal.check_report_folder(output, "--output")
+            with terminal.progress_bar() as bar:
                 outcome = run(
                     experiment,
                     data,
@@ -100,7 +84,9 @@ def reproduce(
                     command=options.command_line(context),
                 )
     except KeyboardInterrupt as stopped:
-        interrupted(f"finished work is kept; the same command continues from there: {options.command_line(context)}")
+        terminal.interrupted(
+            f"finished work is kept; the same command continues from there: {options.command_line(context)}"
+        )
         # Training also stops in good order for SIGTERM.
         return 128 + getattr(stopped, "signal", signal.SIGINT)
     _print(outcome, as_json)
@@ -113,12 +99,12 @@ class _Display:
     _LINE_SECONDS = 30.0
 
     def __init__(self, bar: Progress) -> None:
-        self._bar, self._watch, self._training = bar, watcher(bar), TrainingDisplay(bar)
+        self._bar, self._watch, self._training = bar, terminal.watcher(bar), TrainingDisplay(bar)
         self._printed = time.monotonic()
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
-        print_line(self._bar.console, text)
+        terminal.print_line(self._bar.console, text)
 
     def watch(self, what: str) -> Callable[[int, int], object]:
         """Show the progress of one stage after the other."""
@@ -156,7 +142,7 @@ def _list(as_json: bool) -> None:
             | {"epochs": e.config.epochs, "published": e.published}
             for e in found
         ]
-        print_json({"settings": entries, "datasets": {name: DATASETS[name] for name in used}})
+        terminal.print_json({"settings": entries, "datasets": {name: DATASETS[name] for name in used}})
         return
     print_settings("Settings", [(e.name, e.title, " and ".join(e.datasets), e.config.epochs) for e in found], used)
 
@@ -171,11 +157,10 @@ def _print(outcome: Outcome, as_json: bool) -> None:
     steps = [StepTime(record.step, record.seconds, record.finished) for record in outcome.steps]
     if as_json:
         document = {"ran": list(outcome.ran), "steps": [vars(step) for step in steps], "results": results, "run": run}
-        print_json(document)
+        terminal.print_json(document)
         return
-    console = output_console()
     if results is not None:
-        print_table(console, accuracy_table(results))
-    print_table(console, steps_table(steps))
+        terminal.print_tables(accuracy_table(results))
+    terminal.print_tables(steps_table(steps))
     if outcome.folder is not None:
-        print_line(console, f"\nWritten: {outcome.folder / PAGE}")
+        print(f"\nWritten: {outcome.folder / PAGE}")

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    check_report_folder,
-    note,
-    print_json,
-    progress_bar,
-    warnings_as_notes,
-    watcher,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sorting import SortResult
@@ -26,13 +18,9 @@ if TYPE_CHECKING:
 
 SORT_EXAMPLES = """\
 Examples:
-
   laplacianshot sort photos --labels all.csv -o sorted
-
   laplacianshot sort photos --labels all.csv -o sorted --apply link
-
   laplacianshot sort --undo sorted
-
 FILE is the output of laplacianshot label, or any table with the columns id and label; pictures without a label stay \
 where they are. Nothing is moved or overwritten: a picture whose name is taken gets a number.
 """
@@ -72,13 +60,13 @@ def sort(
         return undo_sorting_in(undo, as_json)
     if source is None or labels is None or output is None:
         raise CommandError("give SOURCE, --labels FILE and -o DIR, or --undo DIR.")
-    folder = check_report_folder(output, "--output")
+    folder = terminal.check_report_folder(output, "--output")
     from laplacianshot.labeling.labels import read_predictions
     from laplacianshot.labeling.sources import open_source
 
     if not source.is_dir():
         raise CommandError(f"{source} is not a folder of pictures.")
-    with warnings_as_notes():
+    with terminal.warnings_as_notes():
         pictures = open_source(source, folders_are_labels=False, labels_file=True)
         found = read_predictions(labels, pictures)
     done = sort_into(pictures, found, folder, apply)
@@ -93,11 +81,11 @@ def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sort
     """Sort the pictures of a source by their labels, and say what was done."""
     from laplacianshot.labeling.sorting import sort_pictures
 
-    with progress_bar() as bar:
-        done = sort_pictures(source, labels, folder, how.value, progress=watcher(bar)("Pictures"))
+    with terminal.progress_shown() as watch:
+        done = sort_pictures(source, labels, folder, how.value, progress=watch("Pictures"))
     verb = "copied" if how is Sorting.copy else "linked"
     present = f", {done.n_present:,} were there already" if done.n_present else ""
-    note(f"{done.n_done:,} pictures were {verb} into {folder}{present}.")
+    terminal.note(f"{done.n_done:,} pictures were {verb} into {folder}{present}.")
     _name_skipped(done)
     return done
 
@@ -106,9 +94,9 @@ def undo_sorting_in(path: Path, as_json: bool) -> int:
     """Undo all sorting into a folder; return the exit code."""
     from laplacianshot.labeling.sorting import undo_sorting
 
-    with progress_bar() as bar:
-        done = undo_sorting(path, progress=watcher(bar)("Pictures"))
-    note(f"undone: {done.n_done:,} pictures.")
+    with terminal.progress_shown() as watch:
+        done = undo_sorting(path, progress=watch("Pictures"))
+    terminal.note(f"undone: {done.n_done:,} pictures.")
     _name_skipped(done)
     if as_json:
         _print_json({"undone": done.n_done}, done)
@@ -129,10 +117,10 @@ undo_option = Annotated[
 
 def _name_skipped(done: SortResult) -> None:
     for fault in done.skipped[:_MAX_NAMED]:
-        note(f"left alone: {fault.id!r}: {fault.reason}")
+        terminal.note(f"left alone: {fault.id!r}: {fault.reason}")
     if len(done.skipped) > _MAX_NAMED:
-        note(f"and {len(done.skipped) - _MAX_NAMED:,} more were left alone.")
+        terminal.note(f"and {len(done.skipped) - _MAX_NAMED:,} more were left alone.")
 
 
 def _print_json(counts: dict[str, int], done: SortResult) -> None:
-    print_json({**counts, "left": [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]})
+    terminal.print_json({**counts, "left": [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import CommandError, note, warnings_as_notes
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source
@@ -18,32 +18,22 @@ if TYPE_CHECKING:
 
 STUDIO_EXAMPLES = """\
 Examples:
-
   laplacianshot studio --demo
-
   laplacianshot studio photos
-
   laplacianshot studio tickets.csv --text-column message --labels labels.csv
-
   laplacianshot studio vectors.npy --port 9000 --no-browser
-
-""" + (
-    "SOURCE is a folder of pictures, a table of texts or a file of vectors, as for laplacianshot label. Every label is "
-    "saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio."
-)
+SOURCE is a folder of pictures, a table of texts or a file of vectors, as for laplacianshot label. Every label is \
+saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio.
+"""
 
 _server_option = partial(typer.Option, rich_help_panel="Server")
 
 
 def studio(
+    *,
     source: Annotated[Path | None, typer.Argument(metavar="SOURCE", help=options.SOURCE_HELP)] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show scikit-learn's digits; nothing is downloaded.")] = False,
-    labels: options.LabelsOption = None,
-    text_column: options.TextColumnOption = None,
-    id_column: options.IdColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    folders_are_labels: options.FoldersOption = None,
-    encoder: options.EncoderOption = None,
+    reading: options.SourceOptions,
     project: Annotated[
         Path | None,
         options.input_option(
@@ -77,26 +67,21 @@ def studio(
         else:
             print(f"{len(items):,} {items.kind} in the studio:\n\n  {gate.address}\n\nStop it with Ctrl-C.", flush=True)
         if host not in ("127.0.0.1", "localhost", "::1"):
-            note(f"other machines can reach {host}; everyone with the address and its token can change the labels.")
+            terminal.note(
+                f"other machines can reach {host}; everyone with the address and its token can change the labels."
+            )
         if not no_browser:
             open_browser(gate.address)
 
-    with warnings_as_notes():
+    opening = dict(vars(reading))
+    labels, encoder = opening.pop("labels"), opening.pop("encoder")
+    with terminal.warnings_as_notes():
         if source is None:
             items: Source = digit_source()
         else:
-            items = open_source(
-                source,
-                text_column=text_column,
-                id_column=id_column,
-                label_column=label_column,
-                folders_are_labels=folders_are_labels,
-                labels_file=labels is not None,
-            )
-    with (
-        listen(host, port) as listener,
-        open_session(items, labels=labels, project=project, encoder=encoder, threads=threads, note=note) as session,
-    ):
+            items = open_source(source, **opening, labels_file=labels is not None)
+    session_of = partial(open_session, items, labels=labels, encoder=encoder, project=project, threads=threads)
+    with listen(host, port) as listener, session_of(note=terminal.note) as session:
         serve(session, host, listener, opened=ready)
-    note("the studio has ended; all labels are saved, and the same command continues from there.")
+    terminal.note("the studio has ended; all labels are saved, and the same command continues from there.")
     return 0

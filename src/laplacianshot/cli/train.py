@@ -12,23 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    FAILED,
-    INTERRUPTED,
-    CommandError,
-    Output,
-    check_report_folder,
-    deliver,
-    input_errors,
-    interrupted,
-    note,
-    output_console,
-    print_json,
-    print_line,
-    print_table,
-    progress_bar,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -38,17 +23,11 @@ if TYPE_CHECKING:
 
 TRAIN_EXAMPLES = """\
 Examples:
-
   laplacianshot train --list
-
   laplacianshot train cub-conv4 --data data -o runs/cub
-
   laplacianshot train cub-conv4 --data data -o runs/cub --resume
-
   laplacianshot train mini-resnet18 --set epochs=10 --set precision=bfloat16 --print-config
-
   torchrun --nproc-per-node 2 -m laplacianshot train mini-wrn --data mini -o runs/mini
-
 Stopped or killed at any moment, a run continues with --resume and ends with the same network. OUT \
 receives best.safetensors and last.safetensors, config.toml with all settings, log.csv and curves.png.
 """
@@ -81,14 +60,14 @@ def train(
     # Here, so that --help need not wait.
     from laplacianshot.training import TrainError, TrainingInterrupted, load_config
 
-    with input_errors():
+    with terminal.input_errors():
         chosen = load_config(config, options.assignments(sets or []))
     if print_config:
         print(chosen.to_toml(), end="")
         return 0
     if data is None or output is None:
         raise CommandError("give --data DIR and -o OUT, or --print-config.")
-    folder = check_report_folder(output, "--output")
+    folder = terminal.check_report_folder(output, "--output")
     pictures = _pictures(chosen, data, on_error)
     from laplacianshot.episodes.evaluation import validation_score
     from laplacianshot.reports.figures import save_figure
@@ -98,16 +77,16 @@ def train(
     # Of several processes that torchrun has started, only the first one prints.
     prints = os.environ.get("RANK", "0") == "0"
     try:
-        with torch_errors(), progress_bar() if prints else nullcontext() as bar:
+        with torch_errors(), terminal.progress_bar() if prints else nullcontext() as bar:
             display = None if bar is None else TrainingDisplay(bar)
             result = run(chosen, pictures, folder, score=validation_score, resume=resume, progress=display)
     except TrainingInterrupted as stopped:
-        return _interrupted(stopped, chosen, options.command_line(context)) if prints else INTERRUPTED
+        return _interrupted(stopped, chosen, options.command_line(context)) if prints else terminal.INTERRUPTED
     except TrainError as error:
         hint = " Use --resume to continue it." if not resume and "holds a run already" in str(error) else ""
         raise CommandError(f"{error}{hint}") from error
     except OSError as error:
-        raise CommandError(f"--output {folder}: {error.strerror or error}.", FAILED) from error
+        raise CommandError(f"--output {folder}: {error.strerror or error}.", terminal.FAILED) from error
     if not prints:
         return 0
     curves = folder / _CURVES
@@ -116,7 +95,7 @@ def train(
     report = TrainingReport(chosen, result, skipped, curves, shlex.join(following))
     best = None if result.best_validation is None else result.best_epoch
     drawn = Output(curves, lambda: save_figure(training_curves(result.history, best), curves))
-    code = deliver(report, [drawn], as_json=as_json)
+    code = terminal.deliver(report, [drawn], as_json=as_json)
     if not as_json:
         print(f"Trained: {result.best}\n\nNext: {report.next_command}")
     return code
@@ -136,18 +115,18 @@ def torch_errors() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise CommandError(f"torch: {str(error).splitlines()[0]}", FAILED) from error
+        raise CommandError(f"torch: {str(error).splitlines()[0]}", terminal.FAILED) from error
 
 
 def _pictures(config: TrainConfig, data: Path, on_error: options.OnError) -> Pictures:
     from laplacianshot.datasets.pictures import DATASETS, open_pictures
 
-    with input_errors():
+    with terminal.input_errors():
         require_training()
         options.known(DATASETS, "data set")(config.dataset)
         pictures = open_pictures(config.dataset, data, on_error=on_error)
     for fault in pictures.skipped:
-        note(f"left out: {fault}")
+        terminal.note(f"left out: {fault}")
     return pictures
 
 
@@ -157,8 +136,8 @@ def _interrupted(stopped: TrainingInterrupted, config: TrainConfig, command: str
     state = Checkpoint.read(stopped.checkpoint).state
     again = command if "--resume" in command.split() else f"{command} --resume"
     done = f"{state.epoch} of {config.epochs} epochs and {state.step} steps of the next"
-    interrupted(f"{done} are in {stopped.checkpoint}; continue with: {again}")
-    return INTERRUPTED if stopped.signal == signal.SIGINT else 128 + stopped.signal
+    terminal.interrupted(f"{done} are in {stopped.checkpoint}; continue with: {again}")
+    return terminal.INTERRUPTED if stopped.signal == signal.SIGINT else 128 + stopped.signal
 
 
 class TrainingDisplay:
@@ -175,7 +154,7 @@ class TrainingDisplay:
             self._line = self._bar.add_task("", total=None)
         if status.latest is not None and status.latest.epoch != self._printed:
             self._printed = status.latest.epoch
-            print_line(self._bar.console, _epoch_text(status))
+            terminal.print_line(self._bar.console, _epoch_text(status))
         if status.phase == "train":
             done, total = (status.epoch - 1) * status.steps + status.step, status.epochs * status.steps
             self._bar.update(self._line, completed=done, total=total)
@@ -217,11 +196,12 @@ def print_settings(title: str, settings: Sequence[tuple[str, str, str, int]], da
     from laplacianshot.datasets.pictures import DATASETS
     from laplacianshot.reports.table import Table, row
 
-    console = output_console()
     rows = tuple(row(name, what, data, str(epochs)) for name, what, data, epochs in settings)
-    print_table(console, Table(title, ("Name", "What", "Data", "Epochs"), rows, words=(1, 2)))
     needed = tuple(row(name, DATASETS[name]) for name in datasets)
-    print_table(console, Table("Data", ("Name", "What is expected in --data DIR"), needed, words=(1,)))
+    terminal.print_tables(
+        Table(title, ("Name", "What", "Data", "Epochs"), rows, words=(1, 2)),
+        Table("Data", ("Name", "What is expected in --data DIR"), needed, words=(1,)),
+    )
 
 
 def _list(as_json: bool) -> None:
@@ -234,6 +214,6 @@ def _list(as_json: bool) -> None:
             {"config": name, "about": about, "dataset": c.dataset, "network": c.network, "epochs": c.epochs}
             for name, (about, c) in found.items()
         ]
-        print_json({"configs": entries, "datasets": dict(DATASETS)})
+        terminal.print_json({"configs": entries, "datasets": dict(DATASETS)})
         return
     print_settings("Configs", [(name, about, c.dataset, c.epochs) for name, (about, c) in found.items()], DATASETS)

@@ -6,42 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from laplacianshot.cli import options
-from laplacianshot.cli.output import (
-    CommandError,
-    Output,
-    check_report_folder,
-    deliver,
-    input_errors,
-    note,
-    progress_shown,
-)
+from laplacianshot.cli import options, terminal
+from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
 
-TUNE_EXAMPLES = """\
+TUNE_EXAMPLES = f"""\
 Examples:
-
   laplacianshot tune cub.npz --shot 1,5
-
   laplacianshot tune cub.npz --recipe paper --lams 0.1,0.5,1,2 --neighbors 3,5,10,20 --report out
-
-""" + (
-    "Classes for tuning (split val) must not be those that are tested. Neighbors are chosen on the split base where "
-    f"there is one.\n\n{options.FEATURE_FILES}"
-)
+Classes for tuning (split val) must not be those that are tested. Neighbors are chosen on the split base where there \
+is one.
+{options.FEATURE_FILES}
+"""
 
 _Recipe = Literal["reference", "paper", "default"]
 
 
 def tune(
+    *,
     context: typer.Context,
     features: options.FeaturesArgument,
     recipe: Annotated[_Recipe, typer.Option(help="Which recipe to tune.")] = "reference",
-    way: options.WayOption = "5",
     shots: options.ShotOption = "1,5",
-    query: options.QueryOption = 15,
     tasks: Annotated[int, options.task_option(min=1, help="Number of tasks per setting and split.")] = 500,
     lams: Annotated[str | None, typer.Option(help="Values of lambda to try (default: the paper's eight).")] = None,
     neighbors: Annotated[str | None, typer.Option(help="Numbers of neighbors to try (default: 3,5,10).")] = None,
@@ -52,16 +40,13 @@ def tune(
     test_split: Annotated[
         str | None, typer.Option(help="Split to report but not tune on (default: novel, test or none).")
     ] = None,
-    protocol: options.ProtocolOption = "balanced",
-    alpha: options.AlphaOption = 2.0,
-    seed: options.SeedOption = 0,
-    base_mean: options.BaseMeanOption = None,
+    task: options.TaskOptions,
     threads: options.ThreadsOption = None,
     as_json: options.JsonOption = False,
     report: options.ReportOption = None,
 ) -> int:
     """Choose lambda and the number of neighbors on validation classes; all values see the same tasks."""
-    folder = None if report is None else check_report_folder(report)
+    folder = None if report is None else terminal.check_report_folder(report)
     # Here, so that --help need not wait for scikit-learn.
     from laplacianshot.episodes.plans import TuningPlan
     from laplacianshot.episodes.tuning import LAMS, NEIGHBORS, NO_SPLITS
@@ -70,7 +55,7 @@ def tune(
 
     feature_set = options.load_features(features)
     lam_split = _tuning_split(feature_set, split)
-    settings = options.settings(protocol, way, shots, query, tasks, seed, lam_split, alpha)
+    settings = options.settings(task, shots, tasks, lam_split)
     if any(setting.is_inat for setting in settings):
         raise CommandError("--protocol inat: has one large task and no classes to tune on; choose another.")
     plan = TuningPlan(
@@ -81,18 +66,18 @@ def tune(
         neighbors=NEIGHBORS if neighbors is None else tuple(options.listed(neighbors, "--neighbors", options.positive)),
         neighbor_split=options.choose_split(feature_set, neighbor_split, ("base",), "--neighbor-split") or lam_split,
         test_split=options.choose_split(feature_set, test_split, ("novel", "test"), "--test-split"),
-        base_mean=options.load_base_mean(base_mean, feature_set.dim),
+        base_mean=options.load_base_mean(task.base_mean, feature_set.dim),
         threads=threads,
     )
-    with input_errors():
+    with terminal.input_errors():
         plan.check()
     if lam_split is None:
-        note(NO_SPLITS.format("file"))
-    with progress_shown() as watch:
+        terminal.note(NO_SPLITS.format("file"))
+    with terminal.progress_shown() as watch:
         run = plan.run(watch=watch)
     result = TuningReport(**vars(run), file=str(features), command=options.command_line(context))
     outputs = [] if folder is None else [Output(folder / PAGE, lambda: write_tuning(result, folder))]
-    return deliver(result, outputs, as_json=as_json)
+    return terminal.deliver(result, outputs, as_json=as_json)
 
 
 def _tuning_split(feature_set: FeatureSet, requested: str | None) -> str | None:

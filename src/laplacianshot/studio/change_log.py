@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from laplacianshot.labeling.tables import label_of
 from laplacianshot.runtime.errors import InputError
@@ -118,8 +117,8 @@ class Change:
         """Read what :meth:`to_json` wrote."""
         value = json.loads(text)
         return cls(
-            tuple(ClassChange(id, _class_entry(a), _class_entry(b)) for id, a, b in value["classes"]),
-            tuple(LabelChange(tuple(items), _given(a), _given(b)) for items, a, b in value["labels"]),
+            tuple(ClassChange(id, a and ClassEntry(*a), b and ClassEntry(*b)) for id, a, b in value["classes"]),
+            tuple(LabelChange(tuple(items), a and Given(*a), b and Given(*b)) for items, a, b in value["labels"]),
             kind,
             summary,
         )
@@ -318,7 +317,9 @@ class ChangeLog:
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             action = Action(self.version + 1, change.kind, now, change.summary, target)
             after = self.state.after(change)
-            with self._transaction() as database:
+            # Committed at the end of the block, or rolled back.
+            with self._database as database:
+                database.execute("BEGIN IMMEDIATE")
                 database.execute(
                     "INSERT INTO actions VALUES (?, ?, ?, ?, ?, ?)",
                     (action.version, action.at, action.kind, action.summary, target, change.to_json()),
@@ -380,7 +381,8 @@ class ChangeLog:
         meta = dict(self._database.execute("SELECT key, value FROM meta").fetchall())
         if not meta:
             meta = {"format": _FORMAT, "source": source, "next_id": "1"}
-            with self._transaction() as database:
+            with self._database as database:
+                database.execute("BEGIN IMMEDIATE")
                 database.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         if meta.get("format") != _FORMAT:
             raise ProjectError(
@@ -412,17 +414,6 @@ class ChangeLog:
             self._done.append(action)
             self._undone.clear()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._database
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
-
 
 def _write(database: sqlite3.Connection, change: Change, next_id: int) -> None:
     """Update the tables. Old classes are deleted first, as names are unique at every moment."""
@@ -450,11 +441,3 @@ def _n_items(labels: Iterable[LabelChange]) -> str:
 
 def _listed(names: Collection[str]) -> str:
     return next(iter(names)) if len(names) == 1 else f"{len(names)} classes"
-
-
-def _class_entry(values: Sequence[Any] | None) -> ClassEntry | None:
-    return None if values is None else ClassEntry(*values)
-
-
-def _given(values: Sequence[Any] | None) -> Given | None:
-    return None if values is None else Given(*values)

@@ -59,6 +59,8 @@ _NICE, _NICER = 3, 5
 # Size of the first batch of vectors, maximum size of a batch, and the seconds that a batch should take.
 _FIRST, _LARGEST = 64, 8192
 _BATCH_SECONDS = 10.0
+# Maximum number of seconds that closing waits for a thread.
+_CLOSE_SECONDS = 5.0
 # Size of the first part of a source that contains vectors: small enough for predictions within a second.
 _FIRST_LOOK = 4000
 
@@ -213,28 +215,28 @@ class Engine:
         with self._changed:
             self._changed.notify_all()
 
-    def close(self, timeout: float = 5) -> None:
+    def close(self) -> None:
         """Stop the threads; unfinished work is dropped."""
         self._closing.set()
         self.wake()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(timeout)
+                thread.join(_CLOSE_SECONDS)
 
     def wait_until_settled(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds until no work is left; return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing.is_set() or self.is_settled, timeout)
 
-    def wait_until_whole(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for full predictions from all labels; return whether they are ready."""
+    def wait_until_whole(self, timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for full predictions from all labels."""
 
         def is_whole() -> bool:
             stopped = self._closing.is_set() or self.progress.problem is not None
             return stopped or self._cache is None or self.progress.whole == self._given().version
 
         with self._changed:
-            return self._changed.wait_for(is_whole, timeout)
+            self._changed.wait_for(is_whole, timeout)
 
     @property
     def is_settled(self) -> bool:
@@ -253,6 +255,7 @@ class Engine:
             self._publish(problem=" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
     def _publish(self, **changes: Any) -> None:
+        """Publish changes of the progress, or none if only the vectors have changed."""
         with self._changed:
             self.progress = replace(self.progress, **changes)
             self._changed.notify_all()
@@ -260,12 +263,7 @@ class Engine:
 
     def _feed(self) -> None:
         _be_nice(_NICER)
-        self.vectors.fill(self._arrived, self._closing.is_set)
-
-    def _arrived(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-        self._published()
+        self.vectors.fill(self._publish, self._closing.is_set)
 
     def _is_outgrown(self) -> bool:
         ready = int(np.count_nonzero(self.vectors.ready))

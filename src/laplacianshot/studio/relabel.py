@@ -9,7 +9,6 @@ until the next full predictions. :func:`hold_back` estimates the accuracy by cro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.estimator import LaplacianShot
@@ -51,8 +51,6 @@ _MIN_ASSIGNMENT = 1e-30
 _PARTS, _FEWER_PARTS, _LARGE = 10, 5, 20_000
 # Minimum number of held-back labels for an estimate.
 MIN_CHECKED = 5
-# Number of standard errors of a 95% interval.
-_Z = 1.959964
 
 
 @dataclass(repr=False)
@@ -264,11 +262,8 @@ class HeldBack:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95% interval of the share."""
-        n, p = self.checked, self.estimate
-        middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-        half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
-        # Rounding must not exclude a share of 0 or 1 from its interval.
-        return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
+        low, high = binomtest(self.right, self.checked).proportion_ci(method="wilson")
+        return float(low), float(high)
 
 
 def hold_back(

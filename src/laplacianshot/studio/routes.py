@@ -186,8 +186,6 @@ def action_routes(session: Session) -> APIRouter:
         """Label items, or remove their labels."""
         if isinstance(body, schemas.LabelByName):
             return done(session.label_by_name(body.items, body.name))
-        if body.class_id is None:
-            return done(session.clear(body.items))
         return done(session.label(body.items, body.class_id))
 
     @router.post("/accept", responses=_ACTION)
@@ -290,16 +288,14 @@ def state_of(session: Session) -> schemas.State:
         classes=[
             schemas.ClassInfo(
                 id=id,
-                name=entry.name,
-                color=entry.color,
-                light=class_color(entry.color).light,
-                dark=class_color(entry.color).dark,
+                **entry._asdict(),
+                **vars(class_color(entry.color)),
                 given=given.get(id, 0),
                 predicted=predicted.get(id, 0),
             )
             for id, entry in state.classes.items()
         ],
-        counts=schemas.Counts(**now.counts()),
+        counts=now.counts(),
         accuracy=_accuracy(session),
         undo=session.log.next_undo,
         redo=session.log.next_redo,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
 
 from laplacianshot.labeling.sources import Kind
 from laplacianshot.studio.change_log import MAX_NAME_LENGTH, Action, How
-from laplacianshot.studio.view import Group, Origin
+from laplacianshot.studio.view import Group, Only, Origin
 
 ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
 
@@ -89,19 +89,6 @@ class ClassInfo(BaseModel):
     predicted: int
 
 
-class Counts(BaseModel):
-    """Number of items of each origin and kind."""
-
-    given: int
-    predicted: int
-    unlabeled: int
-    waiting: int
-    failed: int
-    disputed: int
-    novel: int
-    suggested: int
-
-
 class Accuracy(BaseModel):
     """Share of held-back labels predicted right, with its 95% interval; mean confidence of predictions."""
 
@@ -130,7 +117,7 @@ class State(BaseModel):
     source: SourceInfo
     embedding: EmbeddingInfo
     classes: list[ClassInfo]
-    counts: Counts
+    counts: dict[Origin | Only, int]
     accuracy: Accuracy | None
     undo: Action | None
     redo: Action | None

@@ -102,20 +102,15 @@ class Session:
             raise ActionError(f"there is no item {wrong}; items are numbered 0 to {n - 1}.", 404)
         return [self.source.ids[i] for i in dict.fromkeys(indices)]
 
-    def label(self, indices: Sequence[int], class_id: int) -> Action:
-        """Label items with a class."""
+    def label(self, indices: Sequence[int], class_id: int | None) -> Action:
+        """Label items with a class, or remove their given labels (None)."""
         items = self.items(indices)
-        return self.act(lambda state: state.labeling(items, class_id))
+        return self.act(lambda state: state.clearing(items) if class_id is None else state.labeling(items, class_id))
 
     def label_by_name(self, indices: Sequence[int], name: str) -> Action:
         """Label items with the class of that name; the class is added if it does not exist."""
         labels = dict.fromkeys(self.items(indices), name)
         return self.act(lambda state: state.labeling_by_name(labels))
-
-    def clear(self, indices: Sequence[int]) -> Action:
-        """Remove the given labels of items."""
-        items = self.items(indices)
-        return self.act(lambda state: state.clearing(items))
 
     def accept(self, indices: Sequence[int]) -> Action:
         """Turn the predictions of these items into given labels."""

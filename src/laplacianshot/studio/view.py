@@ -48,10 +48,11 @@ class View:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[Origin | Only, int]:
         """Return the number of items of each origin and kind."""
         found = np.bincount(self.origins, minlength=len(ORIGINS)).tolist()
-        return dict(zip(ORIGINS, found, strict=True)) | {
+        return {
+            **dict(zip(ORIGINS, found, strict=True)),
             "disputed": int(np.count_nonzero(self.disputes >= 0)),
             "novel": int(np.count_nonzero(self.novel)),
             "suggested": int(np.count_nonzero(self.suggestions)),

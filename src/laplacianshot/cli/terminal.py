@@ -133,6 +133,13 @@ def print_line(console: Console, text: str) -> None:
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
+def print_tables(*tables: Table) -> None:
+    """Print tables on standard output."""
+    console = output_console()
+    for table in tables:
+        print_table(console, table)
+
+
 def print_table(console: Console, table: Table) -> None:
     """Print a table with its title and notes; columns that can be spared are left out on a narrow screen."""
     from rich.text import Text
@@ -235,8 +242,7 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
         print_json(result.to_dict())
     else:
         console = output_console()
-        for table in result.tables():
-            print_table(console, table)
+        print_tables(*result.tables())
         for output in [] if failure or result.interrupted else outputs:
             written = [f"\nWritten: {path}" for path in (output.path, *output.beside)]
             for line in [*written, output.hint] if output.hint else written:

@@ -78,25 +78,13 @@ class Pictures:
     """Pictures with a class and a split for every one. Read one at a time; nothing is decoded before.
 
     Made by :func:`open_pictures`.
-
-    Attributes
-    ----------
-    names : array of strings of shape (n,)
-        Path below the folder of the data set, or the bundle's file name with a row number, as ``cub84.npz#123``.
-    labels : int array of shape (n,)
-        Class of each picture, 0 to C - 1.
-    class_names : tuple of str of length C
-    split : array of strings of shape (n,)
-        ``base``, ``val`` or ``novel``; ``all`` where nothing splits the pictures.
-    skipped : tuple of CorruptPicture
-        Pictures left out because they cannot be read, each with its name and the reason.
     """
 
-    names: Labels
-    labels: Ints
-    class_names: tuple[str, ...]
-    split: Labels
-    skipped: tuple[CorruptPicture, ...]
+    names: Labels  # path below the folder, or the bundle's file name with a row number, as cub84.npz#123; (n,) of str
+    labels: Ints  # class of each picture, 0 to C - 1, (n,)
+    class_names: tuple[str, ...]  # C
+    split: Labels  # base, val or novel; all where nothing splits the pictures; (n,) of str
+    skipped: tuple[CorruptPicture, ...]  # left out because they cannot be read
     _source: Source
     _numbers: Ints
     _kept: _KeptPictures

@@ -90,26 +90,13 @@ class SomeItems:
 
 @dataclass(frozen=True, repr=False)
 class Encoded:
-    """Vectors of the items that could be read.
+    """Vectors of the items that could be read."""
 
-    Attributes
-    ----------
-    vectors : float32 array of shape (m, D)
-    rows : int array of shape (m,)
-        Position of each vector's item, ascending.
-    failed : tuple of (position, reason)
-        Items that have no vector, ascending.
-    n_cached : int
-        Items whose vector was in the cache.
-    notes : tuple of str
-        What the user should know: why vectors were not kept.
-    """
-
-    vectors: Floats
-    rows: Ints
-    failed: tuple[tuple[int, str], ...] = ()
-    n_cached: int = 0
-    notes: tuple[str, ...] = ()
+    vectors: Floats  # float32 (m, D)
+    rows: Ints  # position of each vector's item, ascending, (m,)
+    failed: tuple[tuple[int, str], ...] = ()  # (position, reason) of items that have no vector, ascending
+    n_cached: int = 0  # items whose vector was in the cache
+    notes: tuple[str, ...] = ()  # what the user should know: why vectors were not kept
 
     def __repr__(self) -> str:
         m, dim = self.vectors.shape

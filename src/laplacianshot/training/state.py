@@ -95,20 +95,10 @@ class TrainStatus:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """A finished run.
+    """A finished run."""
 
-    Attributes
-    ----------
-    best, last : Path
-        Checkpoints: of the epoch with the best validation, and of the last epoch.
-    history : tuple of EpochRecord
-    best_epoch : int
-        From 1; the last one where there was no validation.
-    best_validation : float or None
-    """
-
-    best: Path
-    last: Path
+    best: Path  # checkpoint of the epoch with the best validation
+    last: Path  # checkpoint of the last epoch
     history: tuple[EpochRecord, ...]
-    best_epoch: int
+    best_epoch: int  # from 1; the last one where there was no validation
     best_validation: float | None

@@ -18,8 +18,8 @@ from laplacianshot.embedding.encoders.preparing import (
     Normalizing,
     PictureInput,
     open_tokenizer,
+    readable,
     runs_of_equal_length,
-    token_numbers,
 )
 from laplacianshot.embedding.vector_cache import file_hash
 from laplacianshot.runtime.extras import require
@@ -134,7 +134,7 @@ class TextReader:
 
     def __call__(self, item: str) -> NDArray[np.int64]:
         """A text as token numbers (L,)."""
-        return token_numbers(self.tokenizer, item)
+        return np.array(self.tokenizer.encode(readable(item)).ids, dtype=np.int64)
 
     def example(self) -> NDArray[np.int64]:
         """A short text."""

@@ -96,11 +96,6 @@ def readable(text: str) -> str:
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-def token_numbers(tokenizer: Any, text: str) -> NDArray[np.int64]:
-    """A text as token numbers (L,)."""
-    return np.array(tokenizer.encode(readable(text)).ids, dtype=np.int64)
-
-
 def runs_of_equal_length(texts: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
     """Places of texts that are run together: the same number of tokens, and not too many in all."""
     lengths = np.array([len(tokens) for tokens in texts])

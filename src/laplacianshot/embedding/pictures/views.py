@@ -277,27 +277,11 @@ def batches(
     """The pictures of ``rows`` in their order, in batches made by threads while the network works on those before.
 
     Each picture's view depends on (seed, epoch) and its row alone: any number of workers gives the same batches, and a
-    run that starts at batch ``start`` sees what an uninterrupted one sees from there on.
+    run that starts at batch ``start`` sees what an uninterrupted one sees from there on. Batches before it are not
+    decoded; 0 workers prepare each batch when it is needed. Decoding, resizing and color release the GIL.
 
-    Parameters
-    ----------
-    pictures : Pictures
-    rows : int array of shape (n,)
-        Row numbers of ``pictures``.
-    view : View
-    batch_size : int
-    seed, epoch : int
-    workers : int
-        Threads that prepare batches ahead; 0 prepares each when it is needed. Decoding, resizing and color release
-        the GIL.
-    start : int
-        Batches to leave out at the beginning; nothing of them is decoded.
-
-    Returns
-    -------
-    iterator of Batch
-        Also a context, whose end ends the threads. A picture that cannot be read raises ``CorruptPicture`` at its
-        batch.
+    The iterator is also a context, whose end ends the threads. A picture that cannot be read raises ``CorruptPicture``
+    at its batch.
     """
     chosen: Ints = np.asarray(rows, dtype=np.int64)
     parts = [chosen[first : first + batch_size] for first in range(start * batch_size, len(chosen), batch_size)]

@@ -36,7 +36,7 @@ from laplacianshot.inference.solve import (
 )
 from laplacianshot.inference.transforms import blended_center, given_center, transform_features
 from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows
-from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, SMALL_ROWS, TARGET_RECALL
+from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Labels, Transform, working_dtype
@@ -514,9 +514,8 @@ def _large_plan(estimator: LaplacianShot, features: Floats, codes: Ints, n_class
     """How a task that is too large for memory is solved, None for others; MemoryError if no way fits the budget."""
     n, n_query = len(codes), int(np.count_nonzero(codes < 0))
     method: Any = estimator.graph if isinstance(estimator.graph, str) else "exact"
-    approximate = method == "cells"
     can_be_large = estimator.recipe == "default" and method in ("auto", "cells")
-    large = can_be_large and (approximate or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS)
+    large = can_be_large and (method == "cells" or is_large(n, n_query, n_classes))
     if estimator.memory is None and not large:
         return None
     from laplacianshot.engine.plan import GraphChoice, plan_fit

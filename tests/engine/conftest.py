@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from laplacianshot import estimator
-from laplacianshot.engine import plan
 from laplacianshot.neighbors import knn as neighbors
+from laplacianshot.runtime import limits
 
 
 @pytest.fixture
 def large(monkeypatch):
     """Every task of more than 500 rows is large."""
-    for module in (estimator, neighbors, plan):
+    for module in (limits, neighbors):
         monkeypatch.setattr(module, "LARGE_ROWS", 500)

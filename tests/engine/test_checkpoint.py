@@ -71,7 +71,7 @@ def test_finished_updates_are_taken_up_again(digits, large, tmp_path, monkeypatc
 
 
 def test_sparse_updates_are_taken_up_again(digits, large, tmp_path, monkeypatch):
-    for module in ("estimator", "engine.plan"):
+    for module in ("runtime.limits", "engine.plan"):
         monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 5000)
     X, _, y = digits
     first, second = (fit_large(LaplacianShot(), X, y, checkpoint=tmp_path) for _ in range(2))

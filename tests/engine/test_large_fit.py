@@ -77,7 +77,7 @@ def test_a_memory_mapped_file_is_labeled(digits, small, large, tmp_path, dtype):
 
 
 def test_many_classes_are_kept_sparse(digits, small, large, monkeypatch):
-    for module in ("estimator", "engine.plan"):
+    for module in ("runtime.limits", "engine.plan"):
         monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 5000)
     X, _, y = digits
     clf = LaplacianShot().fit(X, y)

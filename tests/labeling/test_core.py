@@ -134,7 +134,7 @@ class TestLarge:
         codes[0] = 7  # a label to be disputed
         options = LabelOptions(suggest=4, reject=0.05, graph="cells")
         dense = label_vectors(X, codes, 40, options)
-        for module in ("estimator", "engine.plan"):
+        for module in ("runtime.limits", "engine.plan"):
             monkeypatch.setattr(f"laplacianshot.{module}.LARGE_ASSIGNMENTS", 1000)
         sparse = label_vectors(X, codes, 40, options)
         assert sp.issparse(sparse.model.label_distributions_)

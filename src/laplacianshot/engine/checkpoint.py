@@ -24,6 +24,7 @@ CODE_VERSION = 4
 MAX_KEPT = 4
 _CELLS = ("centroids", "starts", "parts")
 _SPARSE = ("data", "indices", "indptr")
+_NUMBERS = ("converged", "lam", "tau", "dropped_mass")
 
 
 def content_of(rows: Rows) -> str:
@@ -40,8 +41,7 @@ def save_solution(folder: KeyedFolder, solution: Solution) -> None:
     """Keep the end of the rounds."""
     Y = solution.assignments
     parts = {name: getattr(Y, name) for name in _SPARSE} if sp.issparse(Y) else {"assignments": Y}
-    facts = {"converged": bool(solution.converged), "shape": list(Y.shape)}
-    facts |= {name: float(getattr(solution, name)) for name in ("lam", "tau", "dropped_mass")}
+    facts = {"shape": Y.shape} | {name: np.asarray(getattr(solution, name)).item() for name in _NUMBERS}
     arrays = {name: getattr(solution, name) for name in ("labels", "prototypes", "objective", "bias")}
     folder.save(facts, {**arrays, **parts}, keep=MAX_KEPT)
 
@@ -56,8 +56,7 @@ def load_solution(folder: KeyedFolder) -> Solution | None:
         Y = arrays.pop("assignments")
     else:
         Y = sp.csr_array(tuple(arrays.pop(name) for name in _SPARSE), shape=tuple(facts["shape"]))
-    numbers = {name: facts[name] for name in ("converged", "lam", "tau", "dropped_mass")}
-    return Solution(assignments=Y, **numbers, **arrays)
+    return Solution(assignments=Y, **{name: facts[name] for name in _NUMBERS}, **arrays)
 
 
 def kept_neighbors(

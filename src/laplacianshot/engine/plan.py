@@ -10,7 +10,7 @@ import numpy as np
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.transforms import Rows
 from laplacianshot.neighbors.knn import Method, chosen_method, in_memory_plan, memory_plan
-from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, TARGET_RECALL, MemoryPlan, larger, parse_bytes
+from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, TARGET_RECALL, MemoryPlan, is_large, larger, parse_bytes
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.runtime.types import Floats
 
@@ -51,16 +51,16 @@ class LargePlan:
         some = first[:: -(-len(first) // _SORTED_ROWS)].copy()
         some.sort(axis=1)
         lost = 1 - some.mean(axis=0, dtype=np.float64)[::-1].cumsum()
-        most = min(self.max_entries, first.shape[1])
-        for count in (*(count for count in ENTRIES if count < most), most):
+        room = min(self.max_entries, first.shape[1])
+        for count in (*(count for count in ENTRIES if count < room), room):
             if count == first.shape[1] or lost[count - 1] <= MAX_LOST:
                 return int(count)
         warnings.warn(
-            f"the {most} largest entries of an assignment, all that there is room for, leave out "
-            f"{lost[most - 1]:.1%} of it at first; more memory would keep more.",
+            f"the {room} largest entries of an assignment, all that there is room for, leave out "
+            f"{lost[room - 1]:.1%} of it at first; more memory would keep more.",
             stacklevel=2,
         )
-        return int(most)
+        return int(room)
 
 
 def sample_size(n_query: int, n_classes: int) -> int:
@@ -88,7 +88,7 @@ def plan_fit(
     n, n_query, n_classes, _, _ = size
     budget = None if memory is None else parse_bytes(memory)
     can_be_large = can_be_large and n_query >= 2
-    must_be = graph.method == "cells" or n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS
+    must_be = graph.method == "cells" or is_large(n, n_query, n_classes)
     if not (can_be_large and must_be):
         needed = small_plan(*size, itemsize)
         if not can_be_large:
@@ -113,26 +113,19 @@ def small_plan(n: int, n_query: int, n_classes: int, width: int, k: int, itemsiz
 
 
 def large_plan(
-    n: int,
-    n_query: int,
-    n_classes: int,
-    width: int,
-    k: int,
-    *,
-    memory: int | None = None,
-    graph: GraphChoice | None = None,
+    n: int, n_query: int, n_classes: int, width: int, k: int, *, graph: GraphChoice, memory: int | None = None
 ) -> LargePlan:
     """How a large task is solved, with the largest number of entries that fits; MemoryError if none does."""
-    graph = GraphChoice() if graph is None else graph
-    most = [count for count in reversed(ENTRIES) if count < n_classes] or [n_classes]
-    ways = ([n_classes] if n_query * n_classes <= LARGE_ASSIGNMENTS else []) + most
+    can_be_dense = n_query * n_classes <= LARGE_ASSIGNMENTS
+    ways = [count for count in reversed(ENTRIES) if count < n_classes] or [n_classes]
+    ways = [n_classes, *ways] if can_be_dense else ways
     for entries in ways:
         needed = _needed(n, n_query, n_classes, width, k, entries, graph)
         if memory is None or needed.total <= memory:
             break
     else:
         needed.check(memory, advice="a smaller n_neighbors needs less")
-    dense = entries == n_classes and n_query * n_classes <= LARGE_ASSIGNMENTS
+    dense = entries == n_classes and can_be_dense
     return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries)
 
 

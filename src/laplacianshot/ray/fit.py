@@ -135,7 +135,7 @@ class _Run:
     def fit(self, output: KeyedFolder | None, classes: Labels | None) -> RayFit:
         """All stages, one after the other."""
         cluster, k = self._cluster, self._constants.n_neighbors
-        cluster.check(*_least_bytes(self._job, k, self._plan))
+        cluster.check(*_min_bytes(self._job, k, self._plan))
         with self._stage("Reading") as progress:
             self._read(progress)
         given = self._job
@@ -259,7 +259,7 @@ def query_moments(job: Job, number: int) -> tuple[Floats, float]:
     return moments(job.rows(number).ordered(job.queries(number)))
 
 
-def _least_bytes(job: Job, k: int, plan: LargePlan) -> tuple[float, float]:
+def _min_bytes(job: Job, k: int, plan: LargePlan) -> tuple[float, float]:
     """What a run takes at least over all nodes, in memory and in the object store.
 
     Memory holds edges and assignments, the object store what travels in one stage.

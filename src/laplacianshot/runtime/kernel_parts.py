@@ -16,10 +16,10 @@ from laplacianshot.runtime.types import Floats, Ints
 # which the compiler vectorizes where it cannot vectorize a call of libm. ln 2 is split in two, the first part ending in
 # zeros, so that k ln 2 is taken away without rounding. Constants have the type of x: one float64 would widen all lanes.
 _F = np.float32
-_LOG2_E_32, _HALF_32, _LEAST_32 = _F(1.4426950408889634), _F(0.5), _F(-87.0)
+_LOG2_E_32, _HALF_32, _MIN_32 = _F(1.4426950408889634), _F(0.5), _F(-87.0)
 _LN2_HIGH_32, _LN2_LOW_32 = _F(0.693359375), _F(-2.12194440e-4)
 _C32 = tuple(_F(1 / factorial) for factorial in (1, 1, 2, 6, 24, 120, 720, 5040))
-_LOG2_E, _LEAST = 1.4426950408889634, -708.0
+_LOG2_E, _MIN = 1.4426950408889634, -708.0
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 # Entries tested together: a loop without a branch that counts from zero, which the compiler vectorizes.
@@ -29,7 +29,7 @@ LANE = 64
 @ordered_kernel
 def _exp_single(x: Any) -> Any:
     """``e^x`` of a float32 ``x <= 0``, to float32 rounding."""
-    x = max(x, _LEAST_32)
+    x = max(x, _MIN_32)
     k = np.floor(x * _LOG2_E_32 + _HALF_32)
     r = (x - k * _LN2_HIGH_32) - k * _LN2_LOW_32
     p = _C32[7]
@@ -46,7 +46,7 @@ def _exp_single(x: Any) -> Any:
 @ordered_kernel
 def _exp_double(x: float) -> float:
     """``e^x`` of a float64 ``x <= 0``, to 1e-14."""
-    x = max(x, _LEAST)
+    x = max(x, _MIN)
     k = np.floor(x * _LOG2_E + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     p = 1 / 39916800

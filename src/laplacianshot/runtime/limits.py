@@ -17,6 +17,12 @@ LARGE_ASSIGNMENTS = 2**28
 # Share of the true neighbors that an approximate search must find.
 TARGET_RECALL = 0.95
 
+
+def is_large(n: int, n_query: int, n_classes: int) -> bool:
+    """Whether a task of n rows is large."""
+    return n > LARGE_ROWS or n_query * n_classes > LARGE_ASSIGNMENTS
+
+
 _UNITS = {"": 1}
 _UNITS |= {letter: 1000**power for power, letter in enumerate("kmgt", start=1)}
 _UNITS |= {f"{letter}i": 1024**power for power, letter in enumerate("kmgt", start=1)}

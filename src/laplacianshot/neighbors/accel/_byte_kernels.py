@@ -154,7 +154,7 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
     dim = rows.shape[1]
     zero: Any = rows.dtype.type(0)
     one: Any = rows.dtype.type(1)
-    most: Any = rows.dtype.type(LARGEST_CODE)
+    top: Any = rows.dtype.type(LARGEST_CODE)
     # Sums of D products, and the few products that a bound is made of, in any order.
     rounding: Any = rows.dtype.type((dim + 32) * 2.0**-24)
     codes = np.zeros(strips.shape[1] * GROUP, dtype=np.int8)
@@ -166,8 +166,8 @@ def round_rows(rows: Floats, halves: Floats, strips: Ints, begins: Ints, facts: 
         scale = zero
         inverse = zero
         if largest > _MIN_ENTRY:
-            scale = largest / most
-            inverse = most / largest
+            scale = largest / top
+            inverse = top / largest
         total = np.int32(0)
         squares = zero
         lost = zero
@@ -289,31 +289,27 @@ def compare_waiting(
         count = _nearer_first(lowers[i, : counts[i]], waiting[i, : counts[i]], limits[i])
         near, near_ids, heap, heap_ids = lowers[i, :count], waiting[i, :count], keys[i], ids[i]
         # First those with the smallest lower bounds: they make the limit as low as it can be.
-        heap[:], heap_ids[:] = np.inf, -1
-        _keep_smallest(near, near_ids, heap, heap_ids)
+        heap[:] = np.inf
+        for e in range(count):
+            if near[e] < heap[0]:
+                sift(heap, heap_ids, 0, near[e], near_ids[e])
         first = _nearer_first(near, near_ids, heap[0])
-        _form_keys(rows[i], halves[i], rows, halves, near_ids[:first], near[:first])
         heap[:], heap_ids[:] = np.inf, -1
-        _keep_smallest(near[:first], near_ids[:first], heap, heap_ids)
+        _offer_exact(i, rows, halves, near_ids[:first], near[:first], heap, heap_ids)
         last = first + _nearer_first(near[first:], near_ids[first:], min(heap[0], limits[i]))
-        _form_keys(rows[i], halves[i], rows, halves, near_ids[first:last], near[first:last])
-        _keep_smallest(near[first:last], near_ids[first:last], heap, heap_ids)
+        _offer_exact(i, rows, halves, near_ids[first:last], near[first:last], heap, heap_ids)
 
 
 @kernel
-def _keep_smallest(keys: Floats, ids: Ints, heap_keys: Floats, heap_ids: Ints) -> None:
-    """Keep the m smallest of those in the max-heap and of ``keys``, with their ids, in the max-heap."""
-    for e in range(len(keys)):
+def _offer_exact(
+    i: int, rows: Floats, halves: Floats, ids: Ints, keys: Floats, heap_keys: Floats, heap_ids: Ints
+) -> None:
+    """Offer the points with these ids to the max-heap of point i; ``keys`` receive half their squared distances."""
+    form_products(rows[i], rows, ids, keys)
+    for e in range(len(ids)):
+        keys[e] = halves[i] + (halves[ids[e]] - keys[e])
         if keys[e] < heap_keys[0]:
             sift(heap_keys, heap_ids, 0, keys[e], ids[e])
-
-
-@kernel
-def _form_keys(x: Floats, half: float, points: Floats, halves: Floats, ids: Ints, keys: Floats) -> None:
-    """``keys_e <- |x|^2 / 2 + |y|^2 / 2 - x.y`` for the points with these ids."""
-    form_products(x, points, ids, keys)
-    for e in range(len(ids)):
-        keys[e] = half + (halves[ids[e]] - keys[e])
 
 
 @kernel

@@ -63,13 +63,13 @@ def project(workers: Workers, rows: Floats, halves: Floats, trial: Trial, worth:
     projection, against one without.
     """
     n, dim = rows.shape
-    most = int(min(_MAX_SHARE * dim, n // _ROWS_PER_DIRECTION)) // _STEP * _STEP
-    if most < _STEP or worth * dim < _STEP:
+    max_count = int(min(_MAX_SHARE * dim, n // _ROWS_PER_DIRECTION)) // _STEP * _STEP
+    if max_count < _STEP or worth * dim < _STEP:
         return None
     rng = np.random.default_rng(0)
     # Directions fit the rows that they were found from: they are tried on others.
     sample = rng.choice(np.setdiff1d(np.arange(n), trial.tried, assume_unique=True), _SAMPLE, replace=False)
-    directions = _chosen_directions(workers, rows[sample], trial, most, worth, rng)
+    directions = _chosen_directions(workers, rows[sample], trial, max_count, worth, rng)
     if directions is None:
         return None
     d = directions.shape[1]
@@ -97,29 +97,29 @@ def taken(workers: Workers, rows: Floats, order: Ints) -> Floats:
 
 
 def _chosen_directions(
-    workers: Workers, sample: Floats, trial: Trial, most: int, worth: float, rng: np.random.Generator
+    workers: Workers, sample: Floats, trial: Trial, max_count: int, worth: float, rng: np.random.Generator
 ) -> Floats | None:
-    """The directions (D, d) that make the search cheapest, at most ``most``; None where none do."""
+    """The directions (D, d) that make the search cheapest, at most ``max_count``; None where none do."""
     dim = sample.shape[1]
     if trial.near > _TOO_FAR:
         return None
-    few = min(most, _FEW)
+    few = min(max_count, _FEW)
     directions = _leading_directions(workers, sample, few, rng)
     d, cost, in_question = _cheapest(trial, workers.product(trial.rows, directions))
-    if few < most and cost > _CHEAP * dim:
+    if few < max_count and cost > _CHEAP * dim:
         if in_question > _LOST:
             return None
-        directions = _leading_directions(workers, sample, most, rng)
+        directions = _leading_directions(workers, sample, max_count, rng)
         d, cost, _ = _cheapest(trial, workers.product(trial.rows, directions))
     return np.ascontiguousarray(directions[:, :d]) if cost < worth * dim else None
 
 
-def _leading_directions(workers: Workers, sample: Floats, most: int, rng: np.random.Generator) -> Floats:
-    """Orthonormal directions (D, most) in which the sample varies most, the first ones most of all, nearly."""
-    sketch = workers.product(sample, rng.standard_normal((sample.shape[1], most + _EXTRA), dtype=np.float32))
+def _leading_directions(workers: Workers, sample: Floats, max_count: int, rng: np.random.Generator) -> Floats:
+    """Orthonormal directions (D, max_count) in which the sample varies most, the first ones most of all, nearly."""
+    sketch = workers.product(sample, rng.standard_normal((sample.shape[1], max_count + _EXTRA), dtype=np.float32))
     basis = qr(workers.product(sample.T, sketch), mode="economic", overwrite_a=True, check_finite=False)[0]
     seen = workers.product(sample, basis)
-    rotation = np.linalg.eigh(workers.product(seen.T, seen))[1][:, : -most - 1 : -1]
+    rotation = np.linalg.eigh(workers.product(seen.T, seen))[1][:, : -max_count - 1 : -1]
     leading: Floats = workers.product(basis, rotation)
     return leading
 

@@ -139,42 +139,42 @@ def _fixed_pairs(edges: Edges, Y: Top, q: int) -> Any:
 def _offer_larger(logits: Floats, shift: Any, floor: Any, keys: Floats, ids: Ints, size: int) -> int:
     """Add logits less ``shift`` from ``floor`` on to the ``size`` entries held, and keep the r largest: their number.
 
-    Keys are the logits turned round, so that the root of a max-heap is the least of them.
+    Keys are the negative logits. They become a max-heap, so that its root is the smallest of the logits.
     """
     r = keys.shape[0]
-    if size == r:
-        _make_heap(keys, ids)
+    for first in range(size // 2 - 1, -1, -1):
+        sift(keys[:size], ids[:size], first, keys[first], ids[first])
     limit = max(floor, -keys[0]) if size == r else floor
     for left in range(0, logits.shape[0], LANE):
         lane = logits[left : left + LANE]
-        least = limit + shift
+        bound = limit + shift
         hits = np.int32(0)
         for c in range(lane.shape[0]):
-            hits += np.int32(lane[c] > least)
+            hits += np.int32(lane[c] > bound)
         if hits == 0:
             continue
         for c in range(lane.shape[0]):
             value = lane[c] - shift
             if value <= limit:
                 continue
-            if size < r:
-                keys[size] = -value
-                ids[size] = left + c
-                size += 1
-                if size == r:
-                    _make_heap(keys, ids)
-            else:
+            if size == r:
                 sift(keys, ids, 0, -value, left + c)
+            else:
+                hole = size
+                while hole > 0 and keys[(hole - 1) // 2] < -value:
+                    parent = (hole - 1) // 2
+                    keys[hole], ids[hole] = keys[parent], ids[parent]
+                    hole = parent
+                keys[hole], ids[hole] = -value, left + c
+                size += 1
             if size == r:
                 limit = max(floor, -keys[0])
-    if size < r:
-        _make_heap(keys[:size], ids[:size])
     return size
 
 
 @kernel
 def _sorted_entries(top: Any, keys: Floats, ids: Ints, classes: Ints, logs: Floats, values: Floats) -> float:
-    """A heap of turned logits as entries that sum to one, largest first; gives ``sum exp(logit - top)`` of them.
+    """A heap of negative logits as entries that sum to one, largest first; gives ``sum exp(logit - top)`` of them.
 
     Those more than _DEPTH below the largest are not kept: their value is 0.
     """
@@ -201,13 +201,6 @@ def _sorted_entries(top: Any, keys: Floats, ids: Ints, classes: Ints, logs: Floa
         logs[j] = np.float32(0)
         classes[j] = 0
     return kept
-
-
-@kernel
-def _make_heap(keys: Floats, ids: Ints) -> None:
-    """Bring keys and ids into the order of a max-heap."""
-    for first in range(keys.shape[0] // 2 - 1, -1, -1):
-        sift(keys, ids, first, keys[first], ids[first])
 
 
 @kernel

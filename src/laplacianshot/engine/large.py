@@ -50,7 +50,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     """The joint recipe (:mod:`laplacianshot.inference.joint`) with rows formed block by block.
 
     ``watch`` is called with the name of each stage. Neighbors and updates are kept in the folder ``checkpoint`` by
-    content, and taken up again.
+    content, and a later run continues from them.
     """
     stages = no_watch if watch is None else watch
     rows = Rows.transformed(task.X, task.transform, task.center)

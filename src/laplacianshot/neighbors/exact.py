@@ -53,7 +53,7 @@ class ExactIndex(SmallIndex):
         self._rows, self._halves = self._prepare(points)
 
     def _as_they_are(self) -> bool:
-        """Whether the points are near zero and of a size that float32 is at ease with."""
+        """Whether the points are near zero, and neither too small nor too large for products in float32."""
         center = mean_of_rows(self.points)
         mean = float(np.mean(self._halves, dtype=np.float64))
         return bool(center @ center <= mean / 2 and mean > 1e-12 and float(self._halves.max()) < 1e12)

@@ -31,8 +31,8 @@ _MAX_COORDINATE = 1e15
 class SmallIndex:
     """Points (n, D), finite, made ready once for any number of searches.
 
-    They are moved to their mean and scaled into the range of float32. Neither changes who is whose neighbor; both keep
-    the products as sharp as float32 can be.
+    They are moved to their mean and scaled into the range of float32. Neither changes which points are neighbors; both
+    keep the products as accurate as float32 can be.
     """
 
     def __init__(self, points: Floats) -> None:

@@ -1,4 +1,4 @@
-"""The Ray engine: fits, encodes and evaluates on a cluster what would else be done on this machine."""
+"""The Ray engine: fits, encodes and evaluates on a cluster what is otherwise done on this machine."""
 
 from __future__ import annotations
 

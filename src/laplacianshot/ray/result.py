@@ -1,4 +1,4 @@
-"""What a run on Ray found: files for each shard, and what is small."""
+"""What a run on Ray found: files for each shard, and small results in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled kernels: numba's ``njit`` with an on-disk cache that never stands in the way.
+"""Compiled kernels: numba's ``njit`` with an on-disk cache whose failure is not an error.
 
 A kernel is compiled at its first call, released from the GIL, and kept on disk for the next process. Where no cache
 folder is writable, or the disk is full, the kernel is compiled again in each process instead of failing.

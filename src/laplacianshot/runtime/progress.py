@@ -19,7 +19,7 @@ def no_watch(_: str) -> Progress:
 
 
 class RowCounter:
-    """Count rows that several threads finish in any order; ``progress`` hears of each :meth:`add`."""
+    """Count rows that several threads finish in any order; ``progress`` is called after each :meth:`add`."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._progress = total, progress

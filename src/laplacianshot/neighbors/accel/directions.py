@@ -29,8 +29,8 @@ _SAMPLE = 1024
 _MAX_SHARE = 0.3
 _ROWS_PER_DIRECTION = 50
 _STEP = 32
-# First so few are tried. Where those make products this much cheaper they are enough, and where they leave this share
-# of all pairs in question more of them will not do either.
+# The number of directions tried first. Where those make products this much cheaper they are enough, and where they
+# leave this share of all pairs in question, more of them do not help either.
 _FEW = 64
 _CHEAP = 0.4
 _LOST = 0.3

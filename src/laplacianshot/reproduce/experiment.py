@@ -13,6 +13,7 @@ from typing import Any, Self
 from laplacianshot.episodes.methods import ALIASES, METHODS
 from laplacianshot.runtime.errors import suggestion
 from laplacianshot.training import TrainConfig, load_config
+from laplacianshot.training.config import read_toml
 from laplacianshot.training.state import ConfigError
 
 # Methods of a table: all that answer few-shot tasks, none that was made for whole data sets.
@@ -138,12 +139,7 @@ def load_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Exp
 
 
 def _from_file(path: Path, settings: Mapping[str, Any]) -> Experiment:
-    try:
-        document = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: is not valid TOML ({error}).") from error
+    document = read_toml(path)
     try:
         config = TrainConfig.from_mapping({**document.pop("train", {}), **settings})
         return _experiment(path.stem, path.stem, config, {"title": path.stem, **document})

@@ -160,14 +160,11 @@ class TrainConfig:
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a TOML file; errors begin with its name."""
+        document = read_toml(path)
         try:
-            return cls.from_mapping(tomllib.loads(path.read_bytes().decode("utf-8")))
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: is not UTF-8 text.") from error
+            return cls.from_mapping(document)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
     def to_mapping(self) -> dict[str, Any]:
         """All settings, tuples as lists: what JSON and TOML can hold."""
@@ -190,6 +187,18 @@ class TrainConfig:
         """The settings that decide the result: all but those of the machine."""
         machine = {each.name for each in dataclasses.fields(self) if each.metadata["group"] == _MACHINE}
         return {name: value for name, value in self.to_mapping().items() if name not in machine}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; errors begin with its name."""
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
 
 def toml_value(value: Any) -> str:
@@ -260,11 +269,7 @@ def load_config(name: str, settings: Mapping[str, Any] | None = None) -> TrainCo
         The config does not exist, or one of its values is not valid.
     """
     if name.endswith(".toml"):
-        path = Path(name)
-        try:
-            config = TrainConfig.from_toml(path)
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
+        config = TrainConfig.from_toml(Path(name))
     else:
         known = config_names()
         if name not in known:

@@ -146,13 +146,13 @@ class EntropyTuning(BatchedBaseline):
         weights: Floats = means * inverse_norms(squares, batch)[:, :, None]
         gram = self.temperature * batch.gram
         # Row i of the gradient in the logits, times x_i: what a step changes are the weights of the rows.
-        rate = self.temperature * step_size(batch, self.temperature)
+        rate = self.temperature * _step_size(batch, self.temperature)
         for _ in range(self.n_steps):
-            weights = weights - rate * logit_gradient(np.matmul(weights, gram), batch)
+            weights = weights - rate * _logit_gradient(np.matmul(weights, gram), batch)
         return weights
 
 
-def logit_gradient(logits: Floats, batch: TaskBatch) -> Floats:
+def _logit_gradient(logits: Floats, batch: TaskBatch) -> Floats:
     """Gradient of L in the logits (B, C, n), which are overwritten.
 
     ``(p_s - y_s) / n_s`` for the support and ``-p_qc (log p_qc + H(p_q)) / N`` for the queries.
@@ -172,7 +172,7 @@ def logit_gradient(logits: Floats, batch: TaskBatch) -> Floats:
     return gradient
 
 
-def step_size(batch: TaskBatch, temperature: float) -> Floats:
+def _step_size(batch: TaskBatch, temperature: float) -> Floats:
     """The step of :class:`EntropyTuning`, (B, 1, 1); 0 if all rows are zero."""
     sizes = np.abs(batch.gram)
     reach = sizes[:, :, : batch.n_support].mean(axis=2)

@@ -152,22 +152,17 @@ class PTMAP(BatchedBaseline):
         means = np.empty_like(centers)
         logits = np.empty((len(batch), batch.n_classes, batch.n_query), dtype=np.float64)
         plans, potentials = np.empty_like(logits), np.zeros(logits.shape[:2])
-        for _ in range(self.n_iter):
-            self._transport(centers, to_queries, logits, potentials, plans)
-            means[:, :, :n_support] = np.swapaxes(batch.one_hot, 1, 2)
-            means[:, :, n_support:] = plans
-            means *= self.rate / means.sum(axis=2, keepdims=True)
-            centers *= 1 - self.rate
-            centers += means
-        self._transport(centers, to_queries, logits, potentials, plans)
+        for r in range(self.n_iter + 1):
+            if r > 0:
+                means[:, :, :n_support] = np.swapaxes(batch.one_hot, 1, 2)
+                means[:, :, n_support:] = plans
+                means *= self.rate / means.sum(axis=2, keepdims=True)
+                centers *= 1 - self.rate
+                centers += means
+            np.matmul(centers, to_queries, out=logits)
+            logits *= 2 * self.lam
+            transport(logits, potentials, plans)
         return np.swapaxes(plans, 1, 2)
-
-    def _transport(
-        self, centers: Floats, to_queries: Floats, logits: Floats, potentials: Floats, plans: Floats
-    ) -> None:
-        np.matmul(centers, to_queries, out=logits)
-        logits *= 2 * self.lam
-        transport(logits, potentials, plans)
 
 
 def _centered_products(batch: TaskBatch) -> Floats:

@@ -327,25 +327,6 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 
 
 @inlined_kernel
-def _fill_field(y: Floats, graph: _Graph, field: Floats) -> float:
-    """``b = W Y`` among the queries, and ``sum_q y_q.b_q``."""
-    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
-    n_classes = y.shape[1]
-    total = 0.0
-    for q in range(len(y)):
-        b = field[q]
-        b[:] = ZERO
-        for i in range(indptr[q], indptr[q + 1]):
-            neighbor = y[indices[i]]
-            weight = weights[i]
-            for c in range(n_classes):
-                b[c] += weight * neighbor[c]
-        for c in range(n_classes):
-            total += y[q, c] * b[c]
-    return total
-
-
-@inlined_kernel
 def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
@@ -379,15 +360,28 @@ def _descend(
     out: BatchSolution,
 ) -> None:
     """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes."""
-    y, new_y, p = s.y, s.new_y, s.rounds.p
+    y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
+    indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
     found, iterations, converged, assignments, objective = out
+    n_query, n_classes = y.shape
     done = 0
     recorded = 0
     smooth = 0.0
     value = 0.0
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
-        pairwise = _fill_field(y, s.graph, s.rounds.field)
+        # field = W Y among the queries.
+        pairwise = 0.0
+        for q in range(n_query):
+            field_q = field[q]
+            field_q[:] = ZERO
+            for i in range(indptr[q], indptr[q + 1]):
+                neighbor = y[indices[i]]
+                weight = weights[i]
+                for c in range(n_classes):
+                    field_q[c] += weight * neighbor[c]
+            for c in range(n_classes):
+                pairwise += y[q, c] * field_q[c]
         if done > constants.start_rounds:
             before = value
             value = smooth - lam / 2 * pairwise
@@ -402,19 +396,18 @@ def _descend(
         g = balance(p, constants.gamma, constants.delta)
         energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += balance_cost(p, len(y), constants.gamma, constants.delta)
+        smooth += balance_cost(p, n_query, constants.gamma, constants.delta)
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded
-    for q in range(y.shape[0]):
+    for q in range(n_query):
         choice = 0
-        for c in range(1, y.shape[1]):
+        for c in range(1, n_classes):
             if y[q, c] > y[q, choice]:
                 choice = c
         found[b, place, q] = choice
-    if place == 0 and assignments.shape[0] > 0:
-        for q in range(y.shape[0]):
-            for c in range(y.shape[1]):
+        if place == 0 and assignments.shape[0] > 0:
+            for c in range(n_classes):
                 assignments[b, q, c] = y[q, c]
 
 

@@ -17,7 +17,7 @@ from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE
 from laplacianshot.runtime.threads import Workers, row_blocks
 from laplacianshot.runtime.types import Floats, Ints, working_dtype
 
-TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
+_TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 
 # The inner products of a whole set are formed once if they fit in this many bytes and take fewer operations than those
 # of its tasks, where a scattered read counts as _SCATTERED_READ multiplications.
@@ -36,13 +36,13 @@ class Placement:
 
     space: Space
     # A vector (its float64 bytes, so that equal ones are equal), or the name of a center that each task has of its own.
-    center: bytes | TaskCenter | None = None
+    center: bytes | _TaskCenter | None = None
     # Spaces none and l2 for a method that sees distances only: zero is moved amid the rows, which keeps inner products
     # sharp where rows lie far from it.
     movable: bool = False
 
     @classmethod
-    def about(cls, space: Space, center: Floats | TaskCenter | None, *, movable: bool = False) -> Placement:
+    def about(cls, space: Space, center: Floats | _TaskCenter | None, *, movable: bool = False) -> Placement:
         """The placement about a vector (D,) or a center of each task's own."""
         if space != "cl2":
             return cls(space, movable=movable and space in ("none", "l2"))

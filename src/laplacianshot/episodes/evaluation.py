@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from laplacianshot.runtime.types import Floats, Ints
 if TYPE_CHECKING:
     from laplacianshot.training.config import TrainConfig
 
-BaseMean: TypeAlias = Any
-
 
 @overload
 def evaluate(
@@ -53,7 +51,7 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     protocol: str = "balanced",
     split: str | None = None,
     alpha: float = 2.0,
-    base_mean: BaseMean = None,
+    base_mean: Any = None,
     slow_tasks: int | None = None,
     progress: Progress | None = None,
     partial: bool = False,
@@ -187,7 +185,7 @@ def accuracy_of(found: Ints, truth: Ints) -> Floats:
 
 
 def draw_setting(
-    feature_set: FeatureSet, base_mean: BaseMean, protocol: str, **task: Any
+    feature_set: FeatureSet, base_mean: Any, protocol: str, **task: Any
 ) -> tuple[Tasks, Floats | None, Setting]:
     """The tasks of :func:`~laplacianshot.episodes.draw_tasks`, the center (D,) or None, and what to call both."""
     drawn, center = draw_tasks(feature_set, protocol, **task), center_for(feature_set, base_mean)
@@ -219,7 +217,7 @@ def validation_score(features: Floats, labels: Ints, config: TrainConfig, thread
     )
 
 
-def center_for(feature_set: FeatureSet, base_mean: BaseMean) -> Floats | None:
+def center_for(feature_set: FeatureSet, base_mean: Any) -> Floats | None:
     """The vector (D,) that CL2 takes away from the rows of every task, or None."""
     if isinstance(base_mean, FeatureSet):
         mean = base_mean.base_mean()
@@ -239,7 +237,7 @@ def trace_convergence(
     *,
     protocol: str = "balanced",
     tasks: int = 1000,
-    base_mean: BaseMean = None,
+    base_mean: Any = None,
     progress: Progress | None = None,
     threads: int | None = None,
     **task: Any,

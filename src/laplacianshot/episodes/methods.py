@@ -24,21 +24,10 @@ _PUBLISHED = f"lam {PUBLISHED_LAM}, n_neighbors {PUBLISHED_NEIGHBORS}"
 
 @dataclass(frozen=True)
 class Method:
-    """A method that can be named.
+    """A method that can be named; ``make`` returns a new :class:`~laplacianshot.baselines.TransductiveClassifier`."""
 
-    Attributes
-    ----------
-    title : str
-        What a table prints.
-    settings : str
-        What it runs with, in one line.
-    make : callable
-        Returns a new estimator under the contract of
-        :class:`~laplacianshot.baselines.contract.TransductiveClassifier`.
-    """
-
-    title: str
-    settings: str
+    title: str  # what a table prints
+    settings: str  # what it runs with, in one line
     make: Callable[[], Any] = field(repr=False)
 
     @property

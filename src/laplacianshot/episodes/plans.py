@@ -34,10 +34,10 @@ ABLATION: Mapping[str, tuple[bool, bool]] = {
 }
 
 # What can be chosen in the recipes paper and reference.
-TUNABLE = ("lam", "n_neighbors", "rectify")
+_TUNABLE = ("lam", "n_neighbors", "rectify")
 
 # Tasks of a convergence curve at most: the mean of more looks the same.
-CONVERGENCE_TASKS = 500
+_CONVERGENCE_TASKS = 500
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class EvaluationPlan:
         if RECIPES.get(name) not in ("paper", "reference"):
             return text
         usual, given = make_method(name).get_params(), self.methods[name].get_params()
-        other = [key for key in TUNABLE if key in self.constants or given[key] != usual[key]]
+        other = [key for key in _TUNABLE if key in self.constants or given[key] != usual[key]]
         return f"{text}; but {', '.join(f'{key} {given[key]}' for key in other)}" if other else text
 
     def _evaluate(self, setting: Setting, watch: Watch) -> Evaluations:
@@ -213,7 +213,7 @@ class EvaluationPlan:
             yield trace_convergence(
                 self.feature_set,
                 self._recipe(name),
-                **replace(setting, tasks=min(setting.tasks, CONVERGENCE_TASKS)).arguments,
+                **replace(setting, tasks=min(setting.tasks, _CONVERGENCE_TASKS)).arguments,
                 base_mean=self.base_mean,
                 progress=watch(f"{setting.title}: convergence of {name}"),
                 threads=self.threads,

@@ -254,33 +254,15 @@ class Evaluations(Sequence[Evaluation]):
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
-    """Accuracies over a grid of lambda, and of k, on paired tasks.
+    """Accuracies over a grid of lambda, and of k, on paired tasks."""
 
-    Attributes
-    ----------
-    lam : float
-        The best of ``lams`` on ``lam_split``, at ``n_neighbors``.
-    n_neighbors : int
-        The best of ``neighbors`` on ``neighbor_split``, each at its own best lambda.
-    lams : array of shape (L,)
-    neighbors : int array of shape (K,)
-    lam_accuracies : array of shape (L, T)
-        Task by task on ``lam_split``, at ``n_neighbors``.
-    neighbor_accuracies : array of shape (K, L, T)
-        Task by task on ``neighbor_split``.
-    setting : Setting
-        Setting of the tasks that chose lambda.
-    lam_split, neighbor_split : str or None
-    seconds : float
-    """
-
-    lam: float
-    n_neighbors: int
-    lams: Floats
-    neighbors: Ints
-    lam_accuracies: Floats
-    neighbor_accuracies: Floats
-    setting: Setting
+    lam: float  # the best of ``lams`` on ``lam_split``, at ``n_neighbors``
+    n_neighbors: int  # the best of ``neighbors`` on ``neighbor_split``, each at its own best lambda
+    lams: Floats  # (L,)
+    neighbors: Ints  # (K,)
+    lam_accuracies: Floats  # (L, T): task by task on ``lam_split``, at ``n_neighbors``
+    neighbor_accuracies: Floats  # (K, L, T): task by task on ``neighbor_split``
+    setting: Setting  # of the tasks that chose lambda
     lam_split: str | None
     neighbor_split: str | None
     seconds: float

@@ -91,7 +91,7 @@ class Runnable:
         )
 
 
-class RunnableBaseline(Runnable):
+class _RunnableBaseline(Runnable):
     """A baseline that scores batches."""
 
     def placement(self, n_rows: int) -> Placement | None:
@@ -209,7 +209,7 @@ def _psd_shifts(neighbors: Ints) -> Floats:
     return shifts
 
 
-class LeakingRecipe(Runnable):
+class _LeakingRecipe(Runnable):
     """The authors' iNat script: a query has neighbors among the queries of its own class only.
 
     The graph is built from the labels that are to be found. It exists to show the size of that effect, and for the
@@ -236,7 +236,7 @@ class LeakingRecipe(Runnable):
 def runnables(method: Any, base_mean: Floats | None, n_features: int, *, leaking: bool = False) -> list[Runnable]:
     """Methods ready to run: a name or an estimator, a sequence of them, or a mapping of names to them.
 
-    With ``leaking`` every method must be a recipe with a graph of its own choosing (:class:`LeakingRecipe`).
+    With ``leaking`` every method must be a recipe with a graph of its own choosing (:class:`_LeakingRecipe`).
     """
     if isinstance(method, Mapping):
         named = [(str(name), _estimator(value)) for name, value in method.items()]
@@ -252,10 +252,10 @@ def _runnable(name: str, estimator: Any, base_mean: Floats | None, n_features: i
     if leaking:
         if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
             raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
-        return LeakingRecipe(name, estimator, base_mean)
+        return _LeakingRecipe(name, estimator, base_mean)
     if isinstance(estimator, LaplacianShot) and isinstance(estimator.graph, str):
         return RunnableRecipe(name, estimator, base_mean, n_features)
-    return (RunnableBaseline if isinstance(estimator, BatchedBaseline) else Runnable)(name, estimator, base_mean)
+    return (_RunnableBaseline if isinstance(estimator, BatchedBaseline) else Runnable)(name, estimator, base_mean)
 
 
 def _estimator(value: Any) -> Any:

@@ -63,26 +63,14 @@ class Tasks:
     """Many tasks of the same number of classes, as row numbers of one feature set.
 
     Task t is ``rows[offsets[t]:offsets[t + 1]]``: ``n_support[t]`` support rows, class by class, then its queries.
-
-    Attributes
-    ----------
-    rows : int64 array of shape (total,)
-    labels : int32 array of shape (total,)
-        Class within the task, 0 to way - 1; -1 for a query of a class outside the task.
-    offsets : int64 array of shape (T + 1,)
-    n_support : int64 array of shape (T,)
-    classes : int64 array of shape (T, way)
-        The set's class code of each class of a task.
-    protocol : str
-        The name under which the tasks were drawn.
     """
 
-    rows: Ints
-    labels: Ints
-    offsets: Ints
-    n_support: Ints
-    classes: Ints
-    protocol: str
+    rows: Ints  # (total,)
+    labels: Ints  # (total,) int32: class within the task, 0 to way - 1; -1 for a query of a class outside the task
+    offsets: Ints  # (T + 1,)
+    n_support: Ints  # (T,)
+    classes: Ints  # (T, way): the set's class code of each class of a task
+    protocol: str  # the name under which the tasks were drawn
 
     @property
     def way(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot.datasets.feature_set import FeatureSet, check_split_name
-from laplacianshot.episodes.evaluation import BaseMean, accuracy_of, draw_setting
+from laplacianshot.episodes.evaluation import accuracy_of, draw_setting
 from laplacianshot.episodes.results import Tuning
 from laplacianshot.episodes.runners import RunnableRecipe, TaskRunner, method_name, recipe_of
 from laplacianshot.episodes.tasks import Tasks, draw_tasks
@@ -51,7 +51,7 @@ def tune(
     split: str | _Usual | None = _Usual.SPLIT,
     neighbor_split: str | _Usual | None = _Usual.SPLIT,
     alpha: float = 2.0,
-    base_mean: BaseMean = None,
+    base_mean: Any = None,
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> Tuning:

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import block_diag, coo_array
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -222,14 +222,11 @@ class _LeakingRecipe(Runnable):
         codes = np.where(np.arange(len(X)) < n_support, labels, UNLABELED)
         center = center_of(fitted, X, codes, int(labels.max()) + 1)
         nodes = transform_features(X, fitted.get_params()["transform"], center)
-        sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for c in np.unique(labels[n_support:]):
-            members = n_support + np.flatnonzero(labels[n_support:] == c)
-            graph = knn_affinity(nodes[members], k, symmetry="directed").tocoo()
-            sources.append(members[graph.row])
-            targets.append(members[graph.col])
-        ends = (np.concatenate(sources), np.concatenate(targets))
-        leaking = coo_array((np.ones(len(ends[0]), dtype=nodes.dtype), ends), shape=(len(X), len(X))).tocsr()
+        classes = np.unique(labels[n_support:])
+        members = [n_support + np.flatnonzero(labels[n_support:] == c) for c in classes]
+        graphs = block_diag([knn_affinity(nodes[rows], k, symmetry="directed") for rows in members], format="coo")
+        row = np.concatenate(members)
+        leaking = coo_array((graphs.data, (row[graphs.row], row[graphs.col])), shape=(len(X), len(X))).tocsr()
         super()._fit(fitted.set_params(graph=leaking), X, labels, n_support)
 
 

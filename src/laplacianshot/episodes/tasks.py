@@ -98,9 +98,7 @@ class Tasks:
         """The tasks grouped by (n_support, n_query), so that those of a group can be run together."""
         sizes = np.column_stack([self.n_support, self.n_query])
         found, group = np.unique(sizes, axis=0, return_inverse=True)
-        group = group.reshape(-1)
-        numbers = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-        return [TaskGroup(int(s), int(q), ts) for (s, q), ts in zip(found, numbers, strict=True)]
+        return [TaskGroup(int(s), int(q), np.flatnonzero(group == i)) for i, (s, q) in enumerate(found)]
 
     def block(self, numbers: ArrayLike) -> tuple[Ints, Ints]:
         """Rows and labels (B, n_support + n_query) of B tasks of one shape, support first.

@@ -8,7 +8,7 @@ import numpy as np
 
 from laplacianshot.engine.round_kernels import Edges, Step
 from laplacianshot.runtime.compilation import kernel
-from laplacianshot.runtime.kernel_parts import LANE, exp_nonpositive, largest, sift
+from laplacianshot.runtime.kernel_parts import LANE, exp_nonpositive, sift
 from laplacianshot.runtime.types import Floats, Ints
 
 # Entries that are e^-12 (6e-6) of the largest, or less, are not kept.
@@ -56,7 +56,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
         for c in range(n_classes):
             cost[c] = step.prototype_cost[c] - step.twice_tau * product[c]
             logits[c] = step.lam * b[c] - step.share_cost[c] - cost[c]
-        top = largest(logits)
+        top = _largest(logits)
         single = zero
         for c in range(n_classes):
             single += exp_nonpositive(logits[c] - top)
@@ -78,7 +78,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
             ids[size] = c
             size += 1
             logits[c] = -np.float32(np.inf)
-        new_top = max(new_top, largest(logits) - steady)
+        new_top = max(new_top, _largest(logits) - steady)
         rest = max(total, 0.0) * np.exp(np.float64(top) - steady - new_top)
         for j in range(size):
             gap: Any = np.float32(-keys[j] - new_top)
@@ -133,6 +133,23 @@ def _fixed_pairs(edges: Edges, Y: Top, q: int) -> Any:
                 total += edges.weights[e] * Y.values[p, j]
                 break
     return total * Y.values[q, 0]
+
+
+@kernel
+def _largest(x: Floats) -> Any:
+    """The largest entry, by as many running maxima as a lane has entries."""
+    best = np.full(LANE, -np.inf, dtype=np.float32)
+    whole = x.shape[0] - x.shape[0] % LANE
+    for left in range(0, whole, LANE):
+        lane = x[left : left + LANE]
+        for c in range(LANE):
+            best[c] = max(best[c], lane[c])
+    top = best[0]
+    for c in range(1, LANE):
+        top = max(top, best[c])
+    for c in range(whole, x.shape[0]):
+        top = max(top, x[c])
+    return top
 
 
 @kernel

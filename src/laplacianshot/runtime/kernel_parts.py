@@ -76,25 +76,15 @@ def _exp_of_type(x):  # type: ignore[no-untyped-def]  # numba compares this sign
 
 @kernel
 def largest(x: Floats) -> Any:
-    """The largest entry, by several running maxima: a single one would wait for itself at every step."""
+    """The largest entry, by four running maxima: a single one would wait for itself at every step."""
     m0 = m1 = m2 = m3 = x[0]
-    first = 0
-    if len(x) >= 4 * LANE:
-        best = x[:LANE].copy()
-        first = len(x) - len(x) % LANE
-        for left in range(LANE, first, LANE):
-            lane = x[left : left + LANE]
-            for c in range(LANE):
-                best[c] = max(best[c], lane[c])
-        for c in range(LANE):
-            m0 = max(m0, best[c])
-    fours = (len(x) - first) // 4
-    for c in range(first, first + 4 * fours, 4):
-        m0 = max(m0, x[c])
-        m1 = max(m1, x[c + 1])
-        m2 = max(m2, x[c + 2])
-        m3 = max(m3, x[c + 3])
-    for c in range(first + 4 * fours, len(x)):
+    whole = len(x) // 4
+    for i in range(whole):
+        m0 = max(m0, x[4 * i])
+        m1 = max(m1, x[4 * i + 1])
+        m2 = max(m2, x[4 * i + 2])
+        m3 = max(m3, x[4 * i + 3])
+    for c in range(4 * whole, len(x)):
         m0 = max(m0, x[c])
     return max(max(m0, m1), max(m2, m3))
 

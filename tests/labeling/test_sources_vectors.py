@@ -231,7 +231,7 @@ class TestStore:
         assert open_source(tmp_path / "s").ids == tuple("012345")
 
     def test_one_that_is_not_finished_is_refused(self, tmp_path):
-        with lock_store(tmp_path / "s", StoreKey("", "", "x"), "float32", 6) as folder:
+        with lock_store(tmp_path / "s", StoreKey("", "", "x"), "float32") as folder:
             Manifest(StoreKey("", "", "x"), "float32", 4, 6, items=3).write(folder)
             (folder / "vectors.bin").write_bytes(b"")
         with pytest.raises(LabelingError, match="3 of 6 items are done"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from laplacianshot.neighbors.cells import incoming_edges
 from laplacianshot.runtime.compilation import kernel
@@ -38,16 +39,34 @@ class NodeGraph:
         return W
 
 
-def node_graph(order: Ints, lists: Ints) -> NodeGraph:
+def node_graph(order: Ints, lists: Ints, labeled: NDArray[np.bool_] | None = None) -> NodeGraph:
     """The graph of directed neighbor lists (n, k), which are overwritten.
 
-    ``order`` (n,) has the row of X that each list belongs to. Neighbors are positions in it; -1 is none.
+    ``order`` (n,) has the row of X that each list belongs to. Neighbors are positions in it; -1 is none. Rows of X
+    that are ``labeled`` (n,) become the last nodes.
     """
     with Workers(lists.size) as workers:
+        if labeled is not None:
+            place = np.argsort(labeled[order], kind="stable")
+            order, lists = order[place], _moved(workers, lists, place)
         first, sources, _ = incoming_edges(workers, lists)
         degrees = ((lists >= 0).sum(axis=1) + np.diff(first)) / 2
         edges = union_edges(workers, lists, first, sources, inverse_roots(degrees))
     return NodeGraph(order, *edges, degrees)
+
+
+def _moved(workers: Workers, lists: Ints, place: Ints) -> Ints:
+    """The lists at ``place`` (n,), with neighbors by their new positions."""
+    n = len(place)
+    number = np.full(n + 1, -1, lists.dtype)  # the last one is for no neighbor
+    number[place] = np.arange(n, dtype=lists.dtype)
+    moved = np.empty_like(lists)
+
+    def move(_: int, start: int, stop: int) -> None:
+        moved[start:stop] = number[lists[place[start:stop]]]
+
+    workers.run(move, row_blocks(n, _BLOCK_ROWS))
+    return moved
 
 
 def inverse_roots(degrees: Floats) -> Floats:

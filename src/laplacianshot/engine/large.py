@@ -59,7 +59,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     kept: Any = {"memory": task.plan.memory, "folder": None if folders is None else folders[0]}
     found = kept_neighbors(rows, task.constants.n_neighbors, task.plan.graph, progress=progress, **kept)
     stages("Graph")
-    graph = node_graph(found.order, found.indices)
+    graph = node_graph(found.order, found.indices, task.codes >= 0)
     report, index = found.report, found.index
     del found
     progress = stages("Updates")
@@ -151,13 +151,13 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
-        rounds = open_rounds(workers, near.ordered(graph.nodes), edges, n_classes, tau, constants.e, entries)
+        rounds = open_rounds(workers, near.ordered(graph.nodes[:n]), edges, n_classes, tau, constants.e, entries)
         rounds.start(prototypes, squares)
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds
-    Y, labels = _of_all_rows(assignments, graph.nodes, n_classes)
-    return replace(solution, assignments=Y, labels=labels, prototypes=solution.prototypes + shift, dropped_mass=dropped)
+    Y, found = _of_all_rows(assignments, graph.nodes, fixed[n:], n_classes)
+    return replace(solution, assignments=Y, labels=found, prototypes=solution.prototypes + shift, dropped_mass=dropped)
 
 
 def choose_start(
@@ -192,16 +192,23 @@ def mean_spread(sums: Floats, square_sum: float, n: int) -> float:
     return max(0.0, 2 * (square_sum - n * float(mean @ mean)) / (n - 1))
 
 
-def _of_all_rows(assignments: Floats | Top, nodes: Ints, n_classes: int) -> tuple[Any, Ints]:
-    """Assignments of nodes as (n, C) of the rows of X, and their largest entries' classes (n,)."""
+def _of_all_rows(assignments: Floats | Top, nodes: Ints, fixed: Ints, n_classes: int) -> tuple[Any, Ints]:
+    """Assignments of the first nodes, and the classes of those that are fixed, as (n, C) of the rows of X and (n,)."""
+    free, given = np.split(nodes, [len(nodes) - len(fixed)])
     found = np.empty(len(nodes), dtype=np.int64)
+    found[given] = fixed
     if isinstance(assignments, Top):
-        found[nodes] = assignments.classes[:, 0]
-        distributions = sparse_rows(assignments.classes, assignments.values, n_classes)[np.argsort(nodes)]
-        return distributions, found
-    found[nodes] = assignments.argmax(axis=1)
-    distributions = np.empty_like(assignments)
-    distributions[nodes] = assignments
+        found[free] = assignments.classes[:, 0]
+        shape = (len(nodes), assignments.classes.shape[1])
+        classes: Ints = np.zeros(shape, assignments.classes.dtype)
+        values: Floats = np.zeros(shape, assignments.values.dtype)
+        classes[free], values[free] = assignments.classes, assignments.values
+        classes[given, 0], values[given, 0] = fixed, 1
+        return sparse_rows(classes, values, n_classes), found
+    found[free] = assignments.argmax(axis=1)
+    distributions = np.zeros((len(nodes), n_classes), assignments.dtype)
+    distributions[free] = assignments
+    distributions[given, fixed] = 1
     return distributions, found
 
 

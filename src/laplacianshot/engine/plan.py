@@ -137,7 +137,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     search = {**memory_plan(method, n, width, k).parts, **always}
     # At worst no two rows are neighbors of one another: 2 k edges a row, of 8 bytes.
     edges = {"graph": 16.0 * n * k, **always}
-    build = {"neighbors": 8.0 * n * k, **edges}
+    build = {"neighbors": 12.0 * n * k, **edges}
     rounds = {
         "assignments": (12.0 if entries == n_classes else 20.0 + 12.0) * n * entries + 12.0 * n,
         "sums": 4.0 * MAX_BLOCKS * n_classes * width + 4.0 * threads * VISIT_ROWS * (2 * n_classes + 2 * width),

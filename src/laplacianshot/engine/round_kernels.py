@@ -194,21 +194,18 @@ def fixed_pairs(edges: Edges, current: Floats, q: int) -> Any:
 
 
 @kernel
-def add_certain(certain: Ints, rows: Floats, features: Floats) -> int:
-    """Add x_q to features (C, D) at the class of each certain row; gives their number.
+def add_certain(certain: Ints, rows: Floats, features: Floats) -> None:
+    """Add x_q to features (C, D) at the class of each certain row.
 
     ``certain`` (m,) is of the rows (m, D), C for those that are not.
     """
-    done = 0
     for i in range(rows.shape[0]):
         if certain[i] == features.shape[0]:
             continue
-        done += 1
         target = features[certain[i]]
         x = rows[i]
         for d in range(x.shape[0]):
             target[d] += x[d]
-    return done
 
 
 @kernel

@@ -29,13 +29,15 @@ from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # Rows visited together, and the bytes of them where few classes make it pay to keep them in a nearer cache.
-VISIT_ROWS = 1536
+VISIT_ROWS = 2048
 _TILE_BYTES = 2**19
 # Rows of a block that has partial sums of its own: at least four blocks of a small task, at most MAX_BLOCKS of any.
 _MIN_ROWS, _BLOCK_ROWS = 256, 2048
 MAX_BLOCKS = 32
 # Entries of a neighbor that must be saved on average for it to be worth asking whether it has only one.
 _WORTH_ASKING = 40
+# The share of rows that are not certain below which it pays to copy them for a product of their own.
+_WORTH_COPYING = 0.9
 # The smallest assignment that rounds resume from.
 _MIN_ASSIGNMENT = 1e-30
 
@@ -297,8 +299,9 @@ class DenseRounds(Rounds):
         assignments, certain = self._updated[start:stop], self._new_certain[start:stop]
         # Of all entries: a class may have no more than what rows that are certain of another one leave to it.
         self._shares[number] += np.ones(len(rows), rows.dtype) @ assignments
-        if add_certain(certain, rows, features):
-            others = np.flatnonzero(certain == self._n_classes)
+        others = np.flatnonzero(certain == self._n_classes)
+        if len(others) < _WORTH_COPYING * len(rows):
+            add_certain(certain, rows, features)
             assignments, rows = assignments[others], rows[others]
         if self._narrow:
             _vector_kernels.add_class_sums(assignments, rows, features)

@@ -105,6 +105,17 @@ def test_each_combination_of_the_lists_is_a_setting(birds, capsys):
     assert [s["protocol"] for s in settings[8:]] == ["inat"]
 
 
+def test_each_number_of_present_classes_is_a_setting(birds, capsys):
+    lists = ["--protocol", "balanced,present", "--present", "1,5", "--total-queries", "12"]
+    assert run(["evaluate", str(birds), "--tasks", "5", "--methods", "simpleshot-cl2", *lists, "--json"]) == 0
+    settings = [result["setting"] for result in document(capsys)["results"]]
+    assert [(s["protocol"], s["present"], s["total_queries"]) for s in settings] == [
+        ("balanced", None, None),
+        ("present", 1, 12),
+        ("present", 5, 12),
+    ]
+
+
 def test_several_settings_end_in_an_overview(birds, capsys):
     assert run(["evaluate", str(birds), *FEW, "--shot", "1,5"]) == 0
     out = capsys.readouterr().out
@@ -224,6 +235,12 @@ def test_published_figures_stand_beside_ours_where_the_features_can_be_theirs(ma
         (["--seed", "-1"], "--seed"),
         (["--alpha", "0", "--protocol", "dirichlet"], "alpha"),
         (["--alpha", "nan", "--protocol", "dirichlet"], "alpha"),
+        (["--protocol", "present"], "--present"),
+        (["--present", "2"], "--protocol present is missing"),
+        (["--protocol", "present", "--present", "0"], "--present '0'"),
+        (["--protocol", "present", "--present", "6"], "present=6 is above the way=5"),
+        (["--total-queries", "75"], "--total-queries"),
+        (["--total-queries", "0", "--protocol", "dirichlet"], "--total-queries"),
         (["--lam", "-1"], "--lam"),
         (["--lam", "0.5", "--methods", "bd-cspn"], "--lam"),
         (["--neighbors", "0"], "--neighbors"),

@@ -62,6 +62,27 @@ def test_accuracies_are_those_of_fitting_every_task_by_hand(name, protocol, hard
     assert (found.n_tasks, found.setting.protocol, found.setting.center) == (40, protocol, "task")
 
 
+@pytest.mark.parametrize("name", [*RECIPES, "simpleshot-cl2", "bd-cspn"])
+def test_accuracies_with_few_classes_present_are_those_of_fitting_every_task_by_hand(name, hard):
+    few = TASK | {"present": 2, "total_queries": 17}
+    found = evaluate(hard, name, protocol="present", base_mean="task", seed=3, **few)
+    accuracies, by_class = recount(hard, make_method(name), draw_tasks(hard, "present", seed=3, **few))
+    np.testing.assert_allclose(found.accuracies, accuracies)
+    np.testing.assert_allclose(found.class_accuracies, by_class)
+    assert (found.setting.present, found.setting.total_queries) == (2, 17)
+
+
+def test_tasks_of_several_sizes_for_lack_of_rows_are_scored_over_the_queries_that_they_have(hard):
+    # Rows of a class differ in number: so do the queries of a task whose present classes give all.
+    few = TASK | {"protocol": "present", "present": 1, "total_queries": 10**6}
+    kept = np.arange(hard.n_rows) % 7 > hard.codes % 3
+    uneven = FeatureSet(hard.features[kept], hard.codes[kept])
+    tasks = draw_tasks(uneven, "present", **{key: value for key, value in few.items() if key != "protocol"})
+    assert len(tasks.shapes()) > 1
+    found = evaluate(uneven, "simpleshot-cl2", base_mean="task", **few)
+    np.testing.assert_allclose(found.accuracies, recount(uneven, make_method("simpleshot-cl2"), tasks)[0])
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_accuracies_on_digits_are_those_of_fitting_every_task_by_hand(name, digits):
     found = evaluate(digits, name, shot=5, tasks=40)

@@ -128,6 +128,8 @@ def test_an_evaluation_as_json_holds_plain_numbers():
         "seed": 0,
         "split": None,
         "alpha": 2.0,
+        "present": None,
+        "total_queries": None,
         "center": "task",
     }
     single = strict_json(evaluation(accuracies=ONE[:1]).to_dict())

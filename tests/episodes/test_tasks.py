@@ -252,6 +252,84 @@ def test_any_total_that_the_classes_can_give_is_shared_out_in_full(data):
     assert all(0 <= count <= cap for count, cap in zip(counts, caps, strict=True))
 
 
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=4, max_size=12),
+    way=st.integers(1, 4),
+    present=st.integers(1, 4),
+    shot=st.one_of(st.integers(1, 3), st.tuples(st.integers(1, 2), st.integers(2, 4))),
+    query=st.integers(1, 6),
+    total=st.one_of(st.none(), st.integers(1, 60)),
+    seed=st.integers(0, 2**64 - 1),
+)
+@settings(max_examples=200, deadline=None)
+def test_only_the_present_classes_have_queries_which_they_share_evenly(sizes, way, present, shot, query, total, seed):
+    feature_set = make_set(sizes)
+    most = shot[1] if isinstance(shot, tuple) else shot
+    present = min(present, way)
+    arguments = {"way": way, "shot": shot, "query": query, "tasks": 5, "seed": seed}
+    arguments |= {"present": present, "total_queries": total}
+    if sum(size >= most + query for size in sizes) < way:
+        with pytest.raises(ValueError, match="lower way"):
+            draw_tasks(feature_set, "present", **arguments)
+        return
+    for task in draw_tasks(feature_set, "present", **arguments):
+        check_task(feature_set, task, way)
+        counts = np.bincount(task.query_labels, minlength=way)
+        left = np.array(sizes)[task.classes] - np.bincount(task.support_labels)
+        requested = way * query if total is None else total
+        here = counts > 0
+        # A class that gives less than another by more than one has no more to give.
+        assert all(counts[c] == left[c] for c in np.flatnonzero(here) if counts[c] < counts.max() - 1)
+        assert np.count_nonzero(here) == min(present, requested)
+        assert counts.sum() == requested or (counts[here] == left[here]).all()
+        assert counts.sum() <= requested
+
+
+def test_the_present_classes_are_any_of_a_task_with_equal_chances():
+    found = draw_tasks(make_set([40] * 9), "present", way=6, query=3, tasks=6000, present=2)
+    here = query_counts(found) > 0
+    assert (here.sum(axis=1) == 2).all()
+    pairs = np.bincount(here @ 2 ** np.arange(6), minlength=64)
+    pairs = pairs[[2**a + 2**b for a in range(6) for b in range(a)]]
+    assert pairs.sum() == 6000
+    assert stats.chisquare(pairs).pvalue > 1e-4
+
+
+def test_all_classes_present_are_a_balanced_task():
+    counts = query_counts(draw_tasks(make_set([20] * 8), "present", present=5, tasks=50))
+    assert (counts == 15).all()
+
+
+def test_present_classes_with_too_few_rows_give_all_that_they_have():
+    feature_set = make_set([10, 20, 30, 60])
+    found = draw_tasks(feature_set, "present", way=4, shot=2, query=5, tasks=200, present=1, total_queries=25)
+    counts = query_counts(found)
+    left = np.bincount(feature_set.codes)[found.classes] - 2
+    np.testing.assert_array_equal(counts, np.where(counts > 0, np.minimum(left, 25), 0))
+
+
+@pytest.mark.parametrize("protocol", ["present", "dirichlet"])
+def test_the_number_of_queries_per_task_can_be_chosen(protocol):
+    chosen = {"present": 3} if protocol == "present" else {}
+    found = draw_tasks(make_set([90] * 12), protocol, way=7, tasks=40, total_queries=76, **chosen)
+    assert (found.n_query == 76).all()
+    whole = draw_tasks(make_set([20] * 12), protocol, way=7, tasks=40, total_queries=10**6, **chosen)
+    assert (whole.n_query == 19 * (3 if chosen else 7)).all()
+
+
+def test_fewer_present_tasks_are_the_first_of_more_and_the_seed_decides_them():
+    feature_set = make_set([25] * 12)
+    arguments = {"shot": 3, "query": 7, "present": 2, "total_queries": 20}
+    many, few, other = (
+        draw_tasks(feature_set, "present", tasks=tasks, seed=seed, **arguments)
+        for tasks, seed in ((300, 5), (40, 5), (40, 6))
+    )
+    for one, same, else_ in zip(few, many, other, strict=False):
+        for a, b in zip(one, same, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert set(one.query.tolist()) != set(else_.query.tolist())
+
+
 def test_unequal_shots_are_uniform_about_their_mean():
     found = draw_tasks(make_set([30] * 8), "unequal", way=4, shot=3, query=5, tasks=2500)
     shots = np.array([np.bincount(task.support_labels) for task in found])
@@ -367,14 +445,14 @@ def test_a_description_tells_what_was_drawn():
     feature_set = make_set([30] * 8)
     assert repr(draw_tasks(feature_set, tasks=7)) == "Tasks(7 balanced, 5-way, 5 support and 75 query rows)"
     assert "2-way, 2 to 4 support and 30 query rows" in repr(draw_tasks(feature_set, way=2, shot=(1, 2), tasks=900))
-    assert set(PROTOCOLS) == {*DRAWN, *INAT}
+    assert set(PROTOCOLS) == {*DRAWN, "present", *INAT}
     assert all(text and "\n" not in text for text in PROTOCOLS.values())
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"protocol": "fair"}, "protocol='fair' is unknown; there are balanced, dirichlet, unequal, inat"),
+        ({"protocol": "fair"}, "protocol='fair' is unknown; there are balanced, dirichlet, present, unequal"),
         ({"way": 0}, "way must be an integer of at least 1, got 0"),
         ({"way": 2.0}, "way must be an integer"),
         ({"way": True}, "way must be an integer"),
@@ -391,6 +469,15 @@ def test_a_description_tells_what_was_drawn():
         ({"alpha": float("nan"), "protocol": "dirichlet"}, "alpha must be a number above 0, got nan"),
         ({"alpha": float("inf")}, "alpha must be a number above 0"),
         ({"split": "test"}, "split='test' is not in the set; its splits are"),
+        ({"protocol": "present"}, "protocol='present' needs present: how many of the way=5 classes"),
+        ({"protocol": "present", "present": 6}, "present=6 is above the way=5 classes"),
+        ({"protocol": "present", "present": 0}, "present must be an integer of at least 1, got 0"),
+        ({"protocol": "present", "present": 2.0}, "present must be an integer of at least 1, got 2.0"),
+        ({"present": 2}, "present=2 is for protocol='present'; leave it out with 'balanced'"),
+        ({"present": 2, "protocol": "inat"}, "present=2 is for protocol='present'"),
+        ({"total_queries": 75}, "total_queries=75 is for the protocols 'dirichlet' and 'present'; use query"),
+        ({"total_queries": 75, "protocol": "inat"}, "total_queries=75 is for"),
+        ({"total_queries": 0, "protocol": "dirichlet"}, "total_queries must be an integer of at least 1, got 0"),
         ({"outside": 2}, "outside=2 is for protocol='open-set'"),
         ({"outside": 0, "protocol": "open-set"}, "outside must be an integer of at least 1"),
         ({"outside": 8, "protocol": "open-set"}, "outside=8 classes besides the way=5 .* 5 are left of the 10"),

@@ -129,6 +129,18 @@ def test_the_inat_task_shows_accuracy_per_class_and_no_shot():
         (Setting(), "5-way 1-shot, balanced", "5w 1s balanced", "5-way-1-shot-balanced"),
         (Setting(shot=(1, 5)), "5-way 1-5-shot, balanced", "5w 1-5s balanced", "5-way-1-5-shot-balanced"),
         (Setting("dirichlet", way=20), "20-way 1-shot, dirichlet", "20w 1s dirichlet", "20-way-1-shot-dirichlet"),
+        (
+            Setting("present", way=20, present=5),
+            "20-way 1-shot, 5 present",
+            "20w 1s 5 present",
+            "20-way-1-shot-5-present",
+        ),
+        (
+            Setting("present", way=20, present=5, total_queries=75),
+            "20-way 1-shot, 5 present, 75 queries",
+            "20w 1s 5 present, 75 queries",
+            "20-way-1-shot-5-present-75-queries",
+        ),
         (Setting("inat", way=227), "227-way, inat", "inat", "227-way-inat"),
     ],
 )
@@ -142,7 +154,19 @@ def test_the_protocol_is_left_out_of_columns_where_there_is_but_one():
     assert short_name(Setting(), [Setting(), Setting(shot=5)]) == "5w 1s"
 
 
+def test_columns_name_the_number_of_present_classes_where_it_differs():
+    one, five = (Setting("present", way=20, present=present) for present in (1, 5))
+    assert [short_name(setting, [one, five]) for setting in (one, five)] == ["20w 1s 1 present", "20w 1s 5 present"]
+    assert short_name(one, [one]) == "20w 1s"
+
+
+def test_tasks_with_absent_classes_say_how_they_were_drawn():
+    assert "300 queries of 5 of the 20 classes" in Setting("present", way=20, present=5).description
+    assert "75 queries of 5" in Setting("present", way=20, present=5, total_queries=75).description
+
+
 def test_dirichlet_tasks_say_how_they_were_drawn():
+    assert "40 queries, class shares" in Setting("dirichlet", total_queries=40).description
     assert "75 queries, class shares Dirichlet(0.5)" in Setting("dirichlet", alpha=0.5).description
 
 

@@ -23,6 +23,7 @@ EVALUATE_EXAMPLES = f"""\
 Examples:
   laplacianshot evaluate cub.npz --shot 1,5
   laplacianshot evaluate cub.npz --methods all --way 5,20 --protocol balanced,dirichlet
+  laplacianshot evaluate cub.npz --way 20 --protocol present --present 1,5,20 --total-queries 75
   laplacianshot evaluate cub.npz --ablation --convergence --timing --lam 0.5 --report out
 {options.FEATURE_FILES}
 """

@@ -68,12 +68,26 @@ class TaskOptions:
         str,
         task_option(
             metavar="NAME",
-            help="balanced, dirichlet, unequal, inat, inat-leaking-labels or open-set; or a list of these.",
+            help="balanced, dirichlet, present, unequal, inat, inat-leaking-labels or open-set; or a list of these.",
         ),
     ] = "balanced"
     alpha: Annotated[
         float, task_option(help="Parameter of the Dirichlet distribution of class sizes (protocol dirichlet).")
     ] = 2.0
+    present: Annotated[
+        str | None,
+        task_option(
+            metavar="N", help="Number of classes that occur among the queries (protocol present); or a list of these."
+        ),
+    ] = None
+    total_queries: Annotated[
+        int | None,
+        task_option(
+            min=1,
+            metavar="N",
+            help="Number of queries per task (protocols dirichlet and present; default: way x query).",
+        ),
+    ] = None
     seed: Annotated[int, task_option(min=0, help="Random seed for drawing tasks.")] = 0
     base_mean: Annotated[
         str | None,
@@ -213,17 +227,35 @@ def known(names: Iterable[str], what: str) -> Callable[[str], str]:
 
 
 def settings(chosen: TaskOptions, shots: str, tasks: int, split: str | None) -> tuple[Setting, ...]:
-    """Combine each protocol with each way and shot; the iNat task has neither, so it comes once."""
+    """Combine each protocol with each way and shot, and ``present`` with each number of present classes.
+
+    The iNat task has neither way nor shot, so it comes once.
+    """
     from laplacianshot.episodes.results import Setting
-    from laplacianshot.episodes.tasks import PROTOCOLS
+    from laplacianshot.episodes.tasks import PROTOCOLS, SHARED
 
     protocols = listed(chosen.protocol, "--protocol", known(PROTOCOLS, "protocol"))
     sizes = list(product(listed(chosen.way, "--way", positive), listed(shots, "--shot", _shot)))
+    presents = _present_counts(chosen, protocols)
+    if chosen.total_queries is not None and not set(protocols) & set(SHARED):
+        raise CommandError(f"--total-queries is for --protocol {' and '.join(SHARED)}; use --query.")
     return tuple(
-        Setting(name, *size, chosen.query, tasks, chosen.seed, split, chosen.alpha)
+        Setting(
+            name, *size, chosen.query, tasks, chosen.seed, split, chosen.alpha,
+            present=present, total_queries=chosen.total_queries if name in SHARED else None,
+        )
         for name in protocols
         for size in (sizes[:1] if name.startswith("inat") else sizes)
-    )
+        for present in (presents if name == "present" else [None])
+    )  # fmt: skip
+
+
+def _present_counts(chosen: TaskOptions, protocols: Sequence[str]) -> list[int]:
+    """Read the list of --present, which belongs to the protocol of that name."""
+    if (chosen.present is not None) != ("present" in protocols):
+        wrong = "--protocol present needs" if chosen.present is None else "--protocol present is missing for"
+        raise CommandError(f"{wrong} --present: how many classes of a task occur among the queries.")
+    return [] if chosen.present is None else listed(chosen.present, "--present", positive)
 
 
 def load_features(path: Path) -> FeatureSet:

@@ -163,7 +163,7 @@ def _share_out(log_shares: Floats, caps: Ints, total: int, quotas: Floats, count
 def draw_query_counts(states: NDArray[np.uint64], alpha: float, total: int, caps: Ints, counts: Ints) -> None:
     """Queries of each class, ``counts`` (T, way): ``total`` shared out in proportions of Dirichlet(alpha).
 
-    caps (T, way) are the rows that a class can give.
+    caps (T, way) are the rows that a class can give; where all have fewer than ``total``, they give all.
     """
     way = counts.shape[1]
     log_shares = np.empty(way)
@@ -171,7 +171,26 @@ def draw_query_counts(states: NDArray[np.uint64], alpha: float, total: int, caps
     for t in range(counts.shape[0]):
         for c in range(way):
             log_shares[c] = _log_gamma_variate(states, t, alpha)
-        _share_out(log_shares, caps[t], total, quotas, counts[t])
+        _share_out(log_shares, caps[t], min(total, caps[t].sum()), quotas, counts[t])
+
+
+@ordered_kernel
+def draw_present_counts(states: NDArray[np.uint64], present: int, total: int, caps: Ints, counts: Ints) -> None:
+    """Queries of each class, ``counts`` (T, way): ``total`` shared out evenly among ``present`` classes of each task.
+
+    The classes are drawn without replacement, the others get none. caps (T, way) are the rows that a class can give;
+    where the drawn classes have fewer than ``total``, they give all.
+    """
+    way = counts.shape[1]
+    pool, swaps = np.arange(way), np.empty(present, dtype=np.int64)
+    log_shares, quotas, left = np.zeros(way), np.empty(way), np.empty(way, dtype=np.int64)
+    for t in range(counts.shape[0]):
+        _draw(states, t, pool, 0, way, present, swaps)
+        left[:] = 0
+        for i in range(present):
+            left[pool[i]] = caps[t, pool[i]]
+        _undo(pool, 0, present, swaps)
+        _share_out(log_shares, left, min(total, left.sum()), quotas, counts[t])
 
 
 @kernel

@@ -51,6 +51,8 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     protocol: str = "balanced",
     split: str | None = None,
     alpha: float = 2.0,
+    present: int | None = None,
+    total_queries: int | None = None,
     base_mean: Any = None,
     slow_tasks: int | None = None,
     progress: Progress | None = None,
@@ -70,7 +72,7 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     method : str or estimator, or a list of them, or a dict of names to them
         A name of :data:`~laplacianshot.episodes.METHODS`, or anything with ``fit(X, y)`` and ``transduction_``. The
         recipes and most baselines run in compiled or vectorized batches, other estimators one task at a time.
-    way, shot, query, tasks, seed, protocol, split, alpha
+    way, shot, query, tasks, seed, protocol, split, alpha, present, total_queries
         See :func:`~laplacianshot.episodes.draw_tasks`.
     base_mean : array of shape (D,), FeatureSet, "task" or None
         What CL2 takes away, for every method without a center of its own: a vector; the mean of another set (its split
@@ -107,6 +109,7 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     drawn, center, setting = draw_setting(
         feature_set, base_mean, protocol,
         way=way, shot=shot, query=query, tasks=tasks, seed=seed, split=split, alpha=alpha,
+        present=present, total_queries=total_queries,
     )  # fmt: skip
     methods = runnables(method, center, feature_set.dim, leaking=protocol == INAT_LEAKING)
     runner = TaskRunner(feature_set, drawn, methods, slow_tasks).prepare()
@@ -250,7 +253,8 @@ def trace_convergence(
     method : str or LaplacianShot
         A recipe by name, or an estimator.
     protocol, tasks, base_mean, progress, threads, **task
-        See :func:`~laplacianshot.evaluate`; ``task`` holds way, shot, query, seed, split and alpha.
+        See :func:`~laplacianshot.evaluate`; ``task`` holds way, shot, query, seed, split, alpha,
+        present and total_queries.
 
     Returns
     -------

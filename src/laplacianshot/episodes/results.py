@@ -27,12 +27,17 @@ class Setting:
     seed: int = 0
     split: str | None = None
     alpha: float = 2.0
+    present: int | None = None  # classes among the queries, in protocol "present"
+    total_queries: int | None = None  # per task, in protocols "dirichlet" and "present"; None: way * query
     center: str = "task"  # where CL2's center came from: "base mean" or "task"
 
     def __post_init__(self) -> None:
         # numpy's numbers and a list for the pair are welcome; a setting holds plain ones, for JSON and for comparing.
         for name in ("way", "query", "tasks", "seed"):
             object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("present", "total_queries"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else int(given))
         shot: Any = self.shot
         pair = isinstance(shot, (tuple, list))
         object.__setattr__(self, "shot", (int(shot[0]), int(shot[1])) if pair else int(shot))
@@ -48,9 +53,15 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """``5-way 1-shot, balanced``."""
+        """``5-way 1-shot, balanced``; ``20-way 1-shot, 5 present``."""
         shot = str(self.shot) if isinstance(self.shot, int) else f"{self.shot[0]}-{self.shot[1]}"
-        return f"{self.way}-way{'' if self.is_inat else f' {shot}-shot'}, {self.protocol}"
+        return f"{self.way}-way{'' if self.is_inat else f' {shot}-shot'}, {self.short_protocol}"
+
+    @property
+    def short_protocol(self) -> str:
+        """The protocol with the numbers that only it has: ``5 present``, ``dirichlet, 75 queries``."""
+        name = self.protocol if self.present is None else f"{self.present} {self.protocol}"
+        return name if self.total_queries is None else f"{name}, {self.total_queries} queries"
 
     @property
     def slug(self) -> str:
@@ -63,10 +74,13 @@ class Setting:
         if self.is_inat:
             return f"One task of all classes, the first fifth of each labeled; center: {self.center}"
         queries = f"{self.query} queries per class"
+        total = self.way * self.query if self.total_queries is None else self.total_queries
         if self.protocol == "open-set":
             queries += " and others of classes outside the task, which are not scored"
         if self.protocol == "dirichlet":
-            queries = f"{self.way * self.query} queries, class shares Dirichlet({self.alpha:g})"
+            queries = f"{total} queries, class shares Dirichlet({self.alpha:g})"
+        if self.protocol == "present":
+            queries = f"{total} queries of {self.present} of the {self.way} classes (fewer where these have fewer rows)"
         tasks = f"{self.tasks:,} task{'' if self.tasks == 1 else 's'}"
         return f"{tasks}, {queries}, seed {self.seed}, center: {self.center}"
 

@@ -24,12 +24,16 @@ PROTOCOLS: Mapping[str, str] = MappingProxyType(
     {
         "balanced": "the same number of labeled rows and of queries in every class",
         "dirichlet": "way x query queries in all, shared out among the classes by Dirichlet(alpha)",
+        "present": "all classes are labeled, only some of them, drawn for each task, occur among the queries",
         "unequal": "1 to 2 x shot - 1 labeled rows per class, drawn for each class; the same number of queries",
         "inat": "one task of all classes: the first fifth of each class is labeled, all other rows are queries",
         INAT_LEAKING: "the inat task with a graph that looks at the query labels; shows what the leak is worth",
         "open-set": "balanced, with further queries from classes outside the task",
     }
 )
+
+# Protocols that share a number of queries out among the classes.
+SHARED = ("dirichlet", "present")
 
 # In the iNat task one row of a class in this many, rounded down, is support.
 _INAT_SHARE = 5
@@ -132,6 +136,8 @@ def draw_tasks(
     seed: int = 0,
     split: str | None = None,
     alpha: float = 2.0,
+    present: int | None = None,
+    total_queries: int | None = None,
     outside: int | None = None,
 ) -> Tasks:
     """Draw few-shot tasks: classes without replacement, then different rows of each class as support and queries.
@@ -142,6 +148,8 @@ def draw_tasks(
     ``balanced``             ``shot`` support rows and ``query`` queries of each class
     ``dirichlet``            ``way * query`` queries in all, ``p ~ Dirichlet(alpha)``, rounded by largest remainder; a
                              class that has too few rows gives all, the others share the rest
+    ``present``              ``way * query`` queries in all, of ``present`` classes only, which are drawn for each task
+                             and share the queries as evenly as their rows allow; all classes have support
     ``unequal``              shots of each class uniform in ``1..2 * shot - 1``, of mean ``shot``
     ``inat``                 one task of all classes with five rows or more: of a class with n rows the first ``n // 5``
                              in file order are support and the rest queries; smaller classes are left out, and way,
@@ -150,7 +158,8 @@ def draw_tasks(
     ``open-set``             balanced, and ``query`` queries of each of ``outside`` further classes, labeled -1
     =======================  ==========================================================================================
 
-    Every class of a task is one with at least ``query`` rows besides its largest possible support.
+    Every class of a task is one with at least ``query`` rows besides its largest possible support. A task of
+    ``dirichlet`` or ``present`` whose classes have fewer rows than the queries asked for takes all that they have.
 
     Parameters
     ----------
@@ -169,6 +178,10 @@ def draw_tasks(
         Draw from this split only. Row numbers are those of the whole set all the same.
     alpha : float
         Concentration of ``dirichlet``: 1 is uniform over all proportions, larger is closer to balanced.
+    present : int, optional
+        Classes that occur among the queries for ``present``, from 1 to ``way``; that protocol needs it.
+    total_queries : int, optional
+        Queries per task for ``dirichlet`` and ``present`` (default: ``way * query``).
     outside : int, optional
         Classes outside the task for ``open-set`` (default: ``way``, or all that the set has left).
 
@@ -186,6 +199,8 @@ def draw_tasks(
         raise ValueError(f"protocol={protocol!r} is unknown; {suggestion(protocol, PROTOCOLS)}")
     grouped = _rows_by_class(feature_set, split)
     if protocol in ("inat", INAT_LEAKING):
+        _present(present, protocol, 0)
+        _total_queries(total_queries, protocol, 0)
         return _inat_task(grouped, protocol, split)
 
     n_tasks, n_way, n_query = _count("tasks", tasks), _count("way", way), _count("query", query)
@@ -194,6 +209,9 @@ def draw_tasks(
         raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.")
     if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
         raise ValueError(f"alpha must be a number above 0, got {alpha!r}.")
+
+    n_present = _present(present, protocol, n_way)
+    total = _total_queries(total_queries, protocol, n_way * n_query)
 
     sizes = np.diff(grouped.starts)
     eligible = np.flatnonzero(sizes >= high + n_query)
@@ -209,7 +227,9 @@ def draw_tasks(
         kernels.draw_shots(states, low, high, shots)
     queries = np.full((n_tasks, n_way + n_outside), n_query, dtype=np.int64)
     if protocol == "dirichlet":
-        kernels.draw_query_counts(states, float(alpha), n_way * n_query, sizes[chosen] - shots, queries)
+        kernels.draw_query_counts(states, float(alpha), total, sizes[chosen] - shots, queries)
+    elif protocol == "present":
+        kernels.draw_present_counts(states, n_present, total, sizes[chosen] - shots, queries)
 
     n_support = shots.sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(n_support + queries.sum(axis=1))])
@@ -265,6 +285,31 @@ def _shot_range(shot: Any, protocol: str) -> tuple[int, int]:
         return int(shot[0]), int(shot[1])
     number = _count("shot", shot)
     return (1, 2 * number - 1) if protocol == "unequal" else (number, number)
+
+
+def _present(present: Any, protocol: str, way: int) -> int:
+    """Number of classes among the queries of a task."""
+    if protocol != "present":
+        if present is not None:
+            raise ValueError(f"present={present!r} is for protocol='present'; leave it out with {protocol!r}.")
+        return way
+    if present is None:
+        raise ValueError(
+            f"protocol='present' needs present: how many of the way={way} classes occur among the queries."
+        )
+    if _count("present", present) > way:
+        raise ValueError(f"present={present} is above the way={way} classes of a task; lower it, or raise way.")
+    return int(present)
+
+
+def _total_queries(total: Any, protocol: str, usual: int) -> int:
+    """Number of queries of a task, where its protocol shares them out among the classes."""
+    if total is None:
+        return usual
+    if protocol not in SHARED:
+        names = " and ".join(f"{name!r}" for name in SHARED)
+        raise ValueError(f"total_queries={total!r} is for the protocols {names}; use query with {protocol!r}.")
+    return _count("total_queries", total)
 
 
 def _outside(outside: Any, protocol: str, way: int, n_eligible: int) -> int:

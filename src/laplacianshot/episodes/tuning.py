@@ -51,6 +51,8 @@ def tune(
     split: str | _Usual | None = _Usual.SPLIT,
     neighbor_split: str | _Usual | None = _Usual.SPLIT,
     alpha: float = 2.0,
+    present: int | None = None,
+    total_queries: int | None = None,
     base_mean: Any = None,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -66,7 +68,7 @@ def tune(
     feature_set : FeatureSet
     method : str or LaplacianShot
         ``laplacianshot-reference``, ``laplacianshot-paper``, ``laplacianshot``, or an estimator.
-    way, shot, query, tasks, seed, protocol, alpha
+    way, shot, query, tasks, seed, protocol, alpha, present, total_queries
         See :func:`~laplacianshot.episodes.draw_tasks`.
     lams : sequence of float
     neighbors : sequence of int
@@ -95,6 +97,7 @@ def tune(
         raise ValueError(f"neighbors must be integers of at least 1, got {list(neighbors)}.")
     start = perf_counter()
     task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed, "alpha": alpha}
+    task |= {"present": present, "total_queries": total_queries}
     several = len(counts) > 1
     split, neighbor_split = _splits(feature_set, split, neighbor_split if several else None)
     drawn, center, setting = draw_setting(feature_set, base_mean, protocol, split=split, **task)

@@ -170,11 +170,11 @@ def seconds_per_task(evaluation: Evaluation) -> float:
 
 
 def short_name(setting: Setting, others: Sequence[Setting]) -> str:
-    """Way and shot, and the protocol where several were run: ``5w 1s dirichlet``."""
+    """Way and shot, and the protocol where several were run: ``5w 1s dirichlet``, ``20w 1s 5 present``."""
     if setting.is_inat:
         return setting.protocol
     size = setting.title.split(",")[0].replace("-way", "w").replace("-shot", "s")
-    return size if len({other.protocol for other in others}) == 1 else f"{size} {setting.protocol}"
+    return size if len({other.short_protocol for other in others}) == 1 else f"{size} {setting.short_protocol}"
 
 
 def setting_table(evaluations: Evaluations) -> Table:

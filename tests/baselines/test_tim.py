@@ -354,3 +354,12 @@ def test_tim_gains_over_nearest_prototype_where_classes_are_balanced(clusters):
         right = [np.mean(method.fit(X, y).transduction_ == truth) for method in (TIM(), NearestPrototype())]
         gains.append(right[0] - right[1])
     assert np.mean(gains) > 0.03
+
+
+@pytest.mark.parametrize("alpha", [2.0, 5.0, 7.0])
+def test_alpha_tim_runs_on_rows_of_length_one_with_any_alpha(alpha, clusters):
+    X, truth, y = clusters(4, 20, 5, spread=0.3)
+    by_hand = X / np.linalg.norm(X, axis=1, keepdims=True)
+    found = AlphaTIM(space="l2", alpha=alpha).fit(X, y).transduction_
+    np.testing.assert_array_equal(found, AlphaTIM(space="none", alpha=alpha).fit(by_hand, y).transduction_)
+    assert np.mean(found == truth) > 0.95

@@ -10,9 +10,12 @@ from typing import Any
 from sklearn import linear_model
 from sklearn.neighbors import KNeighborsClassifier
 
+from laplacianshot.baselines.bavardage import Bavardage
 from laplacianshot.baselines.contract import Inductive
+from laplacianshot.baselines.ilpc import ILPC
 from laplacianshot.baselines.label_spreading import LabelPropagation, PublishedLabelSpreading
 from laplacianshot.baselines.linear import EntropyTuning, LogisticRegression, MatchingAttention, RidgeRegression
+from laplacianshot.baselines.mdl import EMDirichlet, Paddle
 from laplacianshot.baselines.prototype import PTMAP, NearestPrototype, PseudoLabels, RectifiedPrototype
 from laplacianshot.baselines.tim import TIM, AlphaTIM
 from laplacianshot.estimator import LaplacianShot
@@ -55,6 +58,10 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "tim": Method("TIM", "lam 0.1, alpha 0.1, temperature 15, 150 rounds", TIM),
         "alpha-tim": Method("alpha-TIM", "alpha 2, temperature 15, 60 steps", AlphaTIM),
         "pt-map": Method("PT-MAP", "power transform, lam 10, rate 0.2, 20 rounds", PTMAP),
+        "ilpc": Method("iLPC", "power transform, 15 neighbors, alpha 0.8, 3 queries per class and round", ILPC),
+        "bavardage": Method("BAVARDAGE", "start temperature 10, shrinkage 0.95, 20 rounds", Bavardage),
+        "paddle": Method("PADDLE", "lam N, temperature 20, 20 rounds", Paddle),
+        "em-dirichlet": Method("EM-Dirichlet", "lam N, temperature 3 to class means, 20 rounds", EMDirichlet),
         "label-spreading": Method(
             "LabelSpreading",
             "centered, L2-normalized rows; scikit-learn's own alpha 0.2, gamma 20, 30 rounds",

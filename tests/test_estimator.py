@@ -72,11 +72,27 @@ def test_the_objective_never_rises(make, clusters, seed):
     assert np.all(np.diff(objective) <= 1e-11 * np.abs(objective).max())
 
 
-def test_the_paper_graph_is_symmetric_and_psd(clusters):
+def test_the_paper_graph_is_symmetric_without_self_loops_and_r_is_of_that_graph(clusters):
     X, _, y = clusters()
-    W = LaplacianShot.paper().fit(X, y).affinity_.toarray()
-    np.testing.assert_allclose(W, W.T)
-    assert np.linalg.eigvalsh(W)[0] >= -1e-12
+    clf = LaplacianShot.paper(lam=0.9, rectify=False, base_mean="pooled").fit(X, y)
+    W = clf.affinity_.toarray()
+    Z = transform_features(X, "cl2", X.mean(axis=0))[y < 0]
+    np.testing.assert_array_equal(W, knn_affinity(Z, 3).toarray())
+    assert np.all(np.diag(W) == 0)
+    Y = clf.label_distributions_[y < 0]
+    R = (Y * (np.log(Y) + clf.unary_)).sum() - 0.9 / 2 * (Y * (W @ Y)).sum()
+    np.testing.assert_allclose(clf.objective_[-1], R, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.7, 3.0, 30.0])
+def test_the_paper_objective_never_rises_on_a_graph_of_ones_own(clusters, lam):
+    # Each row is joined to rows of the other half only: no graph has an eigenvalue further below zero.
+    X, _, y = clusters(3, 20, 2, spread=1.0)
+    half = np.arange(len(X)) % 2
+    W = sp.csr_array((half[:, None] != half[None, :]).astype(float))
+    clf = LaplacianShot.paper(lam=lam, graph=W, tol=0.0, max_iter=50).fit(X, y)
+    assert np.all(np.diff(clf.objective_) <= 1e-12 * np.abs(clf.objective_).max())
+    assert np.all(clf.objective_ <= clf.bound_ + 1e-12 * np.abs(clf.bound_).max())
 
 
 def test_the_default_graph_is_over_the_rows_of_x_in_their_order(clusters):

@@ -121,7 +121,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     objective_ : array of shape (n_iter_,)
         What the recipe minimizes, after each update: F (default), R (paper) or E (reference).
     bound_ : array of shape (n_iter_,)
-        The bound that each update minimized (paper, reference).
+        The bound that each update lowered (paper, reference).
     unary_ : array of shape (N, C)
         Squared distances of the unlabeled rows to the prototypes (paper, reference).
     affinity_ : csr_array
@@ -212,7 +212,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rectify: bool = True,
         **parameters: Any,
     ) -> Self:
-        """The paper as written, on a graph made symmetric and positive semi-definite so that its proof holds.
+        """The paper as written, on a symmetric graph and with steps so short that its objective never rises.
 
         Other parameters are those of the class: ``transform``, ``base_mean``, ``graph``, ``max_iter`` and ``tol``.
         """

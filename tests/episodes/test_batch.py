@@ -58,6 +58,8 @@ OPTIONS = {
     "paper, no graph": paper(lam=0.0),
     "paper, five neighbors, base mean": paper(1.0, 5),
     "paper, all neighbors": paper(0.1, 200),
+    "paper, strong graph, base mean": paper(3.0),
+    "paper, strong graph, none, not rectified": paper(3.0, transform="none", rectify=False),
 }
 KINDS = {
     "float32": {},

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacianshot import bound_optimize
-from laplacianshot.inference.affinity import knn_affinity, make_psd, symmetrize
+from laplacianshot.inference.affinity import knn_affinity, psd_shift, symmetrize
+from laplacianshot.inference.bound import bound_optimize as formulas
 
 
 def softmax(logits):
@@ -27,12 +28,22 @@ def E(Y, a, W, lam):
     return (xlogx(Y) + a * Y).sum() - lam * (Y * (W @ Y)).sum()
 
 
-def updates(a, W, lam, n):
+def proximal_weight(lam, delta):
+    return max(0, (lam * delta / 2 - 1) / 2)
+
+
+def updates(a, W, lam, n, delta=0.0):
     """Y_0 .. Y_n by the definition."""
-    Y = [softmax(-a)]
+    Y, r = [softmax(-a)], proximal_weight(lam, delta)
     for _ in range(n):
-        Y.append(softmax(-a + lam * (W @ Y[-1])))
+        Y.append(softmax((-a + lam * (W @ Y[-1]) + r * np.log(Y[-1])) / (1 + r)))
     return Y
+
+
+def made_psd(W):
+    """Symmetric and positive semi-definite, by a self-loop."""
+    W = symmetrize(W)
+    return sp.csr_array(W + psd_shift(W) * sp.eye_array(W.shape[0]))
 
 
 def problem(seed, n=30, c=4, k=3, scale=3.0):
@@ -67,21 +78,25 @@ def test_one_row_with_a_loop_solves_its_scalar_equation():
     np.testing.assert_allclose(result.assignments[0, 0], low, rtol=1e-6)
 
 
-@pytest.mark.parametrize("rule", ["paper", "reference"])
+@pytest.mark.parametrize(
+    ("rule", "lam", "proximal"), [("paper", 0.9, False), ("paper", 4.0, True), ("reference", 0.9, False)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_objective_and_assignments_are_those_of_the_definition_after_each_update(rule, dtype):
+def test_objective_and_assignments_are_those_of_the_definition_after_each_update(rule, lam, proximal, dtype):
     a, W = problem(2)
-    W = W if rule == "reference" else make_psd(symmetrize(W))
-    lam = 0.9
-    result = bound_optimize(a.astype(dtype), W, lam, rule=rule)
-    Y = updates(a, W, lam, result.n_iter)
+    W = W if rule == "reference" else symmetrize(W) if proximal else made_psd(W)
+    delta = psd_shift(W) if proximal else 0.0
+    assert (proximal_weight(lam, delta) > 0) == proximal
+    result = bound_optimize(a.astype(dtype), W, lam, rule=rule, delta=delta)
+    Y = updates(a, W, lam, result.n_iter, delta)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     assert result.assignments.dtype == dtype
     np.testing.assert_allclose(result.assignments, Y[-1], atol=tolerance)
     objective = [(R if rule == "paper" else E)(y, a, W, lam) for y in Y[1:]]
     np.testing.assert_allclose(result.objective, objective, rtol=tolerance)
     B = [
-        (xlogx(new) + a * new - lam * (W @ old) * new).sum() + lam / 2 * (old * (W @ old)).sum()
+        (xlogx(new) + a * new - lam * (W @ old) * new).sum()
+        + lam / 2 * ((old * (W @ old)).sum() + delta * np.square(new - old).sum())
         for old, new in pairwise(Y)
     ]
     np.testing.assert_allclose(result.bound, B, rtol=tolerance)
@@ -113,13 +128,104 @@ def test_on_a_symmetric_psd_graph_r_never_rises_and_lies_under_its_bound(seed, n
 @given(seed=st.integers(0, 10**6), lam=st.floats(0, 10), k=st.integers(1, 6))
 def test_a_shifted_neighbor_graph_descends_too(seed, lam, k):
     a, W = problem(seed, k=k)
-    result = bound_optimize(a, make_psd(symmetrize(W)), lam)
+    result = bound_optimize(a, made_psd(W), lam)
     assert np.all(np.diff(result.objective) <= 1e-10 * np.abs(result.objective).max())
+
+
+def graph_without_self_loops(rng, kind, n):
+    """A symmetric graph whose smallest eigenvalue is below zero; of a bipartite one it is minus the largest."""
+    edges = rng.random((n, n)) * (rng.random((n, n)) < 0.4)
+    if kind == "bipartite":
+        half = rng.random(n) < 0.5
+        edges *= half[:, None] & ~half[None, :]
+    elif kind == "complete bipartite":
+        edges = np.zeros((n, n))
+        edges[: n // 2, n // 2 :] = 1.0
+    elif kind == "star":
+        edges = np.zeros((n, n))
+        edges[0] = 1.0
+    np.fill_diagonal(edges, 0)
+    return symmetrize(sp.csr_array(edges))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(["any", "bipartite", "complete bipartite", "star"]),
+    n=st.integers(1, 40),
+    c=st.integers(1, 8),
+    lam=st.floats(0, 50),
+    scale=st.sampled_from([0.0, 1e-3, 0.1, 3.0, 30.0]),
+)
+def test_with_delta_r_never_rises_on_any_symmetric_graph_and_lies_under_its_bound(seed, kind, n, c, lam, scale):
+    rng = np.random.default_rng(seed)
+    W = graph_without_self_loops(rng, kind, n)
+    a = scale * rng.random((n, c))
+    result = bound_optimize(a, W, lam, delta=psd_shift(W), tol=0.0, max_iter=60)
+    slack = 1e-12 * (1 + np.abs(result.objective).max() + lam * W.sum())
+    R_before = np.concatenate([[R(softmax(-a), a, W, lam)], result.objective[:-1]])
+    assert np.all(result.objective <= result.bound + slack)
+    assert np.all(result.bound <= R_before + slack)
+    np.testing.assert_allclose(result.objective[-1], R(result.assignments, a, W, lam), rtol=1e-12, atol=slack)
+
+
+def test_on_one_edge_any_smaller_delta_lets_r_rise():
+    # Two nodes, eigenvalues 1 and -1, equal costs: a difference from 1/2 with the sign of the node is multiplied by
+    # (r - lam/2) / (1 + r), which is -1 for delta = 1.
+    edge, lam, small = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]])), 6.0, 1e-4
+    a = small * np.array([[0.0, 1.0], [1.0, 0.0]])
+
+    def rises(delta):
+        objective = bound_optimize(a, edge, lam, delta=delta, tol=0.0, max_iter=30).objective
+        return np.diff(objective).max() > 1e-12
+
+    assert not rises(1.0)
+    assert not rises(1.5)
+    assert rises(0.98)
+    assert rises(0.0)
+
+
+def test_delta_moves_no_fixed_point():
+    a, W = problem(10)
+    W = symmetrize(W)
+    result = bound_optimize(a, W, 2.5, delta=psd_shift(W), tol=1e-15, max_iter=5000)
+    assert proximal_weight(2.5, psd_shift(W)) > 0
+    np.testing.assert_allclose(softmax(-a + 2.5 * (W @ result.assignments)), result.assignments, atol=1e-6)
+
+
+def test_up_to_a_product_of_two_delta_changes_the_bound_alone():
+    a, W = problem(11)
+    W = symmetrize(W)
+    plain, held = (bound_optimize(a, W, 1.0, delta=delta, tol=0.0, max_iter=10) for delta in (0.0, 2.0))
+    np.testing.assert_array_equal(held.assignments, plain.assignments)
+    np.testing.assert_array_equal(held.objective, plain.objective)
+    assert np.all(held.bound > plain.bound)
+
+
+@pytest.mark.parametrize("delta", [-0.1, np.nan, np.inf])
+def test_a_delta_that_makes_no_sense_is_refused(delta):
+    a, W = problem(0)
+    with pytest.raises(ValueError, match="delta must be a finite number >= 0"):
+        bound_optimize(a, W, 1.0, delta=delta)
+
+
+@pytest.mark.parametrize(("rule", "delta"), [("paper", 0.0), ("paper", 2.5), ("reference", 0.0)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_rows_are_updated_as_the_formulas_say(rule, delta, dtype):
+    a, W = problem(12, n=5000, c=7, k=3)
+    W = symmetrize(W) if rule == "paper" else W
+    options = {"rule": rule, "delta": delta, "tol": 0.0, "max_iter": 12}
+    found, wanted = bound_optimize(a.astype(dtype), W, 2.0, **options), formulas(a, W, 2.0, **options)
+    tolerance = 1e-10 if dtype == np.float64 else 1e-4
+    assert found.assignments.dtype == dtype
+    np.testing.assert_allclose(found.assignments, wanted.assignments, atol=tolerance)
+    np.testing.assert_allclose(found.objective, wanted.objective, rtol=tolerance)
+    np.testing.assert_allclose(found.bound, wanted.bound, rtol=tolerance)
 
 
 def test_at_convergence_one_more_update_changes_nothing_beyond_tolerance():
     a, W = problem(3)
-    W = make_psd(symmetrize(W))
+    W = made_psd(W)
     result = bound_optimize(a, W, 0.7)
     assert result.converged
     again = softmax(-a + 0.7 * (W @ result.assignments))
@@ -137,7 +243,7 @@ def test_reference_takes_at_least_three_updates_and_at_most_twenty():
 
 def test_max_iter_stops_unconverged():
     a, W = problem(5)
-    result = bound_optimize(a, make_psd(symmetrize(W)), 2.0, max_iter=2)
+    result = bound_optimize(a, made_psd(W), 2.0, max_iter=2)
     assert result.n_iter == len(result.objective) == len(result.bound) == 2
     assert not result.converged
 

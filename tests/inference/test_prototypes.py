@@ -14,7 +14,7 @@ def task():
     return support, labels, query
 
 
-def dense_rectification(support, labels, query, temperature, reassign_support):
+def dense_rectification(support, labels, query, temperature, by_cosine):
     """The definition, row by row."""
     plain = np.array([support[labels == c].mean(axis=0) for c in range(3)])
     shift = support.mean(axis=0) - query.mean(axis=0)
@@ -23,7 +23,8 @@ def dense_rectification(support, labels, query, temperature, reassign_support):
     w = np.exp(temperature * cos)
     w /= w.sum(axis=1, keepdims=True)
     groups = cos.argmax(axis=1)
-    if not reassign_support:
+    if not by_cosine:
+        groups = np.array([np.argmin([(z - m) @ (z - m) for m in plain]) for z in rows])
         groups[: len(labels)] = labels
     rectified = [np.mean([w[i, c] * rows[i] for i in np.flatnonzero(groups == c)], axis=0) for c in range(3)]
     return np.array(rectified), shift
@@ -36,10 +37,10 @@ def test_prototypes_are_class_means_for_unsorted_labels_and_unequal_shots(task):
         np.testing.assert_allclose(means[c], support[labels == c].mean(axis=0), rtol=1e-13)
 
 
-@pytest.mark.parametrize(("temperature", "reassign"), [(1.0, False), (10.0, True)], ids=["paper", "reference"])
-def test_rectification_equals_its_definition(task, temperature, reassign):
-    found = rectify_prototypes(*task, 3, temperature=temperature, reassign_support=reassign)
-    prototypes, shift = dense_rectification(*task, temperature, reassign)
+@pytest.mark.parametrize(("temperature", "by_cosine"), [(1.0, False), (10.0, True)], ids=["paper", "reference"])
+def test_rectification_equals_its_definition(task, temperature, by_cosine):
+    found = rectify_prototypes(*task, 3, temperature=temperature, by_cosine=by_cosine)
+    prototypes, shift = dense_rectification(*task, temperature, by_cosine)
     np.testing.assert_allclose(found.prototypes, prototypes, rtol=1e-12)
     np.testing.assert_allclose(found.query_shift, shift, rtol=1e-12)
 
@@ -56,9 +57,26 @@ def test_a_class_that_no_row_is_assigned_to_keeps_its_plain_prototype():
     taken = set(cos.argmax(axis=1)) | set(cos_query.argmax(axis=1))
     dropped = sorted({0, 1, 2} - taken)
     assert dropped, "the example must leave a class without rows"
-    found = rectify_prototypes(support, labels, query, 3, temperature=10, reassign_support=True)
+    found = rectify_prototypes(support, labels, query, 3, temperature=10, by_cosine=True)
     np.testing.assert_array_equal(found.prototypes[dropped], plain[dropped])
     assert np.all(np.isfinite(found.prototypes))
+
+
+def test_the_paper_groups_a_query_by_distance_where_the_authors_code_goes_by_angle():
+    # From (2, 1) the nearest prototype is (1.5, -0.5), and the best aligned one (8, 4).
+    support, labels = np.array([[8.0, 4.0], [1.5, -0.5]]), np.array([0, 1])
+    query = np.array([[2.0, 1.0], [7.5, 2.5]])
+    np.testing.assert_allclose(query.mean(axis=0), support.mean(axis=0))
+    # Weights are softmax_c(cos(z, m_c)): of each row, for the class it is grouped to.
+    rows = np.concatenate([support, query])
+    cos = (rows @ support.T) / np.linalg.norm(rows, axis=1)[:, None] / np.linalg.norm(support, axis=1)
+    w = np.exp(cos) / np.exp(cos).sum(axis=1, keepdims=True)
+    by_distance = [w[[0, 3], 0] @ rows[[0, 3]] / 2, w[[1, 2], 1] @ rows[[1, 2]] / 2]
+    by_angle = [w[[0, 2, 3], 0] @ rows[[0, 2, 3]] / 3, w[1, 1] * rows[1]]
+    found = rectify_prototypes(support, labels, query, 2)
+    np.testing.assert_allclose(found.prototypes, by_distance, rtol=1e-12)
+    found = rectify_prototypes(support, labels, query, 2, by_cosine=True)
+    np.testing.assert_allclose(found.prototypes, by_angle, rtol=1e-12)
 
 
 def test_without_queries_rectification_changes_nothing(task):

@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.round_kernels import bound_rows
 from laplacianshot.engine.step_kernels import confidence_sum, fill_gaps
 from laplacianshot.inference import bound
-from laplacianshot.inference.bound import TOLERANCE, BoundResult, BoundUpdate, StoppingRule, check_unary
+from laplacianshot.inference.bound import (
+    TOLERANCE,
+    BoundResult,
+    BoundUpdate,
+    StepWeights,
+    StoppingRule,
+    check_unary,
+)
 from laplacianshot.inference.temperature import find_tau
 from laplacianshot.inference.transforms import transform_features as transform_block
 from laplacianshot.runtime.arrays import mean_of_rows
@@ -119,25 +126,26 @@ def bound_optimize(
     lam: float,
     *,
     rule: StoppingRule = "paper",
+    delta: float = 0.0,
     max_iter: int | None = None,
     tol: float = TOLERANCE,
 ) -> BoundResult:
     """Minimize the Laplacian-regularized objective over soft assignments."""
     a = check_unary(unary)
     if len(a) <= SMALL_ROWS:
-        return bound.bound_optimize(a, affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
+        return bound.bound_optimize(a, affinity, lam, rule=rule, delta=delta, max_iter=max_iter, tol=tol)
     blocks = even_blocks(len(a), _BOUND_ROWS, _MAX_BOUND_BLOCKS)
     sums = np.zeros((len(blocks), 3))
     buffers = np.empty_like(a), np.empty_like(a)
     with Workers(10 * a.size) as workers:
 
-        def update(a: Floats, W: sp.csr_array, lam: float, Y: Floats) -> BoundUpdate:
+        def update(a: Floats, W: sp.csr_array, weights: StepWeights, Y: Floats, V: Floats) -> BoundUpdate:
             target = buffers[1] if Y is buffers[0] else buffers[0]
-            args = (a, W.indptr, W.indices, W.data, lam, Y, target)
+            args = (a, W.indptr, W.indices, W.data, weights, Y, target, V)
             workers.run(lambda i, start, stop: bound_rows(*args, sums[i], start, stop), blocks)
-            return BoundUpdate(target, *map(float, sums.sum(axis=0)))
+            return BoundUpdate(target, V, *map(float, sums.sum(axis=0)))
 
-        return bound.minimize_bound(update, a, affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
+        return bound.minimize_bound(update, a, affinity, lam, rule=rule, delta=delta, max_iter=max_iter, tol=tol)
 
 
 bound_optimize.__doc__ = bound.bound_optimize.__doc__

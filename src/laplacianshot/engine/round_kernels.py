@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laplacianshot.engine.step_kernels import step_logit, y_row
+from laplacianshot.inference.bound import StepWeights
 from laplacianshot.neighbors.accel._vector_kernels import add_class_sums, multiply_rows
 from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive, gather_rows, largest
@@ -214,20 +215,23 @@ def bound_rows(
     indptr: Ints,
     indices: Ints,
     weights: Floats,
-    lam: float,
+    step: StepWeights,
     current: Floats,
     updated: Floats,
+    V: Floats,
     sums: Floats,
     start: int,
     stop: int,
 ) -> None:
-    """Update rows ``start..stop``: ``y_q <- softmax(-a_q + lam b_q)`` with ``b_q = sum_p w_qp y_p``.
+    """Update rows ``start..stop`` of V (N, C), in place, and of the assignments.
 
-    ``sums`` (3,) receives, over these rows, ``sum y.b`` of the current assignments and, of the updated ones,
-    ``sum y.(log y + a)`` and ``sum y.(log y + a - lam b)``, which is minus the sum of their log-partitions.
+    With ``b_q = sum_p w_qp y_p``: ``v_q <- (lam b_q + r v_q) / (1 + r)``, then ``y_q <- softmax(-a_q + v_q)``.
+    ``sums`` (3,) receives, over these rows, ``pairwise``, ``smooth`` and ``surrogate`` of
+    :class:`laplacianshot.inference.bound.BoundUpdate`.
     """
+    lam, r, scale = step.lam, step.r, 1.0 / (1.0 + step.r)
     n_classes = unary.shape[1]
-    b = np.empty(n_classes, dtype=np.float64)
+    b, v = np.empty(n_classes, dtype=np.float64), np.empty(n_classes, dtype=np.float64)
     logits = np.empty(n_classes, dtype=np.float64)
     pairwise = 0.0
     smooth = 0.0
@@ -240,20 +244,26 @@ def bound_rows(
         for c in range(n_classes):
             pairwise += row[c] * b[c]
             b[c] *= lam
-            logits[c] = b[c] - a[c]
+            v[c] = (b[c] + r * V[q, c]) * scale
+            V[q, c] = v[c]
+            logits[c] = v[c] - a[c]
         top = largest(logits)
         total = 0.0
         inner = 0.0
+        held = 0.0
         for c in range(n_classes):
             logits[c] = exp_nonpositive(logits[c] - top)
             total += logits[c]
-            inner += logits[c] * b[c]
+            inner += logits[c] * v[c]
+            held += logits[c] * (v[c] - b[c])
         inverse = 1.0 / total
+        moved = 0.0
         for c in range(n_classes):
             target[c] = logits[c] * inverse
+            moved += (target[c] - row[c]) ** 2
         log_partition = top + np.log(total)
         smooth += inner * inverse - log_partition
-        surrogate -= log_partition
+        surrogate += held * inverse + lam * step.delta / 2 * moved - log_partition
     sums[0] = pairwise
     sums[1] = smooth
     sums[2] = surrogate

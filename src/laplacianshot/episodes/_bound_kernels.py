@@ -11,6 +11,7 @@ from laplacianshot.episodes._gram_kernels import (
     HALF,
     MIN_LOG,
     ONE,
+    TWO,
     ZERO,
     BatchSolution,
     Ties,
@@ -34,7 +35,7 @@ def _rectify(
     gram: Floats,
     labels: Ints,
     temperature: float,
-    reassign_support: bool,
+    by_cosine: bool,
     plain_norms: Floats,
     products: Floats,
     counts: Ints,
@@ -45,14 +46,23 @@ def _rectify(
 
     ``products`` (C, n) is used up.
 
-    Row z goes to ``argmax_c cos(z, m_c)`` (support rows to their label unless ``reassign_support``) with weight
-    ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that gets no row.
+    Row z goes to ``argmax_c cos(z, m_c)`` if ``by_cosine``, else to ``argmin_c |z - m_c|^2`` or, of the support, to its
+    label, with weight ``softmax_c(temperature cos(z, m_c)) / n_c``; ``counts`` (C,) receives n_c, 0 for a class that
+    gets no row.
     """
     n = gram.shape[0]
     n_classes, n_support = products.shape[0], labels.shape[0]
     lengths, tops, totals = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     counts[:] = 0
     scaled: Any = np.float32(temperature)
+    if not by_cosine:
+        for i in range(n):
+            owners[i] = labels[i] if i < n_support else 0
+        for c in range(1, n_classes):
+            for i in range(n_support, n):
+                best = owners[i]
+                if plain_norms[c] - TWO * products[c, i] < plain_norms[best] - TWO * products[best, i]:
+                    owners[i] = c
     # Cosines in the place of the products, then their exponentials; both a class at a time, over all rows.
     for i in range(n):
         lengths[i] = ONE / np.sqrt(gram[i, i]) if gram[i, i] > 0 else ZERO
@@ -65,10 +75,11 @@ def _rectify(
             row[i] *= length * lengths[i]
             tops[i] = max(tops[i], row[i])
     for i in range(n):
-        choice = 0
-        while products[choice, i] < tops[i]:
-            choice += 1
-        owners[i] = labels[i] if i < n_support and not reassign_support else choice
+        if by_cosine:
+            choice = 0
+            while products[choice, i] < tops[i]:
+                choice += 1
+            owners[i] = choice
         counts[owners[i]] += 1
     for c in range(n_classes):
         row = products[c]
@@ -86,7 +97,7 @@ def bound_terms(
     ties: Ties,
     rectified: bool,
     temperature: float,
-    reassign_support: bool,
+    by_cosine: bool,
     unary: Floats,
     neighbors: Ints,
 ) -> None:
@@ -112,7 +123,7 @@ def bound_terms(
             for c in range(n_classes):
                 for i in range(n):
                     products[c, i] = plain[c, i]
-            _rectify(gram, labels[b], temperature, reassign_support, plain_norms, products, counts, owners, weights)
+            _rectify(gram, labels[b], temperature, by_cosine, plain_norms, products, counts, owners, weights)
             class_products(gram, owners, weights, products, norms)
             for c in range(n_classes):
                 if counts[c] == 0:
@@ -127,42 +138,47 @@ def bound_terms(
 class UpdateScratch(NamedTuple):
     """Arrays of one task of N queries, C classes and k neighbors, for 1 or 8 lambdas at a time (lanes)."""
 
-    cost: Floats  # (C, N * lanes), as the three below: lanes innermost
+    cost: Floats  # (C, N * lanes), as the four below: lanes innermost
     one: Floats
     other: Floats
-    field: Floats
-    rows: Floats  # (3, N * lanes)
-    lams: Floats  # (N * lanes,)
-    sums: Floats  # (4, lanes)
+    field: Floats  # lam W Y
+    logits: Floats  # V of BoundUpdate
+    rows: Floats  # (4, N * lanes)
+    lams: Floats  # (N * lanes,), as the two below
+    r: Floats
+    scale: Floats  # 1 / (1 + r)
+    sums: Floats  # (5, lanes)
     values: Floats  # (3, lanes): smooth part of the objective, and the last two values that the rule compares
     running: Any  # (lanes,)
     indptr: Ints  # (N + 1,)
     ends: Ints  # (N,)
-    indices: Any  # (N * (2 k + 1),) unsigned
-    weights: Floats  # (N * (2 k + 1),)
+    indices: Any  # (2 N k,) unsigned
+    weights: Floats  # (2 N k,)
 
     @classmethod
     def of(cls, n_query: int, n_classes: int, k: int, n_lams: int) -> Self:
         """Arrays for tasks of this size and a grid of ``n_lams`` lambdas."""
         lanes = _LANES if n_lams > 1 else 1
-        width, edges = lanes * n_query, n_query * (2 * k + 1)
-        cost, one, other, field = (np.empty((n_classes, width), dtype=np.float32) for _ in range(4))
-        rows, lams, weights = (np.empty(shape, dtype=np.float32) for shape in ((3, width), width, edges))
-        sums, values, running = np.empty((4, lanes)), np.zeros((3, lanes)), np.empty(lanes, dtype=np.bool_)
+        width, edges = lanes * n_query, 2 * n_query * k
+        cost, one, other, field, logits = (np.empty((n_classes, width), dtype=np.float32) for _ in range(5))
+        rows, weights = np.empty((4, width), dtype=np.float32), np.empty(edges, dtype=np.float32)
+        lams, r, scale = (np.empty(width, dtype=np.float32) for _ in range(3))
+        sums, values, running = np.empty((5, lanes)), np.zeros((3, lanes)), np.empty(lanes, dtype=np.bool_)
         indptr, ends = np.empty(n_query + 1, dtype=np.int64), np.empty(n_query, dtype=np.int64)
         indices = np.empty(edges, dtype=np.uint64)
-        return cls(cost, one, other, field, rows, lams, sums, values, running, indptr, ends, indices, weights)
+        return cls(
+            cost, one, other, field, logits, rows, lams, r, scale, sums, values, running, indptr, ends, indices, weights
+        )
 
 
 @inlined_kernel
-def _edges(neighbors: Ints, symmetric: bool, shift: float, s: UpdateScratch) -> None:
+def _edges(neighbors: Ints, symmetric: bool, s: UpdateScratch) -> None:
     """The graph of one task in CSR form; an edge that both ends chose is listed twice, which sums to the same."""
     n, k = neighbors.shape
     indptr, indices, weights, ends = s.indptr, s.indices, s.weights, s.ends
-    own = 1 if shift > 0 else 0
     indptr[0] = 0
     for q in range(n):
-        indptr[q + 1] = k + own
+        indptr[q + 1] = k
     if symmetric:
         for q in range(n):
             for e in range(k):
@@ -181,10 +197,6 @@ def _edges(neighbors: Ints, symmetric: bool, shift: float, s: UpdateScratch) -> 
                 indices[ends[p]] = q
                 weights[ends[p]] = weight
                 ends[p] += 1
-        if own:
-            indices[ends[q]] = q
-            weights[ends[q]] = np.float32(shift)
-            ends[q] += 1
 
 
 @inlined_kernel
@@ -247,40 +259,52 @@ def _add(values: Floats, lanes: int, sums: Floats) -> None:
 
 
 @part_kernel
-def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
-    """One update of all rows and lanes: ``y <- softmax(-a + lam b)`` with ``b = W y``, and its sums (8,).
+def _update(current: Floats, updated: Floats, proximal: bool, s: UpdateScratch) -> None:
+    """One update of all rows and lanes: ``v <- (lam b + r v) / (1 + r)`` with ``b = W y``, ``y <- softmax(-a + v)``.
 
-    current, updated: (C, N * lanes). sums (4, lanes) receives ``sum y.b`` of the current assignments and, of the
-    updated ones, ``sum y.(log y + a)`` and ``sum y.(log y + a - lam b)``, which is minus the sum of their
-    log-partitions; its last row is scratch.
+    current, updated: (C, N * lanes). sums (5, lanes) receives ``sum y.b`` of the current assignments and, of the
+    updated ones, ``sum y.(log y + a)``, ``sum y.(log y + a - lam b)`` and the squared distance to the current ones; its
+    last row is scratch. Unless ``proximal``, r is 0 and that distance is not formed.
     """
     n_classes, width = s.cost.shape
-    sums, field, lams = s.sums, s.field, s.lams
+    sums, field, logits, lams = s.sums, s.field, s.logits, s.lams
     lanes = sums.shape[1]
-    tops, totals, pulls = s.rows[0], s.rows[1], s.rows[2]
+    tops, totals, pulls, holds = s.rows[0], s.rows[1], s.rows[2], s.rows[3]
     sums[:] = 0
     tops[:] = -np.inf
     pulls[:] = ZERO
     for c in range(n_classes):
-        y, b, a, target = current[c], field[c], s.cost[c], updated[c]
+        y, b, logit, a, target = current[c], field[c], logits[c], s.cost[c], updated[c]
         _pull(s.indptr, s.indices, s.weights, lanes, y, b)
-        for i in range(width):
-            pulls[i] += y[i] * b[i]
-            b[i] *= lams[i]
-            target[i] = b[i] - a[i]
-            tops[i] = max(tops[i], target[i])
+        if proximal:
+            for i in range(width):
+                pulls[i] += y[i] * b[i]
+                b[i] *= lams[i]
+                logit[i] = (b[i] + s.r[i] * logit[i]) * s.scale[i]
+                target[i] = logit[i] - a[i]
+                tops[i] = max(tops[i], target[i])
+        else:
+            for i in range(width):
+                pulls[i] += y[i] * b[i]
+                logit[i] = b[i] * lams[i]
+                target[i] = logit[i] - a[i]
+                tops[i] = max(tops[i], target[i])
     _add(pulls, lanes, sums[0])
     totals[:] = ZERO
     pulls[:] = ZERO
+    holds[:] = ZERO
     for c in range(n_classes):
-        target, b = updated[c], field[c]
+        target, b, logit = updated[c], field[c], logits[c]
         for i in range(width):
             value: Any = exp_nonpositive(max(target[i] - tops[i], MIN_LOG))
             target[i] = value
             totals[i] += value
-            pulls[i] += value * b[i]
-    _add(tops, lanes, sums[2])
-    # sums_2 += sum_q log totals_q, by the logarithm of products: C^32 fits into float64 for C up to 10^9.
+            pulls[i] += value * logit[i]
+        if proximal:
+            for i in range(width):
+                holds[i] += target[i] * (logit[i] - b[i])
+    # sums_4 = sum of the log-partitions, by the logarithm of products: C^32 fits into float64 for C up to 10^9.
+    _add(tops, lanes, sums[4])
     products = sums[3]
     for top in range(0, width // lanes, 32):
         products[:] = 1.0
@@ -288,18 +312,28 @@ def _update(current: Floats, updated: Floats, s: UpdateScratch) -> None:
             for v in range(lanes):
                 products[v] *= totals[q * lanes + v]
         for v in range(lanes):
-            sums[2, v] += math.log(products[v])
+            sums[4, v] += math.log(products[v])
+    products[:] = 0
     for i in range(width):
         totals[i] = ONE / totals[i]
         pulls[i] *= totals[i]
+        holds[i] *= totals[i]
     _add(pulls, lanes, sums[1])
     for c in range(n_classes):
         target = updated[c]
         for i in range(width):
             target[i] *= totals[i]
+    if proximal:
+        _add(holds, lanes, sums[2])
+        holds[:] = ZERO
+        for c in range(n_classes):
+            y, target = current[c], updated[c]
+            for i in range(width):
+                holds[i] += (target[i] - y[i]) * (target[i] - y[i])
+        _add(holds, lanes, sums[3])
     for v in range(lanes):
-        sums[1, v] -= sums[2, v]
-        sums[2, v] = -sums[2, v]
+        sums[1, v] -= sums[4, v]
+        sums[2, v] -= sums[4, v]
 
 
 @inlined_kernel
@@ -324,7 +358,8 @@ def _record(task: int, place: int, lane: int, done: int, current: Floats, lanes:
 def bound_updates(
     unary: Floats,
     neighbors: Ints,
-    shifts: Floats,
+    deltas: Floats,
+    r: Floats,
     lams: Floats,
     by_bound: bool,
     max_iter: int,
@@ -332,21 +367,22 @@ def bound_updates(
     s: UpdateScratch,
     out: BatchSolution,
 ) -> None:
-    """``Y <- softmax(-a + lam W Y)`` for each task and each lambda until its stopping rule holds.
+    """:func:`~laplacianshot.inference.bound.bound_optimize` for each task and each lambda.
 
-    ``by_bound`` is the rule of *paper* (symmetric W with ``shifts`` on its diagonal, stop by the bound); otherwise that
-    of *reference* (directed W, stop by E). Eight lambdas of a task are updated together, one per lane of the processor,
-    so that a grid costs little more than one value; a single lambda has one lane.
+    ``by_bound`` is the rule of *paper* (symmetric W, stop by the bound); otherwise that of *reference* (directed W,
+    stop by E). Eight lambdas of a task are updated together, one per lane of the processor, so that a grid costs little
+    more than one value; a single lambda has one lane.
 
-    unary (B, N, C), neighbors (B, N, k), shifts (B,), lams (L,).
+    unary (B, N, C), neighbors (B, N, k), deltas (B,), r (B, L), lams (L,).
     """
     n_tasks, n, n_classes = unary.shape
     n_lams, lanes = lams.shape[0], s.sums.shape[1]
-    sums, cost, spread_lams, running = s.sums, s.cost, s.lams, s.running
+    sums, cost, running = s.sums, s.cost, s.running
     smooth, value, before = s.values[0], s.values[1], s.values[2]
     current, updated = s.one, s.other
     for b in range(n_tasks):
-        _edges(neighbors[b], by_bound, shifts[b], s)
+        _edges(neighbors[b], by_bound, s)
+        proximal = deltas[b] > 0
         for c in range(n_classes):
             for q in range(n):
                 for v in range(lanes):
@@ -355,10 +391,14 @@ def bound_updates(
             used = min(lanes, n_lams - first)
             for q in range(n):
                 for v in range(lanes):
-                    spread_lams[lanes * q + v] = lams[first + min(v, used - 1)]
+                    place = first + min(v, used - 1)
+                    s.lams[lanes * q + v] = lams[place]
+                    s.r[lanes * q + v] = r[b, place]
+                    s.scale[lanes * q + v] = 1 / (1 + r[b, place])
             # softmax(-a): an update from nothing.
             current[:] = ZERO
-            _update(current, updated, s)
+            s.logits[:] = ZERO
+            _update(current, updated, proximal, s)
             current, updated = updated, current
             for v in range(used):
                 running[v] = True
@@ -366,7 +406,7 @@ def bound_updates(
             done = 0
             # An objective needs W Y at the new Y, which the next pass forms anyway: one pass more than updates.
             while True:
-                _update(current, updated, s)
+                _update(current, updated, proximal, s)
                 # ``current`` is the result of update ``done - 1``.
                 for v in range(used if done > 0 else 0):
                     if not running[v]:
@@ -388,7 +428,7 @@ def bound_updates(
                 if by_bound:
                     for v in range(used):
                         before[v] = value[v]
-                        value[v] = sums[2, v] + lams[first + v] / 2 * sums[0, v]
+                        value[v] = sums[2, v] + lams[first + v] / 2 * (sums[0, v] + deltas[b] * sums[3, v])
                 for v in range(lanes):
                     smooth[v] = sums[1, v]
                 current, updated = updated, current

@@ -25,6 +25,7 @@ from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
 from laplacianshot.estimator import LaplacianShot, center_of, check_parameters
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
+from laplacianshot.inference.joint import proximal_weight
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
@@ -177,10 +178,13 @@ class RunnableRecipe(Runnable):
             lams = np.array([PUBLISHED_LAM if estimator.lam is None else estimator.lam])
         limit = estimator.max_iter or (PAPER_MAX_ITER if paper else REFERENCE_MAX_ITER)
         solution = BatchSolution.empty(n_tasks, len(lams), n_query, n_classes, limit, keep)
+        deltas = _psd_shifts(neighbors) if paper else np.zeros(n_tasks)
+        r = np.array([proximal_weight(lam * delta, 0.0) for delta in deltas for lam in lams], dtype=np.float32)
         bound_updates(
             unary,
             neighbors,
-            _psd_shifts(neighbors) if paper else np.zeros(n_tasks),
+            deltas,
+            r.reshape(n_tasks, len(lams)),
             lams.astype(np.float32),
             paper,
             limit,
@@ -192,7 +196,7 @@ class RunnableRecipe(Runnable):
 
 
 def _psd_shifts(neighbors: Ints) -> Floats:
-    """What the diagonal of each task's graph ``(A + A^T)/2`` needs, (B,); neighbors (B, N, k)."""
+    """``delta`` of each task's graph ``(A + A^T)/2``, (B,), as of ``psd_shift``; neighbors (B, N, k)."""
     n_tasks, n, k = neighbors.shape
     if k == 0:
         return np.zeros(n_tasks)

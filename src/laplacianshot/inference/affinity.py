@@ -132,14 +132,6 @@ def psd_shift(W: sp.csr_array) -> float:
     return float(min(max(0.0, slack - smallest), gershgorin))
 
 
-def make_psd(W: sp.csr_array) -> sp.csr_array:
-    """``W + delta I``, delta of :func:`psd_shift`: hard labelings keep their order by energy; descent is provable."""
-    delta = psd_shift(W)
-    if delta == 0:
-        return W
-    return sp.csr_array(W + sp.diags_array(np.full(W.shape[0], delta, dtype=W.dtype), format="csr"))
-
-
 def check_affinity(graph: Any, n: int, *, name: str = "graph", nodes: str = "rows of X", dtype: Any) -> sp.csr_array:
     """A user's graph as CSR of shape (n, n), or an error that says what is wrong with it."""
     if not sp.issparse(graph):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from laplacianshot.inference.affinity import check_affinity
+from laplacianshot.inference.joint import proximal_weight
 from laplacianshot.runtime.types import Floats, Ints
 
 StoppingRule: TypeAlias = Literal["paper", "reference"]
@@ -35,7 +36,8 @@ class BoundResult:
     objective : array of shape (n_iter,)
         R (rule ``paper``) or E (rule ``reference``) after each update.
     bound : array of shape (n_iter,)
-        The surrogate ``B_i(Y_{i+1})`` that each update minimized; ``R_{i+1} <= B_i <= R_i`` on a symmetric PSD graph.
+        The surrogate ``B_i(Y_{i+1})`` that each update lowered; ``R_{i+1} <= B_i <= R_i`` for symmetric W with
+        ``W + delta I`` positive semi-definite.
     n_iter : int
     converged : bool
     """
@@ -65,6 +67,7 @@ def bound_optimize(
     lam: float,
     *,
     rule: StoppingRule = "paper",
+    delta: float = 0.0,
     max_iter: int | None = None,
     tol: float = TOLERANCE,
 ) -> BoundResult:
@@ -76,10 +79,23 @@ def bound_optimize(
     Rule ``paper`` reports and stops on::
 
         R(Y)   = sum Y log Y + sum a Y - (lam/2) sum_qp w_qp y_q.y_p
-        B_i(Y) = sum_q y_q.(log y_q + a_q - lam b_q) + (lam/2) sum_q y_q^i.b_q,   b = W Y^i
+        B_i(Y) = sum_q y_q.(log y_q + a_q - lam b_q) + (lam/2) sum_q y_q^i.b_q + (lam delta/2) |Y - Y^i|^2,   b = W Y^i
 
-    when ``|B_i - B_{i-1}| <= tol |B_{i-1}|``. R never rises when W is symmetric and positive semi-definite
-    (:func:`~laplacianshot.inference.affinity.make_psd`).
+    when ``|B_i - B_{i-1}| <= tol |B_{i-1}|``. R never rises when W is symmetric and ``W + delta I`` is positive
+    semi-definite. With ``delta = 0`` that is the paper's condition on W. With ``delta > 0`` an update holds on to the
+    assignments it starts from::
+
+        y_q ~ exp{ [ -a_q + lam b_q + r log y_q^i ] / (1 + r) },   r = max(0, (lam delta/2 - 1) / 2)
+
+    *Proof.* Let ``d = Y^{i+1} - Y^i``. The graph term is quadratic and ``<d, W d> >= -delta |d|^2``, so
+    ``R(Y) <= B_i(Y)`` everywhere, with equality at ``Y^i``. The update is the minimum of ``B_i`` with ``r KL(Y|Y^i)``
+    in place of its last term, a sum of entropies and linear terms: there it gains ``(1 + r) KL(Y^i|Y^{i+1})``, and
+    therefore ``B_i(Y^i) - B_i(Y^{i+1}) = (1 + r) KL(Y^i|Y^{i+1}) + r KL(Y^{i+1}|Y^i) - (lam delta/2) |d|^2``. By
+    Pinsker's inequality ``KL(y'|y) >= |y' - y|_1^2 / 2``, which is at least ``|y' - y|^2`` as the entries of
+    ``y' - y`` sum to zero: the difference is at least ``(1 + 2r - lam delta/2) |d|^2 >= 0``. A smaller r fails: with
+    two classes and equal costs, a small difference from 1/2 along the eigenvector of ``-delta`` is multiplied by
+    ``(r - lam delta/2) / (1 + r)``, which must not be below -1. r moves no fixed point, and is 0 up to
+    ``lam delta = 2``.
 
     Rule ``reference`` is the authors' code: ``E = sum Y log Y + sum a Y - lam sum Y * (W Y)``, at least three updates,
     at most 20, stopping when ``|E_i - E_{i-1}| <= tol |E_{i-1}|``.
@@ -93,6 +109,8 @@ def bound_optimize(
     lam : float
         Weight of the graph, >= 0. Zero is the nearest prototype.
     rule : {"paper", "reference"}
+    delta : float
+        At least minus the smallest eigenvalue of a symmetric W; its largest row sum is always enough.
     max_iter : int, optional
         1000 for ``paper``, 20 for ``reference``.
     tol : float
@@ -114,8 +132,18 @@ def bound_optimize(
     array([0, 1, 1, 0])
     """
     a = check_unary(unary)
-    found = minimize_bound(bound_update, a.astype(np.float64), affinity, lam, rule=rule, max_iter=max_iter, tol=tol)
+    found = minimize_bound(
+        bound_update, a.astype(np.float64), affinity, lam, rule=rule, delta=delta, max_iter=max_iter, tol=tol
+    )
     return replace(found, assignments=found.assignments.astype(a.dtype))
+
+
+class StepWeights(NamedTuple):
+    """Weights of an update: of the graph, of the assignments it starts from, and delta of :func:`bound_optimize`."""
+
+    lam: float
+    r: float
+    delta: float
 
 
 class BoundUpdate(NamedTuple):
@@ -124,43 +152,55 @@ class BoundUpdate(NamedTuple):
     Attributes
     ----------
     assignments : array of shape (N, C)
-        ``Y' = softmax(-a + lam b)``.
+        ``Y' = softmax(-a + V')``.
+    V : array of shape (N, C)
+        ``V' = (lam b + r V) / (1 + r)``, the part of the graph in the logits. As ``log y = -a + V`` up to a constant
+        of the row, Y' is proportional to ``exp{ [ -a + lam b + r log y ] / (1 + r) }``.
     pairwise : float
         ``sum_q y_q.b_q``, at Y.
     smooth : float
         ``sum_q y'_q.(log y'_q + a_q)``.
     surrogate : float
-        ``sum_q y'_q.(log y'_q + a_q - lam b_q)``: minus the sum of the log-partitions.
+        ``sum_q y'_q.(log y'_q + a_q - lam b_q) + (lam delta/2) |Y' - Y|^2``. With ``r = delta = 0`` it is minus the sum
+        of the log-partitions.
     """
 
     assignments: Floats
+    V: Floats
     pairwise: float
     smooth: float
     surrogate: float
 
 
-def bound_update(a: Floats, W: sp.csr_array, lam: float, Y: Floats) -> BoundUpdate:
+def bound_update(a: Floats, W: sp.csr_array, weights: StepWeights, Y: Floats, V: Floats) -> BoundUpdate:
     """The update of :func:`bound_optimize` from assignments Y (N, C), in float64."""
+    lam, r, delta = weights
     b = W @ Y
-    logits = lam * b - a
+    V = (lam * b + r * V) / (1 + r)
+    logits = V - a
     log_partitions = logsumexp(logits, axis=1, keepdims=True)
     updated = np.exp(logits - log_partitions)
-    surrogate = -float(log_partitions.sum())
-    return BoundUpdate(updated, float((Y * b).sum()), surrogate + lam * float((updated * b).sum()), surrogate)
+    entropy = -float(log_partitions.sum())
+    surrogate = entropy + float((updated * (V - lam * b)).sum()) + lam * delta / 2 * float(np.square(updated - Y).sum())
+    return BoundUpdate(updated, V, float((Y * b).sum()), entropy + float((updated * V).sum()), surrogate)
 
 
 def minimize_bound(
-    update: Callable[[Floats, sp.csr_array, float, Floats], BoundUpdate],
+    update: Callable[[Floats, sp.csr_array, StepWeights, Floats, Floats], BoundUpdate],
     a: Floats,
     affinity: Any,
     lam: float,
     *,
     rule: StoppingRule,
+    delta: float,
     max_iter: int | None,
     tol: float,
 ) -> BoundResult:
-    """:func:`bound_optimize` by ``update(a, W, lam, Y)``, from unary terms in the dtype of the work."""
-    lam = check_lam(lam)
+    """:func:`bound_optimize` by ``update(a, W, weights, Y, V)``, from unary terms in the dtype of the work."""
+    lam, delta = check_lam(lam), float(delta)
+    if not 0 <= delta < np.inf:
+        raise ValueError(f"delta must be a finite number >= 0, got {delta!r}.")
+    weights = StepWeights(lam, proximal_weight(lam * delta, 0.0), delta)
     W = check_affinity(affinity, a.shape[0], name="affinity", nodes="rows of unary", dtype=a.dtype)
     if rule not in ("paper", "reference"):
         raise ValueError(f"rule must be 'paper' or 'reference', got {rule!r}.")
@@ -172,11 +212,11 @@ def minimize_bound(
     bound: list[float] = []
     converged = False
     # An update's objective needs W Y at the new Y, which the next update forms anyway: one update more than iterations.
-    step = update(a, W, lam, softmax(-a, axis=1))
+    step = update(a, W, weights, softmax(-a, axis=1), np.zeros_like(a))
     while True:
         bound.append(step.surrogate + lam / 2 * step.pairwise)
         Y, smooth = step.assignments, step.smooth
-        step = update(a, W, lam, Y)
+        step = update(a, W, weights, Y, step.V)
         objective.append(smooth - (lam / 2 if rule == "paper" else lam) * step.pairwise)
         trace = bound if rule == "paper" else objective
         i = len(objective) - 1

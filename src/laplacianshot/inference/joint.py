@@ -176,6 +176,7 @@ def proximal_weight(lam: float, g: float) -> float:
     """``r = max(0, (lam/2 - 1 - g) / 2)``: how much a step holds on to the assignments that it starts from.
 
     W has eigenvalues >= -1 and ``KL(y'|y) >= |y' - y|^2``, so F falls by at least ``(1 + g + 2r - lam/2) |Y' - Y|^2``.
+    For eigenvalues >= -delta it is the weight at ``lam delta``.
     """
     return max(0.0, (lam / 2 - 1 - g) / 2)
 

@@ -67,7 +67,7 @@ def rectify_prototypes(
     n_classes: int,
     *,
     temperature: float = PAPER_TEMPERATURE,
-    reassign_support: bool = False,
+    by_cosine: bool = False,
 ) -> RectifiedPrototypes:
     """Prototypes that borrow from the queries first predicted to be of their class.
 
@@ -76,9 +76,9 @@ def rectify_prototypes(
 
         m~_c = (1/n_c) sum_{z grouped to c} w_c(z) z
 
-    A query is grouped to ``argmax_c cos(z, m_c)``; a support row to its own label (the paper) or, with
-    ``reassign_support``, to its prediction too (the authors' code). A class that no row is grouped to keeps its plain
-    prototype.
+    A query is grouped to its nearest prototype, ``argmin_c |z - m_c|^2``, and a support row to its own label (the
+    paper); with ``by_cosine`` every row of either kind is grouped to ``argmax_c cos(z, m_c)`` (the authors' code). A
+    class that no row is grouped to keeps its plain prototype.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def rectify_prototypes(
     query : array of shape (N, D)
     n_classes : int
     temperature : float
-    reassign_support : bool
+    by_cosine : bool
 
     Returns
     -------
@@ -100,9 +100,10 @@ def rectify_prototypes(
     directions = plain / _norms(plain)
     rows = np.concatenate([support, query + shift]).astype(np.float64)
     cosines = (rows @ directions.T) / _norms(rows)
-    groups = cosines.argmax(axis=1)
-    if not reassign_support:
-        groups[: len(labels)] = labels
+    if by_cosine:
+        groups = cosines.argmax(axis=1)
+    else:
+        groups = np.concatenate([labels, squared_distances(rows[len(labels) :], plain).argmin(axis=1)])
     weights = softmax(temperature * cosines, axis=1)[np.arange(len(rows)), groups]
     sums = sp.csr_array((weights, (groups, np.arange(len(rows)))), shape=(n_classes, len(rows))) @ rows
     counts = np.bincount(groups, minlength=n_classes)

@@ -1,7 +1,7 @@
 """The three recipes, by name: every constant of each in one place.
 
 ``reference``  what the authors' public code does
-``paper``      the paper as written, on a graph for which its proof holds
+``paper``      the paper as written, with steps for which its objective never rises
 ``default``    what we recommend; see :mod:`laplacianshot.inference.joint`
 """
 

@@ -48,7 +48,7 @@ class Solution:
     origin : array of shape (D,), default recipe
         What every prototype is drawn to.
     bound : array of shape (n_iter,), paper and reference
-        The bound that each update minimized.
+        The bound that each update lowered.
     unary : array of shape (N, C), paper and reference
     transform : {"none", "l2", "cl2"}
     center : array of shape (D,), for ``cl2``

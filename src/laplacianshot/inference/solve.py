@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference.affinity import knn_affinity, make_psd, normalize, symmetrize
+from laplacianshot.inference.affinity import knn_affinity, normalize, psd_shift, symmetrize
 from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import joint_optimize
@@ -133,35 +133,32 @@ def solve_default(
 
 
 def solve_paper(task: Task, choices: BoundChoices, numerics: Numerics = FORMULAS) -> Solution:
-    """The paper as written: k true neighbors, W symmetric and PSD, support grouped by its labels, temperature 1."""
-    prototypes, query, shift = _prototypes(task, choices.rectify, PAPER_TEMPERATURE, reassign_support=False)
+    """The paper as written: k true neighbors, W symmetric, support grouped by its labels, temperature 1.
+
+    W has negative eigenvalues, to which the paper's proof does not apply: updates hold on to the last assignments by
+    ``delta``, minus the smallest of them (:func:`~laplacianshot.inference.bound.bound_optimize`).
+    """
+    prototypes, query, shift = _prototypes(task, choices.rectify, PAPER_TEMPERATURE, by_cosine=False)
     k = choices.n_neighbors
-    graph = make_psd(knn_affinity(query, k) if task.graph is None else symmetrize(_between_queries(task)))
-    return _solve_bound(prototypes, query, shift, graph, k, choices, "paper", numerics)
+    graph = knn_affinity(query, k) if task.graph is None else symmetrize(_between_queries(task))
+    return _solve_bound(prototypes, query, shift, graph, k, choices, "paper", psd_shift(graph), numerics)
 
 
 def solve_reference(task: Task, choices: BoundChoices, numerics: Numerics = FORMULAS) -> Solution:
     """The authors' code: ``n_neighbors`` counts the row itself, W directed, support re-assigned, temperature 10."""
-    prototypes, query, shift = _prototypes(task, choices.rectify, REFERENCE_TEMPERATURE, reassign_support=True)
+    prototypes, query, shift = _prototypes(task, choices.rectify, REFERENCE_TEMPERATURE, by_cosine=True)
     k, own = choices.n_neighbors - 1, task.graph is not None
     graph = _between_queries(task) if own else knn_affinity(query, k, symmetry="directed")
-    return _solve_bound(prototypes, query, shift, graph, k, choices, "reference", numerics)
+    return _solve_bound(prototypes, query, shift, graph, k, choices, "reference", 0.0, numerics)
 
 
-def _prototypes(
-    task: Task, rectify: bool, temperature: float, *, reassign_support: bool
-) -> tuple[Floats, Floats, Floats]:
+def _prototypes(task: Task, rectify: bool, temperature: float, *, by_cosine: bool) -> tuple[Floats, Floats, Floats]:
     """Prototypes, the queries they are compared with, and the shift that those took."""
     if not rectify:
         plain = class_means(task.support, task.labels, task.n_classes)
         return plain, task.query, np.zeros(task.nodes.shape[1], task.nodes.dtype)
     rectified = rectify_prototypes(
-        task.support,
-        task.labels,
-        task.query,
-        task.n_classes,
-        temperature=temperature,
-        reassign_support=reassign_support,
+        task.support, task.labels, task.query, task.n_classes, temperature=temperature, by_cosine=by_cosine
     )
     return rectified.prototypes, task.query + rectified.query_shift, rectified.query_shift
 
@@ -181,10 +178,13 @@ def _solve_bound(
     n_neighbors: int,
     choices: BoundChoices,
     rule: StoppingRule,
+    delta: float,
     numerics: Numerics,
 ) -> Solution:
     unary = numerics.squared_distances(query, prototypes)
-    result = numerics.bound_optimize(unary, graph, choices.lam, rule=rule, max_iter=choices.max_iter, tol=choices.tol)
+    result = numerics.bound_optimize(
+        unary, graph, choices.lam, rule=rule, delta=delta, max_iter=choices.max_iter, tol=choices.tol
+    )
     bias = np.zeros(len(prototypes), prototypes.dtype)
     later = InductiveRule(
         prototypes, query, result.assignments, np.ones(len(query)), n_neighbors, choices.lam, 1.0, bias, shift

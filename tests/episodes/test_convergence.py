@@ -54,6 +54,18 @@ def test_updates_and_convergence_are_those_of_the_estimator(name, hard):
     np.testing.assert_array_equal(found.iterations, evaluate(hard, RECIPES[name], tasks=30).iterations)
 
 
+@pytest.mark.parametrize("tol", [3e-3, 1e-2, 3e-2])
+def test_the_bound_that_ends_the_updates_is_that_of_the_estimator(tol, hard):
+    # A loose tolerance: the bound changes by much at the end, and rounding decides nothing.
+    estimator = LaplacianShot.paper(3.0, tol=tol)
+    found = trace_convergence(hard, estimator, tasks=60)
+    wanted = []
+    for task in draw_tasks(hard, tasks=60):
+        y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
+        wanted.append(clone(estimator).fit(hard.features[np.concatenate([task.support, task.query])], y).n_iter_)
+    np.testing.assert_array_equal(found.iterations, wanted)
+
+
 @pytest.mark.parametrize("name", ["default", "balanced", "paper", "default, none", "paper, l2, not rectified"])
 @pytest.mark.parametrize("protocol", ["balanced", "dirichlet"])
 def test_the_objective_never_rises_where_that_is_proven(name, protocol, hard):

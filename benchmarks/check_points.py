@@ -5,6 +5,11 @@ paired difference with its 95% interval, and the number of tasks on which an obj
 *default*), in float64. Tasks run one estimator at a time.
 
     python benchmarks/check_points.py --data data --tasks 1000
+
+With ``--lams``, instead: *paper* over lambda, beside the same with a self-loop in place of its proximal step and beside
+*reference*.
+
+    python benchmarks/check_points.py --data data --tasks 1000 --lams 0.1 0.3 0.5 0.7 0.8 1.0 1.2 1.5
 """
 
 from __future__ import annotations
@@ -16,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from recipe_study.common import FeatureSet, episodes, large_task, load
 
-from laplacianshot import LaplacianShot
+from laplacianshot import LaplacianShot, bound_optimize
 from laplacianshot.episodes.results import mean_interval, paired_difference
+from laplacianshot.inference.affinity import psd_shift
 
 # A relative rise below this is rounding.
 ROUNDING = 1e-12
@@ -68,13 +75,64 @@ def tasks(fs: FeatureSet, shots: int, n: int, seed: int, dirichlet: float | None
         yield fs.x[rows].astype(np.float64), np.concatenate([support, np.full(len(query), -1)]), truth
 
 
+def lambda_lines(fs: FeatureSet, shots: int, n: int, seed: int, lams: list[float]) -> Iterator[str]:
+    """Accuracies of the published recipes over lambda, and where equal assignments lose their hold on one another.
+
+    With equal costs a small difference between assignments along an eigenvector of W grows if lambda times its
+    eigenvalue is above C: ``limit`` is C over the largest eigenvalue.
+    """
+    names = ("paper", "paper with self-loop", "reference")
+    found: dict[str, list[list[float]]] = {name: [[] for _ in lams] for name in names}
+    nearest, limits, risen = [], [], dict.fromkeys(names[:2], 0)
+    for X, y, truth in tasks(fs, shots, n, seed, None):
+        expected, n_query = truth[y == -1], int(np.sum(y == -1))
+        plain = LaplacianShot.paper(lam=0, rectify=False, base_mean=fs.base_mean).fit(X, y)
+        nearest.append(100 * float(np.mean(plain.transduction_[y == -1] == expected)))
+        # Unary terms and graph do not depend on lambda.
+        paper, reference = (
+            make(lam=0, base_mean=fs.base_mean).fit(X, y) for make in (LaplacianShot.paper, LaplacianShot.reference)
+        )
+        W, delta = paper.affinity_, psd_shift(paper.affinity_)
+        largest, loops = float(np.linalg.eigvalsh(W.toarray())[-1]), delta * sp.eye_array(n_query)
+        limits.append([5 / largest, 5 / (largest + delta)])
+        for place, lam in enumerate(lams):
+            results = (
+                bound_optimize(paper.unary_, W, lam, delta=delta),
+                bound_optimize(paper.unary_, sp.csr_array(W + loops), lam),
+                bound_optimize(reference.unary_, reference.affinity_, lam, rule="reference"),
+            )
+            for name, result in zip(names, results, strict=True):
+                found[name][place].append(100 * float(np.mean(paper.classes_[result.labels] == expected)))
+                if name in risen:
+                    rise = np.max(np.diff(result.objective), initial=0.0)
+                    risen[name] += bool(rise > ROUNDING * np.abs(result.objective).max())
+    limit = np.mean(limits, axis=0)
+    yield (
+        f"{fs.name} 5-way {shots}-shot, {n} tasks: nearest prototype {np.mean(nearest):.2f};"
+        f" limit {limit[0]:.2f}, with self-loop {limit[1]:.2f}; R rose {risen['paper']} and"
+        f" {risen['paper with self-loop']} times"
+    )
+    yield f"{'lambda':<22}" + "".join(f"{lam:>15g}" for lam in lams)
+    for name in names:
+        gains = [paired_difference(values, nearest) for values in found[name]]
+        yield f"{name:<22}" + "".join(f"{np.mean(values):>15.2f}" for values in found[name])
+        yield f"{'  to prototype':<22}" + "".join(f"{f'{gain.mean:+.2f} ± {gain.ci95:.2f}':>15}" for gain in gains)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the data folder (docs/results/data.md)")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=20, help="draws of the labels for one large task")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lams", type=float, nargs="+", help="print the published recipes at these lambdas instead")
     options = parser.parse_args()
+    if options.lams:
+        for name in ("cifar-test", "cub-novel"):
+            for shots in (1, 5):
+                for line in lambda_lines(load(name, options.data), shots, options.tasks, options.seed, options.lams):
+                    print(line, flush=True)
+        return
     cub, bank, digits = (load(name, options.data) for name in ("cub-novel", "bank", "digits"))
     bank_mean = bank.x.mean(axis=0, dtype=np.float64)
     few = [

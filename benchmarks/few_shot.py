@@ -9,18 +9,24 @@ Each finished cell is kept in OUTPUT.json: a run that was stopped goes on where 
 method that has changed again in the cells that are kept, on their tasks.
 
     python benchmarks/few_shot.py --data data --output docs/results/few-shot
+
+With ``--part present`` all classes of a task have labels and only some occur among the queries (few_shot_present.py):
+
+    python benchmarks/few_shot.py --part present --data data --output docs/results/few-shot-present
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import few_shot_present
 import numpy as np
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, tune
@@ -110,12 +116,7 @@ def run_cell(
         is_slow = METHODS[method].slow or (way >= 20 and method in SLOW_AT_20)
         (slow if is_slow else fast)[method] = made
     task: dict[str, Any] = {"way": way, "shot": shot, "query": query, "protocol": protocol, "split": split}
-    start = time.perf_counter()
-
-    def progress(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{name} {cell}: {100 * done / total:.0f}%   ", end="", file=sys.stderr, flush=True)
-
+    start, progress = time.perf_counter(), shown_progress(f"{name} {cell}")
     many = evaluate(feature_set, fast, tasks=tasks, progress=progress, **task)
     few = evaluate(feature_set, slow, tasks=min(tasks, slow_tasks), progress=progress, **task) if slow else ()
     rows = {}
@@ -145,6 +146,16 @@ def measured_again(cell: dict[str, Any], found: dict[str, Any], methods: Sequenc
     }
     rows = {name: (found if name in methods else cell)["methods"][name] for name in cell["methods"]}
     return {**cell, "settings": settings, "methods": rows}
+
+
+def shown_progress(what: str) -> Callable[[int, int], None]:
+    """Prints the share of tasks that are done, where somebody is watching."""
+
+    def progress(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{what}: {100 * done / total:.0f}%   ", end="", file=sys.stderr, flush=True)
+
+    return progress
 
 
 def interval(differences: Any) -> tuple[float, float]:
@@ -278,22 +289,40 @@ def verdict(cells: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with cub, cifar_fs, banking77 and omniglot")
-    parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--slow-tasks", type=int, default=1000)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--part", choices=("all-methods", "present"), default="all-methods")
+    parser.add_argument("--data", type=Path, required=True, help="folder with cub, cifar_fs, banking77 and so on")
+    parser.add_argument("--tasks", type=int, help="per cell (default: 10,000; part present: 500)")
+    parser.add_argument(
+        "--slow-tasks",
+        type=int,
+        help="for slow methods (default: 1,000); part present: for 1,000 queries (default: 50)",
+    )
+    parser.add_argument("--sets", nargs="+", choices=list(dict.fromkeys([*SETS, *few_shot_present.SOURCES])))
     parser.add_argument("--output", type=Path, required=True, help="write OUTPUT.json and OUTPUT.md")
     parser.add_argument("--again", nargs="+", choices=COMPARED, default=[], help="methods to measure again")
     parser.add_argument("--page-only", action="store_true", help="write the page from what OUTPUT.json holds")
     options = parser.parse_args()
+    present = options.part == "present"
+    known = list(few_shot_present.SOURCES if present else SETS)
+    unknown = [name for name in options.sets or () if name not in known]
+    if unknown:
+        parser.error(f"--sets: part {options.part} has no {', '.join(unknown)}; it has {', '.join(known)}")
+    if present and options.again:
+        parser.error("--again is for part all-methods")
+    sets = options.sets or known
+    tasks = options.tasks or (500 if present else 10_000)
+    slow_tasks = options.slow_tasks or (50 if present else 1000)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     kept = Path(f"{options.output}.json")
-    results: dict[str, Any] = {"cells": {}, "tasks": options.tasks, "slow_tasks": options.slow_tasks}
+    results: dict[str, Any] = {"cells": {}, "tasks": tasks, "slow_tasks": slow_tasks}
     if kept.exists():
         earlier = json.loads(kept.read_text())
-        if (earlier["tasks"], earlier["slow_tasks"]) == (options.tasks, options.slow_tasks):
+        if (earlier["tasks"], earlier["slow_tasks"]) == (tasks, slow_tasks):
             results = earlier
-    for name in [] if options.page_only else options.sets:
+    if present:
+        run_present(options, sets, results, kept)
+        return
+    for name in [] if options.page_only else sets:
         if not options.again and all(cell_key(name, c) in results["cells"] for c in CELLS):
             continue
         feature_set, split, query = load(name, options.data)
@@ -303,15 +332,11 @@ def main() -> None:
             if key in results["cells"] and not options.again:
                 continue
             compared = (OURS, NEAREST, *options.again) if key in results["cells"] else COMPARED
-            found = run_cell(
-                name, feature_set, split, query, cell, settings[cell[2]], options.tasks, options.slow_tasks, compared
-            )
+            found = run_cell(name, feature_set, split, query, cell, settings[cell[2]], tasks, slow_tasks, compared)
             if key in results["cells"]:
                 found = measured_again(results["cells"][key], found, options.again)
             results["cells"][key] = found
-            waiting = kept.with_suffix(".part")
-            waiting.write_text(json.dumps(results, indent=1) + "\n")
-            waiting.replace(kept)
+            keep(results, kept)
             ours, nearest = found["methods"][OURS], found["methods"][NEAREST]
             print(
                 f"{key:<36} nearest prototype {100 * nearest['mean']:.2f}, default {100 * ours['mean']:.2f} "
@@ -319,7 +344,39 @@ def main() -> None:
                 flush=True,
             )
     command = f"python benchmarks/few_shot.py --data data --output {options.output.as_posix()}"
-    write_page(results, Path(f"{options.output}.md"), command, options.tasks, options.slow_tasks)
+    write_page(results, Path(f"{options.output}.md"), command, tasks, slow_tasks)
+
+
+def run_present(options: argparse.Namespace, sets: list[str], results: dict[str, Any], kept: Path) -> None:
+    """The part ``present``: every cell that is not yet kept, then the page."""
+    tasks, large_tasks = results["tasks"], results["slow_tasks"]
+    for name in [] if options.page_only else sets:
+        source = few_shot_present.SOURCES[name]
+        waiting = [cell for cell in few_shot_present.cells(source) if cell.key(name) not in results["cells"]]
+        feature_set = few_shot_present.load(name, options.data) if waiting else None
+        for number, cell in enumerate(waiting, start=1):
+            assert feature_set is not None
+            count = tasks if cell.queries == few_shot_present.QUERIES[0] else large_tasks
+            key, what = cell.key(name), f"{number} of {len(waiting)}"
+            found = few_shot_present.run_cell(feature_set, source.split, cell, count, shown_progress(f"{key}, {what}"))
+            results["cells"][key] = found
+            keep(results, kept)
+            texts = [f"{method} {100 * row['mean']:.1f}" for method, row in found["methods"].items()]
+            print(f"{key:<58} {', '.join(texts) or 'no more queries'}, {found['seconds']:.1f} s", flush=True)
+    chosen = {"--tasks": options.tasks, "--slow-tasks": options.slow_tasks}
+    given = [f"{option} {value}" for option, value in chosen.items() if value is not None]
+    if options.sets:
+        given.append(shlex.join(["--sets", *options.sets]))
+    output = f"--output {options.output.as_posix()}"
+    command = " ".join(["python benchmarks/few_shot.py --part present --data data", *given, output])
+    Path(f"{options.output}.md").write_text(few_shot_present.page(results["cells"], command, tasks, large_tasks))
+
+
+def keep(results: dict[str, Any], kept: Path) -> None:
+    """Write the JSON file, all or nothing."""
+    waiting = kept.with_suffix(".part")
+    waiting.write_text(json.dumps(results, indent=1) + "\n")
+    waiting.replace(kept)
 
 
 if __name__ == "__main__":

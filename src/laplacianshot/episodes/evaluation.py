@@ -72,8 +72,12 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     method : str or estimator, or a list of them, or a dict of names to them
         A name of :data:`~laplacianshot.episodes.METHODS`, or anything with ``fit(X, y)`` and ``transduction_``. The
         recipes and most baselines run in compiled or vectorized batches, other estimators one task at a time.
-    way, shot, query, tasks, seed, protocol, split, alpha, present, total_queries
+    way, shot, query, tasks, seed, protocol, split, alpha
         See :func:`~laplacianshot.episodes.draw_tasks`.
+    present : int, optional
+        With ``protocol="present"``: classes that occur among the queries, of the ``way`` that have labels.
+    total_queries : int, optional
+        Queries per task with ``protocol="present"`` and ``"dirichlet"`` (default: ``way * query``).
     base_mean : array of shape (D,), FeatureSet, "task" or None
         What CL2 takes away, for every method without a center of its own: a vector; the mean of another set (its split
         ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,

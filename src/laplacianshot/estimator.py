@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
+from laplacianshot.inference.evidence import gather_evidence, sample_of
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
@@ -495,9 +496,14 @@ def _solve_in_memory(
     if estimator.recipe == "default":
         origin = np.zeros(nodes.shape[1], nodes.dtype) if transform == "cl2" else task.support.mean(axis=0)
         constants = constants_of(estimator, codes, n_classes)
-        solution = solve_default(task, origin, constants, tol=estimator.tol, numerics=numerics)
+        sample = sample_of(task.query)
+        with single_threaded_blas():
+            constants, evidence, answers = gather_evidence(
+                task.support, task.labels, sample, origin, len(queries), n_classes, constants
+            )
+        solution = solve_default(task, origin, constants, tol=estimator.tol, evidence=evidence, numerics=numerics)
         back = np.argsort(order)
-        solution = replace(solution, graph=sp.csr_array(solution.graph[back][:, back]))
+        solution = replace(solution, answers=answers, graph=sp.csr_array(solution.graph[back][:, back]))
     else:
         choices = BoundChoices(
             lam=PUBLISHED_LAM if estimator.lam is None else estimator.lam,

@@ -19,7 +19,7 @@ from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.progress import Progress
 
 # Increase by one whenever the same input would give another result than before.
-CODE_VERSION = 4
+CODE_VERSION = 5
 # Stages of a kind that are kept: those used last.
 MAX_KEPT = 4
 _CELLS = ("centroids", "starts", "parts")

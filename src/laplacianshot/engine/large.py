@@ -17,8 +17,9 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
+from laplacianshot.inference.evidence import Answers, gather_evidence, sample_of
 from laplacianshot.inference.induction import InductiveRule, vote_weights
-from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
@@ -27,7 +28,7 @@ from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
-from laplacianshot.runtime.threads import Workers, row_blocks
+from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
@@ -44,6 +45,19 @@ class LargeTask:
     center: Floats | None  # (D,), for cl2
     constants: DefaultConstants
     plan: LargePlan
+    evidence: Evidence = NO_EVIDENCE
+    answers: Answers | None = None
+
+    def informed(self, rows: Rows) -> LargeTask:
+        """The task with what its labels say besides their prototypes; transformed rows (n, D)."""
+        labeled, queries = np.flatnonzero(self.codes >= 0), np.flatnonzero(self.codes < 0)
+        support, sample, n = rows[labeled], rows[sample_of(queries)], len(queries)
+        origin = np.zeros(rows.shape[1], np.float32) if self.transform == "cl2" else support.mean(axis=0)
+        with single_threaded_blas():
+            constants, evidence, answers = gather_evidence(
+                support, self.codes[labeled], sample, origin, n, self.n_classes, self.constants
+            )
+        return replace(self, constants=constants, evidence=evidence, answers=answers)
 
 
 def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:
@@ -59,6 +73,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     kept: Any = {"memory": task.plan.memory, "folder": None if folders is None else folders[0]}
     found = kept_neighbors(rows, task.constants.n_neighbors, task.plan.graph, progress=progress, **kept)
     stages("Graph")
+    task = task.informed(rows)
     graph = node_graph(found.order, found.indices, task.codes >= 0)
     report, index = found.report, found.index
     del found
@@ -91,20 +106,24 @@ def fitted_of(
     weights = np.empty(len(graph.nodes))
     weights[graph.nodes] = vote_weights(graph.degrees, k)
     weights[labeled] *= task.constants.e
+    evidence = task.evidence
+    prototypes, bias = evidence.as_prototypes(result.prototypes, result.tau)
     rule = InductiveRule(
-        prototypes=result.prototypes,
+        prototypes=prototypes,
         points=rows.ordered(np.concatenate([labeled, np.flatnonzero(task.codes < 0)])),
         assignments=result.assignments,
         weights=weights,
         n_neighbors=k,
         lam=task.constants.lam,
-        tau=result.tau,
-        bias=result.bias,
+        tau=(1 - evidence.weight) * result.tau,
+        bias=result.bias + bias.astype(result.bias.dtype),
         search=NewNeighbors(rows, index),
     )
     return replace(
         result,
         constants=task.constants,
+        evidence=evidence,
+        answers=task.answers,
         prior=prior,
         origin=origin,
         transform=task.transform,
@@ -148,16 +167,25 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
     sums, squares = moments(near.ordered(queries))
     sample = near.ordered(sampled_queries(queries, n_classes))
     tau, entries = choose_start(sample[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
+    evidence = task.evidence.moved(-shift)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
-        rounds = open_rounds(workers, near.ordered(graph.nodes[:n]), edges, n_classes, tau, constants.e, entries)
+        free = near.ordered(graph.nodes[:n])
+        rounds = open_rounds(workers, free, edges, n_classes, tau, evidence, constants.e, entries)
         rounds.start(prototypes, squares)
-        solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), tol=tol, progress=progress)
+        limits: Any = {"weight": evidence.weight, "tol": tol, "progress": progress}
+        solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds
     Y, found = _of_all_rows(assignments, graph.nodes, fixed[n:], n_classes)
-    return replace(solution, assignments=Y, labels=found, prototypes=solution.prototypes + shift, dropped_mass=dropped)
+    return replace(
+        solution,
+        assignments=Y,
+        labels=found,
+        prototypes=solution.prototypes + shift,
+        dropped_mass=dropped,
+    )
 
 
 def choose_start(

@@ -3,8 +3,11 @@
 A node is free or fixed: a fixed one has ``e`` times its class in place of an assignment, for its neighbors to read. For
 a free node q, with ``b_q = sum_p w_qp y_p`` over nodes of both kinds::
 
-    cost_qc = tau |m_c|^2 - 2 tau x_q.m_c                 (tau a_qc, up to what depends on q alone)
-    y_q ~ exp{ scale [ lam b_q - cost_q - g log p + (g + r) log y_q ] },    scale = 1 / (1 + g + r)
+    cost_qc = offset_c - d_c.x_q                     (up to what depends on q alone)
+    y_q ~ exp{ scale [ lam b_q - cost_q - g log p + h log y_q ] },    scale = 1 / (1 + h)
+
+with directions and offsets of :class:`~laplacianshot.inference.joint.Evidence`; without any they are ``2 tau m_c`` and
+``tau |m_c|^2``.
 
 Two sums over these rows make F: ``pairwise``, of the current assignments, ``sum y_q.b_q`` over free q plus the same
 edges seen from the fixed nodes, so that edges between free nodes and edges to fixed ones all count twice; ``smooth``,
@@ -39,11 +42,10 @@ class Edges(NamedTuple):
 class Step(NamedTuple):
     """One Y step; every number has the type of the arrays."""
 
-    twice_tau: Any
     lam: Any
-    g_r: Any  # g + r
+    hold: Any  # h
     scale: Any
-    prototype_cost: Floats  # tau |m_c|^2
+    offsets: Floats
     share_cost: Floats  # g log p_c
 
 
@@ -64,7 +66,7 @@ class Dense(NamedTuple):
 def dense_rows(
     products: Floats, edges: Edges, step: Step, Y: Dense, mixed: bool, sums: Floats, start: int, stop: int
 ) -> None:
-    """The Y step for rows ``start..stop``, whose products ``x_q.m_c`` are given; adds pairwise and smooth to ``sums``.
+    """The Y step for rows ``start..stop``, whose products ``d_c.x_q`` are given; adds pairwise and smooth to ``sums``.
 
     Where ``mixed``, of neighbors that are certain one entry is read, not C. Fixed rows become zero, for sums by class
     to pass over them, until the step is accepted.
@@ -110,8 +112,8 @@ def dense_rows(
         inner = zero
         for c in range(n_classes):
             inner += y[c] * b[c]
-            cost[c] = step.prototype_cost[c] - step.twice_tau * product[c]
-            logs[c] = step_logit(step.lam * b[c], cost[c], step.share_cost[c], step.g_r, logs[c], step.scale)
+            cost[c] = step.offsets[c] - product[c]
+            logs[c] = step_logit(step.lam * b[c], cost[c], step.share_cost[c], step.hold, logs[c], step.scale)
         pairwise += inner
         target = Y.updated[q]
         inner, top = y_row(logs, cost, target)
@@ -129,7 +131,7 @@ def dense_rows(
 @kernel
 def narrow_rows(
     rows: Floats,
-    prototypes: Floats,
+    directions: Floats,
     edges: Edges,
     step: Step,
     Y: Dense,
@@ -139,13 +141,13 @@ def narrow_rows(
     tile: int,
     start: int,
 ) -> None:
-    """:func:`dense_rows` for rows (m, D) from ``start`` on with few prototypes (C, D), at least ``tile`` at a time.
+    """:func:`dense_rows` for rows (m, D) from ``start`` on with few directions (C, D), at least ``tile`` at a time.
 
     To ``features`` (C, D) and ``shares`` (C,) are added the rows, and their number, by the class that they are assigned
     to. Only where :func:`laplacianshot.neighbors.accel._vector_kernels.applies`.
     """
     m = len(rows)
-    products = np.empty((2 * tile, len(prototypes)), dtype=rows.dtype)
+    products = np.empty((2 * tile, len(directions)), dtype=rows.dtype)
     count = max(1, m // tile)
     for visit in range(count):
         first, last = m * visit // count, m * (visit + 1) // count
@@ -153,7 +155,7 @@ def narrow_rows(
         for q in range(first, last):
             free += int(edges.fixed[start + q] < 0)
         if free > 0:
-            multiply_rows(rows[first:last], prototypes, products[: last - first])
+            multiply_rows(rows[first:last], directions, products[: last - first])
         dense_rows(products, edges, step, Y, False, sums, start + first, start + last)
         if free > 0:
             add_class_sums(Y.updated[start + first : start + last], rows[first:last], features)

@@ -21,10 +21,9 @@ import scipy.sparse as sp
 
 from laplacianshot.engine.round_kernels import Dense, Edges, Step, add_certain, dense_rows, narrow_rows, pairwise_rows
 from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
-from laplacianshot.inference.joint import Sums, log_share, proximal_weight
+from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Sums, hold_weight, log_share
 from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.rows import Rows
-from laplacianshot.runtime.kernel_parts import squares_about
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -62,7 +61,9 @@ class Rounds(ABC):
         Rows of W, and the class of every node. Rows of W beyond the first n are of fixed nodes.
     n_classes : int
     tau : float
-        Temperature of the unary terms.
+        Temperature of the distances.
+    evidence : Evidence
+        About the origin of the rows.
 
     Attributes
     ----------
@@ -78,10 +79,12 @@ class Rounds(ABC):
     class_features: Floats
     _narrow = False
 
-    def __init__(self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float) -> None:
+    def __init__(
+        self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, evidence: Evidence
+    ) -> None:
         n, width = rows.shape
         self._workers, self._rows, self._edges = workers, rows, edges
-        self._n_classes, self._tau = n_classes, tau
+        self._n_classes, self._tau, self._evidence = n_classes, tau, evidence
         self._fixed = edges.fixed[:n]
         self._clamped = np.flatnonzero(self._fixed >= 0)
         self._n_free = n - len(self._clamped)
@@ -94,15 +97,16 @@ class Rounds(ABC):
         self._features = np.zeros((len(self._blocks), n_classes, width), rows.dtype)
 
     def start(self, prototypes: Floats, squares: float | None = None, products: Floats | None = None) -> None:
-        """Make ``Y = softmax(-tau a)`` at the first prototypes (C, D) current: a step without graph and balance.
+        """Make ``Y = softmax(-cost)`` at the first prototypes (C, D) current: a step without graph and balance.
 
-        Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are ``x_q.m_c`` (n, C), up
-        to what depends on q alone.
+        The evidence may have others. Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are
+        those with the first directions, ``d_c.x_q`` (n, C), up to what depends on q alone.
         """
         self._squares = self._measured() if squares is None else squares
         self.share = np.ones(self._n_classes)
         self._products = products
-        self.step(prototypes, 0.0, 0.0)
+        start = self._evidence.start
+        self.step(prototypes if start is None else start.astype(prototypes.dtype), 0.0, 0.0)
         self._products = None
         self.accept()
 
@@ -117,17 +121,16 @@ class Rounds(ABC):
             self._workers.run(lambda number, *rows: self._add_pairs(self._sums[number], *rows), self._blocks)
             return Sums(float(self._sums[:, 0].sum()), math.nan)
         dtype: Any = self._rows.dtype.type
-        g_r = g + proximal_weight(lam, g)
-        exact_cost = self._tau * squares_about(prototypes, np.zeros_like(prototypes[0]))
-        cost = exact_cost.astype(dtype)
+        hold = hold_weight(lam, g)
+        directions, exact = self._evidence.costs(prototypes, self._tau)
+        offsets = exact.astype(dtype)
         share_cost = (g * log_share(self.share)).astype(dtype)
-        two_tau, scale = dtype(2 * self._tau), dtype(1 / (1 + g_r))
-        self._visit(prototypes, Step(two_tau, dtype(lam), dtype(g_r), scale, cost, share_cost))
+        self._visit(directions, Step(dtype(lam), dtype(hold), dtype(1 / (1 + hold)), offsets, share_cost))
         pairwise, smooth, dropped = self._sums.sum(axis=0)
         self.dropped.append(float(dropped) / max(1, self._n_free))
-        # What costs lost when they took their type is lost again for each row.
-        smooth += self._shares.sum(axis=0) @ (exact_cost - cost)
-        return Sums(float(pairwise), float(smooth) + self._tau * self._squares)
+        # What offsets lost when they took their type is lost again for each row.
+        smooth += self._shares.sum(axis=0) @ (exact - offsets)
+        return Sums(float(pairwise), float(smooth) + (1 - self._evidence.weight) * self._tau * self._squares)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -139,8 +142,8 @@ class Rounds(ABC):
         """``sum_q y_q`` (C,) and ``sum_q y_qc x_q`` (C, D) over free rows, of what the last step made."""
         return self._shares.sum(axis=0), self._features.sum(axis=0, dtype=np.float64)
 
-    def _visit(self, prototypes: Floats, step: Step) -> None:
-        columns, known = np.ascontiguousarray(prototypes.T), self._products
+    def _visit(self, directions: Floats, step: Step) -> None:
+        columns, known = np.ascontiguousarray(directions.T), self._products
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
             products = rows @ columns if known is None else known[start:stop]
@@ -224,8 +227,18 @@ class DenseRounds(Rounds):
     class are read by that class alone, once they are frequent.
     """
 
-    def __init__(self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, *, e: float) -> None:
-        super().__init__(workers, rows, edges, n_classes, tau)
+    def __init__(
+        self,
+        workers: Workers,
+        rows: NodeRows,
+        edges: Edges,
+        n_classes: int,
+        tau: float,
+        evidence: Evidence | None = None,
+        *,
+        e: float,
+    ) -> None:
+        super().__init__(workers, rows, edges, n_classes, tau, evidence or NO_EVIDENCE)
         n, nodes = len(rows), len(edges.fixed)
         self._current, self._updated = (np.zeros((nodes, n_classes), rows.dtype) for _ in range(2))
         self._logs = np.zeros((n, n_classes), rows.dtype)
@@ -276,14 +289,14 @@ class DenseRounds(Rounds):
         self._mixed = bool(certain * self._n_classes > _WORTH_ASKING * len(self._certain))
         return super().step(prototypes, lam, g, last=last)
 
-    def _visit(self, prototypes: Floats, step: Step) -> None:
+    def _visit(self, directions: Floats, step: Step) -> None:
         if not self._narrow or self._products is not None:
-            return super()._visit(prototypes, step)
-        tile = max(16, _TILE_BYTES // (prototypes.itemsize * prototypes.shape[1]))
+            return super()._visit(directions, step)
+        tile = max(16, _TILE_BYTES // (directions.itemsize * directions.shape[1]))
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
             sums = (self._sums[number], self._features[number], self._shares[number])
-            narrow_rows(rows, prototypes, self._edges, step, self._state, *sums, tile, start)
+            narrow_rows(rows, directions, self._edges, step, self._state, *sums, tile, start)
 
         self._over_rows(update)
 
@@ -321,9 +334,18 @@ class TopRounds(Rounds):
     """Only the r largest entries of every row, brought to sum one."""
 
     def __init__(
-        self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, *, e: float, r: int
+        self,
+        workers: Workers,
+        rows: NodeRows,
+        edges: Edges,
+        n_classes: int,
+        tau: float,
+        evidence: Evidence,
+        *,
+        e: float,
+        r: int,
     ) -> None:
-        super().__init__(workers, rows, edges, n_classes, tau)
+        super().__init__(workers, rows, edges, n_classes, tau, evidence)
         clamped = np.flatnonzero(edges.fixed >= 0)
         self._current, self._updated = (Top.empty(len(edges.fixed), r, n_classes) for _ in range(2))
         for Y in (self._current, self._updated):
@@ -369,12 +391,19 @@ class TopRounds(Rounds):
 
 
 def open_rounds(
-    workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, e: float, entries: int | None
+    workers: Workers,
+    rows: NodeRows,
+    edges: Edges,
+    n_classes: int,
+    tau: float,
+    evidence: Evidence,
+    e: float,
+    entries: int | None,
 ) -> Rounds:
     """Rounds that keep this many entries of an assignment; None: all of them."""
     if entries is None:
-        return DenseRounds(workers, rows, edges, n_classes, tau, e=e)
-    return TopRounds(workers, rows, edges, n_classes, tau, e=e, r=entries)
+        return DenseRounds(workers, rows, edges, n_classes, tau, evidence, e=e)
+    return TopRounds(workers, rows, edges, n_classes, tau, evidence, e=e, r=entries)
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from laplacianshot.engine.passes import (
     transform_features,
 )
 from laplacianshot.engine.rounds import DenseRounds, edges_of
-from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.solve import Numerics
@@ -36,17 +36,20 @@ def joint_optimize(
     n_classes: int,
     constants: DefaultConstants,
     *,
+    evidence: Evidence | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F; arguments and result as in :func:`laplacianshot.inference.joint.joint_optimize`."""
+    evidence = NO_EVIDENCE if evidence is None else evidence
     dtype = query.dtype
     n = len(query)
     center = mean_of_rows(query).astype(dtype) if n > 1 else None
     spread = mean_squared_distance(query, center)
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
-        near = joint_optimize(support - far, labels, query - far, affinity, origin - far, n_classes, constants, tol=tol)
-        return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far))
+        rows = (support - far, labels, query - far, affinity, origin - far)
+        near = joint_optimize(*rows, n_classes, constants, evidence=evidence.moved(-far), tol=tol)
+        return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), evidence=evidence)
 
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(dtype)
@@ -62,15 +65,17 @@ def joint_optimize(
             unary, prototypes, value, True, constants.lam, tau=tau, bias=nothing, constants=constants, prior=prior
         )
 
-    # a = |x|^2 - 2 x.m + |m|^2, and |x|^2 does not matter.
-    products = np.subtract(np.einsum("cd,cd->c", prototypes, prototypes), unary, out=unary)
-    products /= 2
+    products = None
+    if evidence.start is None and evidence.slopes is None:
+        # a = |x|^2 - 2 x.m + |m|^2, and |x|^2 does not matter.
+        products = np.subtract(np.einsum("cd,cd->c", prototypes, prototypes), unary, out=unary)
+        products *= dtype.type((1 - evidence.weight) * tau)
     with Workers((affinity.nnz + 10 * n) * n_classes) as workers:
         edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
-        rounds = DenseRounds(workers, query, edges, n_classes, tau, e=constants.e)
+        rounds = DenseRounds(workers, query, edges, n_classes, tau, evidence, e=constants.e)
         rounds.start(prototypes, products=products)
-        solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return replace(solution, assignments=rounds.assignments())
+        solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
+    return replace(solution, assignments=rounds.assignments(), evidence=evidence)
 
 
 def _queries_first(affinity: sp.csr_array, n_support: int) -> sp.csr_array:

@@ -3,8 +3,8 @@
 Letters as in :mod:`laplacianshot.inference.joint`: shares ``p = mean_q y_q`` (C,), uniform u, unary terms ``a_q``,
 temperature tau, weight of the graph lam, balance gamma and delta. The Y step of a query q, with ``b_q = (W Y)_q``, is::
 
-    y_q ~ exp{ [ lam b_q - tau a_q - g log p + (g + r) log y_q ] / (1 + g + r) }
-    g = gamma exp(-KL(p|u) / delta),    r = max(0, (lam/2 - 1 - g)/2)
+    y_q ~ exp{ [ lam b_q - cost_q - g log p + h log y_q ] / (1 + h) }
+    g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2)),    h = max(g, 0) + max(0, (lam/2 - 1 - max(g, 0))/2)
 
 Arrays are float32 or float64; what is added up over queries is float64.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.inference.recipes import ABSENT_SCALE
 from laplacianshot.runtime.compilation import inlined_kernel, kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive, largest
 from laplacianshot.runtime.types import Floats
@@ -42,23 +43,28 @@ def divergence(p: Floats) -> float:
 
 
 @kernel
-def balance(p: Floats, gamma: float, delta: float) -> float:
-    """``g = gamma exp(-KL(p|u) / delta)``."""
-    return gamma * math.exp(-divergence(p) / delta)
+def balance(p: Floats, gamma: float, delta: float, eta: float) -> float:
+    """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))`` with ``K = KL(p|u)``."""
+    kl = divergence(p)
+    return gamma * math.exp(-kl / delta) + eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
 
 
 @kernel
-def balance_cost(p: Floats, n: int, gamma: float, delta: float) -> float:
-    """``gamma n delta (1 - exp(-KL(p|u) / delta))``; its limit ``gamma n KL(p|u)`` for infinite delta."""
-    if math.isinf(delta):
-        return gamma * n * divergence(p)
-    return -gamma * n * delta * math.expm1(-divergence(p) / delta)
+def balance_cost(p: Floats, gamma: float, delta: float, eta: float) -> float:
+    """``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
+
+    The first part is ``gamma K`` for infinite delta.
+    """
+    kl = divergence(p)
+    pull = gamma * kl if math.isinf(delta) else -gamma * delta * math.expm1(-kl / delta)
+    return pull - eta * (kl - ABSENT_SCALE * math.sqrt(math.pi) / 2 * math.erf(kl / ABSENT_SCALE))
 
 
 @kernel
-def proximal(lam: float, g: float) -> float:
-    """``r = max(0, (lam/2 - 1 - g)/2)``: with it the Y step never raises F."""
-    return max(0.0, (lam / 2 - 1 - g) / 2)
+def hold_weight(lam: float, g: float) -> float:
+    """``h = max(g, 0) + max(0, (lam/2 - 1 - max(g, 0))/2)``: with it the Y step never raises F."""
+    g = max(g, 0.0)
+    return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
 @kernel
@@ -68,9 +74,9 @@ def share_cost(p: float, g: float) -> float:
 
 
 @kernel
-def step_logit(lam_b: Any, cost: Any, share_cost: Any, g_r: Any, log_y: Any, scale: Any) -> Any:
-    """One logit of the Y step; ``cost`` is ``tau a_qc``, up to what depends on q alone, ``scale = 1 / (1 + g + r)``."""
-    return scale * (lam_b - cost - share_cost + g_r * log_y)
+def step_logit(lam_b: Any, cost: Any, share_cost: Any, hold: Any, log_y: Any, scale: Any) -> Any:
+    """One logit of the Y step; ``cost`` up to what depends on q alone, ``scale = 1 / (1 + h)``."""
+    return scale * (lam_b - cost - share_cost + hold * log_y)
 
 
 @inlined_kernel

@@ -35,7 +35,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
 
     An entry that was not kept has no logarithm to remember. It takes the one it would have if nothing changed any more,
     ``log y_c = z_c - log sum exp z`` with ``z = lam b - cost - g log p``, and so enters as soon as it is among the
-    r largest. Its new logit is then ``z_c - steady`` with ``steady = (g + r) scale log sum exp z``. To ``sums`` (3,)
+    r largest. Its new logit is then ``z_c - steady`` with ``steady = h scale log sum exp z``. To ``sums`` (3,)
     are added pairwise, smooth and the mass of entries that are left out. Fixed rows stay as they are.
     """
     r = Y.classes.shape[1]
@@ -54,14 +54,14 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
             _gather(edges, Y, q, b)
         product = products[q - start]
         for c in range(n_classes):
-            cost[c] = step.prototype_cost[c] - step.twice_tau * product[c]
+            cost[c] = step.offsets[c] - product[c]
             logits[c] = step.lam * b[c] - step.share_cost[c] - cost[c]
         top = _largest(logits)
         single = zero
         for c in range(n_classes):
             single += exp_nonpositive(logits[c] - top)
         total = np.float64(single)
-        steady = np.float32(step.g_r * step.scale * (top + np.log(total)))
+        steady = np.float32(step.hold * step.scale * (top + np.log(total)))
 
         # Entries kept so far first: most of them stay. They are taken out of the logits.
         size = 0
@@ -72,7 +72,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
             c = Y.classes[q, j]
             sums[0] += Y.values[q, j] * b[c]
             total -= exp_nonpositive(logits[c] - top)
-            logit = step.scale * (logits[c] + step.g_r * Y.logs[q, j])
+            logit = step.scale * (logits[c] + step.hold * Y.logs[q, j])
             new_top = max(new_top, logit)
             keys[size] = -logit
             ids[size] = c

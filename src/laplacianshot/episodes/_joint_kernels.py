@@ -19,7 +19,7 @@ from laplacianshot.engine.step_kernels import (
     choose_tau,
     divergence,
     fill_gaps,
-    proximal,
+    hold_weight,
     share_cost,
     step_logit,
 )
@@ -335,8 +335,8 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
     mass, to_queries = prior.mass, prior.to_queries
     _, logs, pulled, costs, field, p, _, class_cost = s
     n, n_classes = new_y.shape
-    g_r = g + proximal(lam, g)
-    keep, scale, graph = np.float32(g_r), np.float32(1 / (1 + g_r)), np.float32(lam)
+    hold = hold_weight(lam, g)
+    keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
     for c in range(n_classes):
         class_cost[2, c] = share_cost(p[c], g)
     for q in range(n):
@@ -393,10 +393,10 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = balance(p, constants.gamma, constants.delta)
+        g = balance(p, constants.gamma, constants.delta, constants.eta)
         energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += balance_cost(p, n_query, constants.gamma, constants.delta)
+        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, constants.eta)
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded

@@ -5,8 +5,13 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
 
     F(Y, M) = sum y log y
             + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
+            - sum_qc y_qc (v_c.x_q + h_c)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
-            + gamma N delta (1 - exp(-KL(p|u) / delta))
+            + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
+
+The third line is what else is known of the classes (:class:`Evidence`). The last one draws the shares to equal ones as
+long as they are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may
+have no queries at all.
 
 Each round minimizes F over M (:func:`m_step`), then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
@@ -27,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import ABSENT_SCALE, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
@@ -42,11 +47,13 @@ def joint_optimize(
     n_classes: int,
     constants: DefaultConstants,
     *,
+    evidence: Evidence | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
 
-    From ``Y = softmax(-tau a)`` at the prototypes of the support alone, M and Y steps in turn.
+    From ``Y = softmax(-cost)`` at the prototypes of the support alone, or at those that the evidence has, M and Y steps
+    in turn.
 
     Parameters
     ----------
@@ -62,6 +69,8 @@ def joint_optimize(
         o, what every prototype is drawn to.
     n_classes : int
     constants : DefaultConstants
+    evidence : Evidence, optional
+        What else is known of the classes.
     tol : float
         Stop when F changes by less than this, relatively.
 
@@ -69,6 +78,7 @@ def joint_optimize(
     -------
     Solution
     """
+    evidence = NO_EVIDENCE if evidence is None else evidence
     dtype = query.dtype
     n_support, n = len(support), len(query)
     # F does not see a common shift of all rows, and small numbers cancel less.
@@ -89,9 +99,66 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, -dtype.type(tau) * a)
-    solution = descend(rounds, prior, constants, n, tau, dtype, tol=tol)
-    return replace(solution, assignments=rounds.Y, prototypes=solution.prototypes + shift, prior=prior.moved(shift))
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, evidence.moved(-shift), prior.means)
+    solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
+    return replace(
+        solution,
+        assignments=rounds.Y,
+        prototypes=solution.prototypes + shift,
+        prior=prior.moved(shift),
+        evidence=evidence,
+    )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of the classes besides the prototypes of their labels: costs that are linear in a row.
+
+    The cost of class c for a row x is ``(1 - w) tau |x - m_c|^2 - v_c.x - h_c``.
+
+    Attributes
+    ----------
+    weight : float
+        w, below 1: how much of the distance the linear part stands for.
+    slopes : array of shape (C, D), optional
+        v, scaled by its weight.
+    bias : array of shape (C,), optional
+        h.
+    start : array of shape (C, D), optional
+        Prototypes that the first assignments are made from, in place of those of the support.
+    """
+
+    weight: float = 0.0
+    slopes: Floats | None = None
+    bias: Floats | None = None
+    start: Floats | None = None
+
+    def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
+        """Directions d (C, D) and offsets (C,) of the cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
+        tau *= 1 - self.weight
+        directions = 2 * tau * prototypes
+        offsets: Floats = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
+        if self.slopes is not None:
+            directions += self.slopes.astype(directions.dtype, copy=False)
+        return directions, offsets if self.bias is None else offsets - self.bias
+
+    def as_prototypes(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
+        """Prototypes m' (C, D) and a bias b (C,) with the same cost: ``(1 - w) tau |x - m'_c|^2 - b_c``."""
+        directions, offsets = self.costs(prototypes.astype(np.float64), tau)
+        tau *= 1 - self.weight
+        moved = directions / (2 * tau)
+        return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
+
+    def moved(self, offset: Floats) -> Evidence:
+        """The same after all rows have moved by ``offset`` (D,)."""
+        start = None if self.start is None else self.start + offset
+        if self.slopes is None:
+            return replace(self, start=start)
+        bias = -(self.slopes @ offset) + (0.0 if self.bias is None else self.bias)
+        return replace(self, bias=bias, start=start)
+
+
+NO_EVIDENCE = Evidence()
 
 
 @dataclass(frozen=True)
@@ -141,15 +208,15 @@ def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     return prototypes
 
 
-def y_step(log_Y: Floats, a: Floats, b: Floats, p: Floats, tau: float, lam: float, g: float) -> tuple[Floats, Floats]:
+def y_step(log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: float) -> tuple[Floats, Floats]:
     """Assignments (N, C) that minimize a bound of F that is tight at Y: their logarithms, and themselves.
 
-    ``y_q ~ exp{ [ -tau a_q + lam b_q + (g + r) log y_q - g log p ] / (1 + g + r) }`` with ``a_qc = |x_q - m_c|^2``,
-    ``b = e W_qs Y_s + W_qq Y`` and the weights g and r of :func:`balance_weight` and :func:`proximal_weight`.
+    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - g log p ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, g of
+    :func:`balance_weight` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
     """
-    r = proximal_weight(lam, g)
+    h = hold_weight(lam, g)
     # Numbers of Python keep the dtype of the arrays.
-    return softmax((-tau * a + lam * b + (g + r) * log_Y - (g * log_share(p)).astype(a.dtype)) / (1 + g + r))
+    return softmax((-cost + lam * b + h * log_Y - (g * log_share(p)).astype(cost.dtype)) / (1 + h))
 
 
 def softmax(logits: Floats) -> tuple[Floats, Floats]:
@@ -168,17 +235,32 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
 
 
 def balance_weight(p: Floats, constants: DefaultConstants) -> float:
-    """``g = gamma exp(-KL(p|u) / delta)``, the weight of the balance of the class shares at p (C,)."""
-    return constants.gamma * math.exp(-divergence(p) / constants.delta)
+    """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))``, the slope of the balance at ``K = KL(p|u)``, p (C,)."""
+    kl = divergence(p)
+    pull = constants.gamma * math.exp(-kl / constants.delta)
+    return pull if constants.eta == 0 else pull + constants.eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
 
 
-def proximal_weight(lam: float, g: float) -> float:
-    """``r = max(0, (lam/2 - 1 - g) / 2)``: how much a step holds on to the assignments that it starts from.
+def balance_cost(p: Floats, constants: DefaultConstants) -> float:
+    """The integral of g up to ``K = KL(p|u)``: ``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
+
+    Its first part is ``gamma K`` in the limit of infinite delta.
+    """
+    kl, delta, s = divergence(p), constants.delta, ABSENT_SCALE
+    pull = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
+    return pull - constants.eta * (kl - s * math.sqrt(math.pi) / 2 * math.erf(kl / s))
+
+
+def hold_weight(lam: float, g: float) -> float:
+    """``h = max(g, 0) + r``, ``r = max(0, (lam/2 - 1 - max(g, 0)) / 2)``: how much a step holds on to where it starts.
 
     W has eigenvalues >= -1 and ``KL(y'|y) >= |y' - y|^2``, so F falls by at least ``(1 + g + 2r - lam/2) |Y' - Y|^2``.
     For eigenvalues >= -delta it is the weight at ``lam delta``.
+    The balance is concave in K, so its tangent lies above it. Where g > 0, K itself lies below ``mean_q KL(y_q|y0_q)``
+    plus what is linear in y; where g < 0, -K is concave in p, and its tangent lies above it.
     """
-    return max(0.0, (lam / 2 - 1 - g) / 2)
+    g = max(g, 0.0)
+    return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
 def log_share(p: Floats) -> Floats:
@@ -207,12 +289,9 @@ def objective(
 ) -> float:
     """F at assignments with shares p (C,) and prototypes (C, D), from two sums over the n queries.
 
-    ``smooth = sum_q y_q.(log y_q + tau a_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``. The balance
-    ``gamma N delta (1 - exp(-KL(p|u) / delta))`` is ``gamma N KL(p|u)`` in the limit of infinite delta.
+    ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``.
     """
-    kl, delta = divergence(p), constants.delta
-    balance = constants.gamma * n * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
-    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + balance
+    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + n * balance_cost(p, constants)
 
 
 class Rounds(Protocol):
@@ -252,15 +331,26 @@ class PlainRounds:
     s : array of shape (N, C)
         ``e W_qs Y_s``.
     tau : float
-    logits : array of shape (N, C)
-        Of the first assignments.
+    evidence : Evidence
+    prototypes : array of shape (C, D)
+        Of the first assignments, where the evidence has none.
     """
 
-    def __init__(self, query: Floats, W: sp.csr_array, s: Floats, tau: float, logits: Floats) -> None:
-        self._query, self._W, self._s, self._tau = query, W, s, tau
+    def __init__(
+        self, query: Floats, W: sp.csr_array, s: Floats, tau: float, evidence: Evidence, prototypes: Floats
+    ) -> None:
+        self._query, self._W, self._s, self._tau, self._evidence = query, W, s, tau, evidence
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._next = softmax(logits)
+        self._next = softmax(-self._cost(prototypes if evidence.start is None else evidence.start))
         self.accept()
+
+    def _cost(self, prototypes: Floats) -> Floats:
+        """What a class costs each query, (N, C)."""
+        dtype = self._query.dtype
+        directions, offsets = self._evidence.costs(prototypes.astype(dtype, copy=False), self._tau)
+        tau = (1 - self._evidence.weight) * self._tau
+        cost: Floats = tau * self._squares + offsets.astype(dtype) - self._query @ directions.T
+        return cost
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
@@ -268,9 +358,9 @@ class PlainRounds:
         pairwise = _inner(self.Y, WY)
         if last:
             return Sums(pairwise, math.nan)
-        a = self._squares + np.einsum("cd,cd->c", prototypes, prototypes) - 2 * (self._query @ prototypes.T)
-        self._next = log_Y, Y = y_step(self._log_Y, a, self._s + WY, self.share, self._tau, lam, g)
-        return Sums(pairwise, _inner(Y, log_Y + self._tau * a - lam * self._s))
+        cost = self._cost(prototypes)
+        self._next = log_Y, Y = y_step(self._log_Y, cost, self._s + WY, self.share, lam, g)
+        return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s))
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -292,6 +382,7 @@ def descend(
     tau: float,
     dtype: np.dtype[Any],
     *,
+    weight: float = 0.0,
     tol: float = TOLERANCE,
     progress: Callable[[int, int], object] | None = None,
 ) -> Solution:
@@ -307,6 +398,8 @@ def descend(
     tau : float
     dtype : dtype
         Of the prototypes.
+    weight : float
+        That of the evidence, which the distances have less.
     tol : float
     progress : callable, optional
         Called with the number of rounds done and their maximum.
@@ -317,6 +410,7 @@ def descend(
         Without assignments: the rounds have them.
     """
     values: list[float] = []
+    distance = (1 - weight) * tau
     prototypes = prior.means
     smooth = math.nan
     converged = False
@@ -328,7 +422,7 @@ def descend(
         last = done == constants.max_rounds
         sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants), last=last)
         if done > constants.start_rounds:
-            values.append(objective(smooth, sums.pairwise, prototypes, rounds.share, n, tau, prior, constants))
+            values.append(objective(smooth, sums.pairwise, prototypes, rounds.share, n, distance, prior, constants))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
             if converged or last:
                 break

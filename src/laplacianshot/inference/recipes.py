@@ -31,6 +31,8 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
+# KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
+ABSENT_SCALE = 0.8
 
 
 class DefaultConstants(NamedTuple):
@@ -60,6 +62,8 @@ class DefaultConstants(NamedTuple):
         KL divergence of the shares at which that weight has faded to 1/e.
     pair_spread : float
         Minimum of tau times the mean squared distance of two queries.
+    eta : float
+        Weight of unequal class shares, where classes seem to be absent among the queries.
     """
 
     n_neighbors: int
@@ -73,6 +77,7 @@ class DefaultConstants(NamedTuple):
     gamma: float
     delta: float
     pair_spread: float
+    eta: float = 0.0
 
     @classmethod
     def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:

@@ -11,7 +11,8 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 if TYPE_CHECKING:
-    from laplacianshot.inference.joint import Prior
+    from laplacianshot.inference.evidence import Answers
+    from laplacianshot.inference.joint import Evidence, Prior
 
 
 # The value of fields that a recipe or a stage of the work does not have.
@@ -45,6 +46,10 @@ class Solution:
         As used, with the user's choices.
     prior : Prior, default recipe
         What support and origin say of the prototypes; ``prior.means`` are the first prototypes.
+    evidence : Evidence, default recipe
+        What was known of the classes besides.
+    answers : Answers, default recipe
+        How that was found out.
     origin : array of shape (D,), default recipe
         What every prototype is drawn to.
     bound : array of shape (n_iter,), paper and reference
@@ -74,6 +79,8 @@ class Solution:
     bias: Floats = _ABSENT
     constants: DefaultConstants = _ABSENT
     prior: Prior = _ABSENT
+    evidence: Evidence = _ABSENT
+    answers: Answers | None = None
     origin: Floats = _ABSENT
     bound: Floats | None = None
     unary: Floats | None = None

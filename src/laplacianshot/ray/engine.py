@@ -88,7 +88,7 @@ class RayEngine:
         transform, center = found.job.transform, found.job.center
         rows = Rows.transformed(features, transform, center)
         constants = constants_of(estimator, codes, n_classes)
-        task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan())
+        task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan()).informed(rows)
         graph = node_graph(np.arange(len(codes)), found.neighbors())
         result = Solution(
             found.distributions(),

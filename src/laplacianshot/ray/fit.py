@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
 from laplacianshot.estimator import LaplacianShot, constants_for
+from laplacianshot.inference.evidence import gather_evidence, sample_of
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
@@ -28,10 +29,11 @@ from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
+from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Increase by one whenever files of a run change their meaning.
-CODE_VERSION = 3
+CODE_VERSION = 4
 _SOLUTION = "solution.npz"
 
 
@@ -207,9 +209,14 @@ class _Run:
         tau, entries = choose_start(
             fetch(cluster, given, formed_rows, sample), prototypes, spread, constants, self._plan
         )
-        rounds = RayRounds(cluster, job, Start(prototypes, tau, constants.e, entries))
+        asked = fetch(cluster, given, formed_rows, given.query_rows(sample_of(range(self._n_query))))
+        with single_threaded_blas():
+            constants, evidence, _ = gather_evidence(
+                support, job.labels, asked, origin, self._n_query, job.n_classes, constants
+            )
+        rounds = RayRounds(cluster, job, Start(prototypes, tau, evidence, constants.e, entries))
         try:
-            limits: dict[str, Any] = {"tol": self._estimator.tol, "progress": progress}
+            limits: dict[str, Any] = {"weight": evidence.weight, "tol": self._estimator.tol, "progress": progress}
             descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
             rounds.finish()
         finally:

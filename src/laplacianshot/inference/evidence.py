@@ -1,0 +1,322 @@
+"""What the labels say besides their prototypes: absent classes, a start along the graph, and a linear classifier.
+
+Three questions are asked of a task before it is solved, each with an answer that is right whatever the size of the
+task, from all labeled rows and at most :data:`SAMPLE_ROWS` queries:
+
+1. *Are classes absent among the queries?* A labeled row of a class that is present is as near to its nearest query as
+   queries are to one another. See :func:`absent_classes`.
+2. *Where do prototypes start?* From one label they are noise. The labels are spread along the graph first, and the
+   prototypes of what they reach are the start. See :func:`spread_labels`.
+3. *Prototypes or a linear classifier?* From two labels a class on some are held back, and both are asked for them under
+   the same graph. See :func:`linear_weight`.
+
+The second and third are asked where there are enough queries a class to learn from (:data:`RICH_QUERIES`); few-shot
+episodes have fewer.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.stats import binomtest
+
+from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_optimize, m_step
+from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.recipes import MIN_CONFIDENCE, DefaultConstants
+from laplacianshot.runtime.types import Floats, Ints
+
+# Queries that the three questions are asked of, evenly spaced among all of them.
+SAMPLE_ROWS = 1024
+# Queries a class, on average, from which on the second and third question are asked.
+RICH_QUERIES = 20
+# Labels from which on classes may be found absent, standard deviations that it takes, and that are taken off the share.
+_MIN_LABELS = 8
+_GATE, _MARGIN = 3.0, 1.0
+# How ranks of absent classes are distributed: r^7, against evenly. And how much of the evidence counts.
+_ABSENT_POWER = 8.0
+_PRESENCE_WEIGHT = 0.5
+_MIN_LOG_PRESENCE = -6.0
+# Share of the labels' mass that a step along the graph keeps.
+_SPREAD = 0.9
+_SPREAD_STEPS = 40
+# Inverse penalty of the linear classifier, its largest weight, and what a held-back label is worth.
+_INVERSE_PENALTY = 10.0
+_MAX_WEIGHT = 0.75
+_HIT = 0.5
+_FOLDS = 3
+_TRIAL_ROUNDS = 10
+# Labeled rows of a class that are held back in turn, and that the classifier learns from.
+_MAX_LABELS = 50
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the three questions brought, in numbers.
+
+    Attributes
+    ----------
+    absent : float
+        Estimated share of the classes that no query belongs to.
+    spread : bool
+        Whether prototypes started from labels that were spread along the graph.
+    weight : float
+        Weight of the linear classifier against the prototypes.
+    held_back : int
+        Labels that were held back and asked for.
+    hits : (int, int)
+        How many of them the prototypes and the classifier found.
+    """
+
+    absent: float = 0.0
+    spread: bool = False
+    weight: float = 0.0
+    held_back: int = 0
+    hits: tuple[int, int] = (0, 0)
+
+    @property
+    def accuracy(self) -> tuple[float, float, float] | None:
+        """The share of held-back labels that the better of the two found, and Wilson's 95% interval."""
+        if self.held_back == 0:
+            return None
+        best = max(self.hits)
+        low, high = binomtest(best, self.held_back).proportion_ci(method="wilson")
+        return best / self.held_back, float(low), float(high)
+
+
+def sample_of(queries: Any) -> Any:
+    """At most SAMPLE_ROWS of the queries, evenly spaced."""
+    return queries[:: max(1, -(-len(queries) // SAMPLE_ROWS))]
+
+
+def gather_evidence(
+    support: Floats,
+    labels: Ints,
+    sample: Floats,
+    origin: Floats,
+    n_query: int,
+    n_classes: int,
+    constants: DefaultConstants,
+) -> tuple[DefaultConstants, Evidence, Answers]:
+    """Ask the three questions.
+
+    Parameters
+    ----------
+    support : array of shape (n_s, D)
+        Transformed labeled rows.
+    labels : int array of shape (n_s,)
+    sample : array of shape (m, D)
+        Transformed queries at :func:`sample_of`.
+    origin : array of shape (D,)
+        What every prototype is drawn to.
+    n_query, n_classes : int
+    constants : DefaultConstants
+        Of the whole task.
+
+    Returns
+    -------
+    constants : DefaultConstants
+        With the weight eta of unequal shares.
+    evidence : Evidence
+    answers : Answers
+    """
+    answers, evidence = Answers(), NO_EVIDENCE
+    if math.isfinite(constants.delta):
+        absent, log_presence = absent_classes(support, labels, sample, n_classes)
+        if absent > 0:
+            constants = constants._replace(eta=4 * absent**2)
+            bias = _PRESENCE_WEIGHT * np.maximum(log_presence, _MIN_LOG_PRESENCE)
+            answers, evidence = replace(answers, absent=absent), replace(evidence, bias=bias)
+    if n_query < RICH_QUERIES * n_classes or len(sample) < 2:
+        return constants, evidence, answers
+    few = _some_labels(labels)
+    S, y = support[few], labels[few]
+    nodes = np.concatenate([S, sample])
+    sizes = DefaultConstants.for_task(len(S), len(sample), n_classes)
+    graph = normalize(knn_affinity(nodes, sizes.n_neighbors))
+    found = spread_labels(graph, y, n_classes) * (n_query / len(sample))
+    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    start = m_step(prior, found.T @ sample, found.sum(axis=0))
+    evidence, answers = replace(evidence, start=start), replace(answers, spread=True)
+    trial = _Trial(S, y, sample, origin, n_classes, graph, sizes)
+    hits, held = trial.hits()
+    if held == 0:
+        return constants, evidence, answers
+    weight = linear_weight(*hits)
+    slopes, intercepts = linear_classifier(S, y, n_classes)
+    scale = weight * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
+    known = 0.0 if evidence.bias is None else evidence.bias
+    evidence = replace(evidence, weight=weight, slopes=scale * slopes, bias=known + scale * intercepts)
+    return constants, evidence, replace(answers, weight=weight, held_back=held, hits=hits)
+
+
+def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:
+    """The estimated share f of classes that no query belongs to, and the log-probability (C,) that each is present.
+
+    Let r be the rank, from 0 to 1, of a labeled row's distance to its nearest query among the distances of queries to
+    their own nearest other query. For a class that is present it is evenly distributed, for one that is absent near 1,
+    here as ``8 r^7``. So ``mean r = (1 + f)/2``, less a standard deviation, and by Bayes::
+
+        f = 2 (mean r - s) - 1,    s = 0.29 / sqrt(n_s)
+        log odds of presence of class c = log((1 - f)/f) - sum_{i in c} log(8 r_i^7) / sqrt(n_c)
+
+    f is 0 unless ``mean r`` is three standard deviations above 1/2.
+    """
+    nothing = 0.0, np.zeros(n_classes)
+    if len(support) < _MIN_LABELS or len(sample) < 2:
+        return nothing
+    between = squared_distances(sample, sample, wide=False)
+    np.fill_diagonal(between, np.inf)
+    nearest = squared_distances(support, sample, wide=False).min(axis=1)
+    ranks = np.searchsorted(np.sort(between.min(axis=1)), nearest) / len(sample)
+    counts = np.bincount(labels, minlength=n_classes)
+    mean = float((np.bincount(labels, ranks, n_classes) / counts).mean())
+    deviation = 1 / math.sqrt(12 * len(support))
+    if mean < 0.5 + _GATE * deviation:
+        return nothing
+    f = min(0.95, max(0.0, 2 * (mean - _MARGIN * deviation) - 1))
+    power = _ABSENT_POWER
+    ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, 1e-3))
+    odds = math.log((1 - f) / f) - np.bincount(labels, ratios, n_classes) / np.sqrt(counts)
+    return f, -np.logaddexp(0, -odds)
+
+
+def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
+    """The queries' rows (N, C) of ``(I - 0.9 W)^-1 [Y_s; 0]``, made to sum to one; W (n_s + N, n_s + N), support first.
+
+    By conjugate gradients, all classes at once.
+    """
+    seeds = np.zeros((graph.shape[0], n_classes), graph.dtype)
+    seeds[np.arange(len(labels)), labels] = 1
+    found, residual = np.zeros_like(seeds), seeds.copy()
+    direction, energy = residual.copy(), np.einsum("nc,nc->c", residual, residual)
+    first = energy.max()
+    for _ in range(_SPREAD_STEPS):
+        image = direction - _SPREAD * (graph @ direction)
+        step = energy / np.maximum(np.einsum("nc,nc->c", direction, image), np.finfo(seeds.dtype).tiny)
+        found += step * direction
+        residual -= step * image
+        previous, energy = energy, np.einsum("nc,nc->c", residual, residual)
+        if energy.max() <= 1e-8 * first:
+            break
+        direction = residual + (energy / np.maximum(previous, np.finfo(seeds.dtype).tiny)) * direction
+    reached = np.maximum(found[len(labels) :], 0) + seeds.dtype.type(1e-9)
+    shares: Floats = reached / reached.sum(axis=1, keepdims=True)
+    return shares
+
+
+def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Floats, Floats]:
+    """Slopes (C, D) and intercepts (C,) of logistic regression on labeled rows (n_s, D)."""
+    # Here, as episodes do not need it.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    rows = support.astype(np.float64)
+    basis = None
+    if rows.shape[1] > len(rows):
+        # The slopes are sums of rows: as many coordinates as rows are enough.
+        basis, corner = np.linalg.qr(rows.T)
+        rows = corner.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(C=_INVERSE_PENALTY, max_iter=60, tol=1e-3).fit(rows, labels)
+    slopes, bias = model.coef_, model.intercept_
+    if n_classes == 2:
+        slopes, bias = np.stack([-slopes[0], slopes[0]]) / 2, np.array([-bias[0], bias[0]]) / 2
+    return slopes if basis is None else slopes @ basis.T, bias
+
+
+def confident_scale(logits: Floats) -> float:
+    """The s for which the mean of ``max_c softmax(s logits)``, (m, C), is the least mean confidence of the recipe."""
+    n_classes = logits.shape[1]
+    target = 1 / n_classes + MIN_CONFIDENCE * (1 - 1 / n_classes)
+    gaps = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+
+    def above(log_scale: float) -> float:
+        return float((1 / np.exp(math.exp(log_scale) * gaps).sum(axis=1)).mean()) - target
+
+    low, high = -15.0, 15.0
+    if above(low) >= 0 or above(high) <= 0:
+        return 1.0
+    found: float = brentq(above, low, high, xtol=1e-6)
+    return math.exp(found)
+
+
+def linear_weight(by_prototypes: int, by_classifier: int) -> float:
+    """Weight of the linear classifier from how many held-back labels each found: ``1 / (1 + e^(-difference/2))``."""
+    return min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier))))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Labels held back in turn, for prototypes and classifier to find."""
+
+    support: Floats
+    labels: Ints
+    sample: Floats
+    origin: Floats
+    n_classes: int
+    graph: sp.csr_array  # over support and sample
+    constants: DefaultConstants
+
+    def hits(self) -> tuple[tuple[int, int], int]:
+        """How many held-back labels prototypes and classifier find, and how many there are."""
+        turns, folds = _turns(self.labels)
+        by_prototypes = by_classifier = held = 0
+        for turn in range(folds):
+            out = np.flatnonzero(turns == turn)
+            if len(out) == 0:
+                continue
+            for_both = self._solved(np.flatnonzero(turns != turn), out)
+            by_prototypes += int(np.count_nonzero(for_both[0] == self.labels[out]))
+            by_classifier += int(np.count_nonzero(for_both[1] == self.labels[out]))
+            held += len(out)
+        return (by_prototypes, by_classifier), held
+
+    def _solved(self, kept: Ints, out: Ints) -> tuple[Ints, Ints]:
+        """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
+        n_s, n_classes = len(self.support), self.n_classes
+        order = np.concatenate([kept, out, np.arange(n_s, n_s + len(self.sample))])
+        W = sp.csr_array(self.graph[order][:, order])
+        support, labels = self.support[kept], self.labels[kept]
+        query = np.concatenate([self.support[out], self.sample])
+        sizes = DefaultConstants.for_task(len(kept), len(query), n_classes)
+        constants = sizes._replace(max_rounds=sizes.start_rounds + _TRIAL_ROUNDS)
+        prior = Prior.of_support(support, labels, self.origin, n_classes, constants)
+        reached = spread_labels(W, labels, n_classes)
+        start = Evidence(start=m_step(prior, reached.T @ query, reached.sum(axis=0)))
+        slopes, bias = linear_classifier(support, labels, n_classes)
+        scale = confident_scale(query @ slopes.T.astype(query.dtype) + bias.astype(query.dtype))
+        linear = Evidence(weight=0.99, slopes=scale * slopes, bias=scale * bias)
+        task: Any = (support, labels, query, W, self.origin, n_classes, constants)
+        first, second = (
+            joint_optimize(*task, evidence=evidence).assignments[: len(out)].argmax(axis=1)
+            for evidence in (start, linear)
+        )
+        return first, second
+
+
+def _turns(labels: Ints) -> tuple[Ints, int]:
+    """When each labeled row is held back (-1: never, being the only one of its class), and how many turns there are.
+
+    The rows of a class take turns in the order in which they are given.
+    """
+    counts = np.bincount(labels)
+    order = np.argsort(labels, kind="stable")
+    position = np.empty(len(labels), np.int64)
+    position[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    folds = int(min(_FOLDS, counts.max()))
+    turns = np.where(counts[labels] > 1, position % np.minimum(folds, counts[labels]), -1)
+    return turns, folds
+
+
+def _some_labels(labels: Ints) -> Ints:
+    """Positions of at most _MAX_LABELS labeled rows of each class, evenly spaced."""
+    kept = [np.flatnonzero(labels == c) for c in range(int(labels.max()) + 1)]
+    return np.sort(np.concatenate([rows[:: max(1, -(-len(rows) // _MAX_LABELS))] for rows in kept]))

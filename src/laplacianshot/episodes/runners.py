@@ -25,7 +25,7 @@ from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
 from laplacianshot.estimator import LaplacianShot, center_of, check_parameters
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
-from laplacianshot.inference.joint import proximal_weight
+from laplacianshot.inference.joint import hold_weight
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
@@ -179,7 +179,7 @@ class RunnableRecipe(Runnable):
         limit = estimator.max_iter or (PAPER_MAX_ITER if paper else REFERENCE_MAX_ITER)
         solution = BatchSolution.empty(n_tasks, len(lams), n_query, n_classes, limit, keep)
         deltas = _psd_shifts(neighbors) if paper else np.zeros(n_tasks)
-        r = np.array([proximal_weight(lam * delta, 0.0) for delta in deltas for lam in lams], dtype=np.float32)
+        r = np.array([hold_weight(lam * delta, 0.0) for delta in deltas for lam in lams], dtype=np.float32)
         bound_updates(
             unary,
             neighbors,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from laplacianshot.inference.affinity import check_affinity
-from laplacianshot.inference.joint import proximal_weight
+from laplacianshot.inference.joint import hold_weight
 from laplacianshot.runtime.types import Floats, Ints
 
 StoppingRule: TypeAlias = Literal["paper", "reference"]
@@ -200,7 +200,7 @@ def minimize_bound(
     lam, delta = check_lam(lam), float(delta)
     if not 0 <= delta < np.inf:
         raise ValueError(f"delta must be a finite number >= 0, got {delta!r}.")
-    weights = StepWeights(lam, proximal_weight(lam * delta, 0.0), delta)
+    weights = StepWeights(lam, hold_weight(lam * delta, 0.0), delta)
     W = check_affinity(affinity, a.shape[0], name="affinity", nodes="rows of unary", dtype=a.dtype)
     if rule not in ("paper", "reference"):
         raise ValueError(f"rule must be 'paper' or 'reference', got {rule!r}.")

@@ -235,7 +235,7 @@ def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Fl
 def confident_scale(logits: Floats) -> float:
     """The s for which the mean of ``max_c softmax(s logits)``, (m, C), is the least mean confidence of the recipe."""
     n_classes = logits.shape[1]
-    target = 1 / n_classes + MIN_CONFIDENCE * (1 - 1 / n_classes)
+    target: float = 1 / n_classes + MIN_CONFIDENCE * (1 - 1 / n_classes)
     gaps = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
 
     def above(log_scale: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
-from laplacianshot.inference.evidence import gather_evidence, sample_of
+from laplacianshot.inference.evidence import describe, gather_evidence, sample_of
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
@@ -35,8 +36,14 @@ from laplacianshot.inference.solve import (
     solve_paper,
     solve_reference,
 )
-from laplacianshot.inference.transforms import blended_center, given_center, transform_features
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows
+from laplacianshot.inference.transforms import (
+    blended_center,
+    given_center,
+    is_table,
+    standard_columns,
+    transform_features,
+)
+from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
@@ -75,8 +82,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     recipe : {"default", "paper", "reference"}
         ``default`` is what we recommend. ``paper`` is the text of the paper and ``reference`` its authors' code; both
         are most easily made with :meth:`paper` and :meth:`reference`.
-    transform : {"cl2", "l2", "none"}
-        Center and L2-normalize the rows, only L2-normalize them, or leave them.
+    transform : {"auto", "cl2", "standard", "l2", "none"}
+        Center and L2-normalize the rows, bring every column to mean 0 and standard deviation 1, only L2-normalize the
+        rows, or leave them. With ``"auto"`` the default recipe takes ``standard`` for tables, that is for at most 40
+        columns or columns of mixed scales, and ``cl2`` for everything else; the others take ``cl2``.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
         (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
@@ -136,6 +145,10 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_iter_ : int
     converged_ : bool
     lam_ : float
+    transform_ : str
+        The transform that was used.
+    report_ : str
+        What was chosen and why, in a few sentences (default recipe).
     center_ : array of shape (D,) or None
     solution_ : Solution
         Everything that the fit found, with the constants, the temperature and the rule for new rows
@@ -167,13 +180,15 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     center_: Floats | None
     graph_recall_: float
     dropped_mass_: float
+    transform_: Transform
+    report_: str
     solution_: Solution
 
     def __init__(
         self,
         recipe: RecipeName = "default",
         *,
-        transform: Transform = "cl2",
+        transform: Transform | Literal["auto"] = "auto",
         base_mean: BaseMean = None,
         lam: float | None = None,
         n_neighbors: int | None = None,
@@ -278,7 +293,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_size(features)
         solution = self.solution_
         with single_threaded_blas():
-            probabilities: Floats = solution.rule(transform_features(features, solution.transform, solution.center))
+            rows = transform_features(features, solution.transform, solution.center, scale=solution.scale)
+            probabilities: Floats = solution.rule(rows)
         return probabilities
 
     def predict(self, X: ArrayLike) -> Labels:
@@ -326,6 +342,7 @@ def fit_large(
         )
     # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
     features = checked_rows(X, estimator)
+    refuse_masked(y, "y")
     check_consistent_length(features, y)
     encoded = encode_labels(y)
     n_classes = len(encoded.classes)
@@ -336,7 +353,16 @@ def fit_large(
         )
     folder = None if checkpoint is None else Path(checkpoint)
     solve = _solve if engine is None else engine
-    solution = solve(estimator, features, encoded.codes, n_classes, watch=watch, checkpoint=folder)
+    chosen, rows, columns = copy(estimator), features, None
+    chosen.transform = transform = transform_of(estimator, features)
+    if transform == "standard":
+        # A table is small: its standard columns are made once, and solved as they are.
+        columns = standard_columns(features)
+        rows = transform_features(features, "standard", columns[0], scale=columns[1])
+        chosen.transform = "none"
+    solution = solve(chosen, rows, encoded.codes, n_classes, watch=watch, checkpoint=folder)
+    if columns is not None:
+        solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
 
     validate_data(estimator, X, skip_check_array=True)
     estimator.classes_ = encoded.classes
@@ -347,6 +373,7 @@ def fit_large(
     estimator.n_iter_ = solution.n_iter
     estimator.converged_ = solution.converged
     estimator.lam_ = solution.lam
+    estimator.transform_ = solution.transform
     estimator.center_ = solution.center
     estimator.graph_recall_ = solution.graph_recall
     estimator.dropped_mass_ = solution.dropped_mass
@@ -354,6 +381,7 @@ def fit_large(
         ("bound_", solution.bound),
         ("unary_", solution.unary),
         ("graph_report_", solution.graph_report),
+        ("report_", None if solution.answers is None else describe(solution, estimator.get_params()["transform"])),
     ):
         estimator.__dict__.pop(name, None)
         if value is not None:
@@ -382,7 +410,10 @@ def check_parameters(estimator: LaplacianShot) -> None:
     like_array = isinstance(base_mean, list | tuple) or hasattr(base_mean, "__array__")
     rules = {
         "recipe": (named(p["recipe"], "default", "paper", "reference"), "'default', 'paper' or 'reference'"),
-        "transform": (named(p["transform"], "none", "l2", "cl2"), "'none', 'l2' or 'cl2'"),
+        "transform": (
+            named(p["transform"], "auto", "none", "l2", "cl2", "standard"),
+            "'auto', 'cl2', 'standard', 'l2' or 'none'",
+        ),
         "base_mean": (
             base_mean is None
             or named(base_mean, "pooled", "support")
@@ -420,8 +451,17 @@ def check_parameters(estimator: LaplacianShot) -> None:
         raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={p['recipe']!r}.")
     if p["recipe"] != "default" and named(p["graph"], "cells"):
         raise ValueError(f"graph='cells' belongs to recipe='default'; {p['recipe']!r} needs an exact graph.")
-    if p["transform"] != "cl2" and base_mean is not None:
+    if p["transform"] not in ("auto", "cl2") and base_mean is not None:
         raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={p['transform']!r}.")
+
+
+def transform_of(estimator: LaplacianShot, features: Floats) -> Transform:
+    """The transform that the estimator uses for rows (n, D)."""
+    given: Transform | Literal["auto"] = estimator.get_params()["transform"]
+    if given != "auto":
+        return given
+    is_free = estimator.recipe == "default" and estimator.base_mean is None
+    return "standard" if is_free and is_table(features) else "cl2"
 
 
 def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> Floats | None:

@@ -112,7 +112,7 @@ class RunnableRecipe(Runnable):
     def __init__(self, name: str, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
         check_parameters(estimator)
         super().__init__(name, estimator, base_mean)
-        self._transform = estimator.get_params()["transform"]
+        self._transform = self._estimator.get_params()["transform"]
         center: Any = self._estimator.base_mean
         if center is None and self._transform == "cl2":
             center = "blended" if estimator.recipe == "default" and not estimator.balanced else "pooled"
@@ -300,7 +300,12 @@ def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _about(estimator: Any, base_mean: Floats | None) -> Any:
-    """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean."""
+    """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean.
+
+    Feature sets are made by an encoder, so a recipe that chooses its transform takes ``cl2``, few columns or many.
+    """
+    if isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "auto":
+        estimator = clone(estimator).set_params(transform="cl2")
     recipe = isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2"
     if base_mean is None or not (recipe or (isinstance(estimator, Baseline) and hasattr(estimator, "center"))):
         return estimator

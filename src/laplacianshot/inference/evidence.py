@@ -30,6 +30,7 @@ from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_optimize, m_step
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import MIN_CONFIDENCE, DefaultConstants
+from laplacianshot.inference.solution import Solution
 from laplacianshot.runtime.types import Floats, Ints
 
 # Queries that the three questions are asked of, evenly spaced among all of them.
@@ -88,6 +89,42 @@ class Answers:
         best = max(self.hits)
         low, high = binomtest(best, self.held_back).proportion_ci(method="wilson")
         return best / self.held_back, float(low), float(high)
+
+
+def describe(solution: Solution, asked: str) -> str:
+    """What was chosen for a task and why, in a few sentences; ``asked`` is the transform that the user named."""
+    answers: Answers = solution.answers or Answers()
+    spaces = {
+        "standard": "every column brought to mean 0 and standard deviation 1",
+        "cl2": "rows centered and brought to length 1",
+        "l2": "rows brought to length 1",
+        "none": "rows as they are",
+    }
+    reason = "as you asked" if asked != "auto" else "the rows look like a table"
+    if asked == "auto" and solution.transform != "standard":
+        reason = "the rows look like vectors of an encoder"
+    told = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
+    start = "from labels spread along the graph" if answers.spread else "from the labels"
+    told.append(f"Classes: prototypes that move, starting {start}, and the graph.")
+    if answers.held_back:
+        by_prototypes, by_classifier = answers.hits
+        told.append(
+            f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
+            f"classifier {by_classifier}. The classifier therefore counts {answers.weight:.0%}."
+        )
+    elif answers.spread:
+        told.append("No class has a second label, so none could be held back to compare with a linear classifier.")
+    else:
+        told.append(f"With fewer than {RICH_QUERIES} unlabeled rows per class nothing else was tried.")
+    if answers.absent > 0:
+        told.append(f"About {answers.absent:.0%} of the classes seem to be absent among the unlabeled rows.")
+    if answers.accuracy is not None:
+        estimate, low, high = answers.accuracy
+        told.append(
+            f"Estimated accuracy, from held-back labels: {estimate:.0%} (95% interval {low:.0%} to {high:.0%}); with "
+            "all labels it is rather higher."
+        )
+    return "\n".join(told)
 
 
 def sample_of(queries: Any) -> Any:

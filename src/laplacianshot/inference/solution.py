@@ -55,8 +55,9 @@ class Solution:
     bound : array of shape (n_iter,), paper and reference
         The bound that each update lowered.
     unary : array of shape (N, C), paper and reference
-    transform : {"none", "l2", "cl2"}
-    center : array of shape (D,), for ``cl2``
+    transform : {"none", "l2", "cl2", "standard"}
+    center : array of shape (D,), for ``cl2`` and ``standard``
+    scale : array of shape (D,), for ``standard``
     graph : csr_array, or an object with the attribute ``affinity``
         Over all rows of X (default) or over the queries (paper, reference).
     rule : callable
@@ -86,6 +87,7 @@ class Solution:
     unary: Floats | None = None
     transform: Transform = "none"
     center: Floats | None = None
+    scale: Floats | None = None
     graph: Any = None
     rule: Any = None
     graph_report: Any = None

@@ -1,11 +1,11 @@
-"""Feature transforms: none, L2 and centered L2 (CL2), and the center that CL2 takes away."""
+"""Feature transforms: none, L2, centered L2 (CL2) and standard columns, and the center that each takes away."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from laplacianshot.inference.prototypes import class_means, squared_distances
@@ -22,28 +22,43 @@ CHANCE_FADE = 3.75
 # Queries that the first class shares are estimated from, evenly spaced among all of them.
 _SAMPLE_ROWS = 4096
 
+# Columns up to which rows are taken for a table, and how much more one column may vary than most in other rows.
+TABLE_COLUMNS = 40
+MIXED_SCALES = 30.0
+# A row that is this much farther from the middle than half of the rows is left out of means and standard deviations.
+_FAR = 1000.0
+# Largest standard value: what is farther out counts as this far.
+MAX_STANDARD = 10.0
+
 # Row numbers.
 Rows = TypeVar("Rows", Ints, range)
 
 
 def transform_features(
-    X: Floats, transform: Transform, center: Floats | None = None, *, rows: Ints | None = None
+    X: Floats,
+    transform: Transform,
+    center: Floats | None = None,
+    *,
+    scale: Floats | None = None,
+    rows: Ints | None = None,
 ) -> Floats:
     """Bring features into the space in which prototypes and neighbors are compared.
 
-    ========  ===========================================
-    ``none``  ``x``
-    ``l2``    ``x / |x|``
-    ``cl2``   ``(x - center) / |x - center|``
-    ========  ===========================================
+    ============  ===========================================
+    ``none``      ``x``
+    ``l2``        ``x / |x|``
+    ``cl2``       ``(x - center) / |x - center|``
+    ``standard``  ``(x - center) * scale``, from -10 to 10
+    ============  ===========================================
 
     A row of norm zero stays zero. The result is a new C-contiguous array.
 
     Parameters
     ----------
     X : array of shape (n, D)
-    transform : {"none", "l2", "cl2"}
-    center : array of shape (D,), for ``cl2``
+    transform : {"none", "l2", "cl2", "standard"}
+    center : array of shape (D,), for ``cl2`` and ``standard``
+    scale : array of shape (D,), for ``standard``
     rows : int array of shape (m,), optional
         Which rows, in which order; default: all of them as they are.
 
@@ -53,6 +68,12 @@ def transform_features(
     """
     if transform == "cl2" and center is None:
         raise ValueError("transform='cl2' needs a center of shape (D,).")
+    if transform == "standard":
+        if center is None or scale is None:
+            raise ValueError("transform='standard' needs a center and a scale of shape (D,).")
+        chosen = np.asarray(X if rows is None else X[rows], np.float64)
+        standard: Floats = np.clip((chosen - center) * scale, -MAX_STANDARD, MAX_STANDARD).astype(working_dtype(X))
+        return standard
     dtype = working_dtype(X)
     out = np.array(X, dtype, order="C") if rows is None else np.ascontiguousarray(X[rows], dtype)
     negligible = 0.0
@@ -98,6 +119,68 @@ def base_mean(features: ArrayLike) -> Floats:
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
     return mean_of_rows(rows)
+
+
+def is_table(X: Floats) -> bool:
+    """Whether rows (n, D) look like a table of measurements rather than vectors whose direction counts.
+
+    They have at most 40 columns, or one column that varies 30 times as much as half of them.
+    """
+    if X.shape[1] <= TABLE_COLUMNS:
+        return True
+    spread = np.asarray(X[first_seen(np.arange(len(X)))], np.float64).std(axis=0)
+    spread = spread[spread > 0]
+    return len(spread) > 0 and bool(spread.max() > MIXED_SCALES * np.median(spread))
+
+
+def standard_columns(X: Floats) -> tuple[Floats, Floats]:
+    """Mean and inverse standard deviation of each column (D,), the latter 0 where a column is constant.
+
+    Rows that are far from all others are left out (:func:`ordinary_rows`).
+    """
+    rows = np.asarray(X, np.float64)
+    rows = rows[ordinary_rows(rows)]
+    center, spread = rows.mean(axis=0), rows.std(axis=0)
+    # What is left of a constant column is rounding.
+    constant = spread <= 1e-12 * np.abs(rows).max(axis=0, initial=0.0)
+    return center, np.divide(1.0, spread, out=np.zeros_like(spread), where=~constant)
+
+
+def ordinary_rows(X: Floats) -> NDArray[np.bool_]:
+    """Whether each row (n, D) is less than 1,000 times as far from the middle, in any column, as half of them.
+
+    The middle is the median of each column.
+    """
+    some = np.asarray(X[first_seen(np.arange(len(X)))], np.float64)
+    middle = np.median(some, axis=0)
+    gaps = np.abs(some - middle)
+    typical = np.median(gaps, axis=0)
+    # A column that is mostly constant has no typical gap: take the mean of those there are, without the largest.
+    rare = np.sort(gaps, axis=0)[: max(1, len(gaps) - 1 - len(gaps) // 100)]
+    typical = np.where(typical > 0, typical, rare.mean(axis=0))
+    far = np.abs(np.asarray(X, np.float64) - middle) > _FAR * np.where(typical > 0, typical, np.inf)
+    ordinary: NDArray[np.bool_] = np.logical_not(np.any(far, axis=1))
+    return ordinary
+
+
+def ordinary_mean(X: Floats) -> Floats:
+    """The mean of rows (n, D), without rows that lie 1,000 times as far from the middle as half of them: (D,), float64.
+
+    One such row would move the mean by more than all others together.
+    """
+    mean = base_mean(X)
+    some = np.asarray(X[first_seen(np.arange(len(X)))], np.float64)
+    middle = np.median(some, axis=0)
+    reach = float(np.median(np.linalg.norm(some - middle, axis=1)))
+    if not 0 < reach < 2 * float(np.linalg.norm(mean - middle)):
+        return mean
+    total, left_out = np.zeros_like(mean), 0
+    for start in range(0, len(X), _SAMPLE_ROWS):
+        block = np.asarray(X[start : start + _SAMPLE_ROWS], np.float64)
+        far = np.linalg.norm(block - middle, axis=1) > _FAR * reach
+        total += block[~far].sum(axis=0)
+        left_out += int(np.count_nonzero(far))
+    return mean if left_out == 0 else total / (len(X) - left_out)
 
 
 def given_center(given: ArrayLike, n_features: int) -> Floats:
@@ -146,7 +229,7 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     -------
     array of shape (D,), float64
     """
-    pooled = base_mean(X)
+    pooled = ordinary_mean(X)
     labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     if balanced or len(queries) == 0:
         return pooled

@@ -30,7 +30,7 @@ from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels
+from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 # Increase by one whenever files of a run change their meaning.
 CODE_VERSION = 4
@@ -103,6 +103,8 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError(f"recipe={estimator.recipe!r} is not supported on Ray; only the default recipe is.")
     if not isinstance(estimator.graph, str):
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
+    if estimator.get_params()["transform"] == "standard":
+        raise InputError("transform='standard' is not supported on Ray; bring the columns to one scale first.")
     if isinstance(estimator.base_mean, str):
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
 
@@ -123,7 +125,8 @@ class _Run:
     ) -> None:
         self._cluster, self._estimator, self._order, self._watch = cluster, estimator, order, watch
         n_classes = int(labels.max()) + 1
-        transform = estimator.get_params()["transform"]
+        asked = estimator.get_params()["transform"]
+        transform: Transform = "cl2" if asked == "auto" else asked
         self._job = job = Job(folder, shards, support, labels, n_classes, transform)
         self._n_query = job.n - len(support)
         constants = constants_for(estimator, len(support), self._n_query, n_classes)

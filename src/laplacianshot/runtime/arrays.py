@@ -21,8 +21,15 @@ _SUMMED_ROWS = 1024
 _MAX_BLOCKS = 64
 
 
+def refuse_masked(array: Any, name: str) -> None:
+    """ValueError for a masked array with masked entries, which would silently count as whatever lies under the mask."""
+    if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
+        raise ValueError(f"{name} is a masked array with masked entries; fill them first, with {name}.filled(...).")
+
+
 def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
     """Finite numbers in two dimensions, or an error. Large arrays are checked block by block, never copied."""
+    refuse_masked(X, "X")
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
         features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
         check_size(features)

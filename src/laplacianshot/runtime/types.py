@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Labels: TypeAlias = NDArray[Any]
-Transform: TypeAlias = Literal["none", "l2", "cl2"]
+Transform: TypeAlias = Literal["none", "l2", "cl2", "standard"]
 
 
 def working_dtype(X: Floats) -> np.dtype[Any]:

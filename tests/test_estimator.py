@@ -438,7 +438,7 @@ def test_the_default_center_moves_to_the_support_when_few_classes_are_present(cl
     means = np.mean([X[y == c].mean(axis=0) for c in range(4)], axis=0)
 
     def share_of_support(rows):
-        center = LaplacianShot().fit(X[rows], y[rows]).center_
+        center = LaplacianShot(transform="cl2").fit(X[rows], y[rows]).center_
         pooled = X[rows].mean(axis=0)
         return np.dot(center - pooled, means - pooled) / np.dot(means - pooled, means - pooled)
 

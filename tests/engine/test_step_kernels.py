@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from laplacianshot.engine import step_kernels as steps
+from laplacianshot.inference.joint import balance_cost, balance_weight, hold_weight
+from laplacianshot.inference.recipes import ABSENT_SCALE, DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence
 
 
@@ -21,18 +24,36 @@ def test_the_divergence_is_that_of_the_definition():
     assert steps.divergence(np.full(5, 0.2)) == pytest.approx(0, abs=1e-15)
 
 
+@pytest.mark.parametrize("eta", [0.0, 1.5])
 @pytest.mark.parametrize("delta", [0.02, 0.5, math.inf])
-def test_balance_and_its_cost(delta):
-    p, gamma, n = shares(), 2.0, 75
+def test_balance_and_its_cost(delta, eta):
+    p, gamma = shares(), 2.0
     kl = divergence(p)
-    np.testing.assert_allclose(steps.balance(p, gamma, delta), gamma * math.exp(-kl / delta), rtol=1e-12)
-    cost = gamma * n * kl if math.isinf(delta) else gamma * n * delta * (1 - math.exp(-kl / delta))
-    np.testing.assert_allclose(steps.balance_cost(p, n, gamma, delta), cost, rtol=1e-12)
+    push = 1 - math.exp(-((kl / ABSENT_SCALE) ** 2))
+    np.testing.assert_allclose(
+        steps.balance(p, gamma, delta, eta), gamma * math.exp(-kl / delta) - eta * push, rtol=1e-12
+    )
+    cost = quad(lambda k: gamma * math.exp(-k / delta) - eta * (1 - math.exp(-((k / ABSENT_SCALE) ** 2))), 0, kl)[0]
+    np.testing.assert_allclose(steps.balance_cost(p, gamma, delta, eta), cost, rtol=1e-9)
 
 
-def test_a_strong_graph_needs_a_proximal_term():
-    assert steps.proximal(2.0, 0.5) == 0
-    assert steps.proximal(10.0, 1.0) == pytest.approx(1.5)
+def test_the_balance_is_that_of_the_definition():
+    constants = DefaultConstants.for_task(20, 300, 5)._replace(eta=0.7)
+    for p in (shares(), np.array([0.96, 0.01, 0.01, 0.01, 0.01])):
+        weights = (constants.gamma, constants.delta, constants.eta)
+        np.testing.assert_allclose(steps.balance(p, *weights), balance_weight(p, constants), rtol=1e-12)
+        np.testing.assert_allclose(steps.balance_cost(p, *weights), balance_cost(p, constants), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("lam", "g"), [(2.0, 0.5), (10.0, 1.0), (10.0, -1.0), (1.0, -0.5)])
+def test_a_strong_graph_is_held_on_to(lam, g):
+    assert steps.hold_weight(lam, g) == hold_weight(lam, g)
+
+
+def test_what_is_held_on_to_by_hand():
+    assert steps.hold_weight(2.0, 0.5) == 0.5
+    assert steps.hold_weight(10.0, 1.0) == pytest.approx(2.5)
+    assert steps.hold_weight(10.0, -1.0) == pytest.approx(2.0)
 
 
 def test_a_share_that_has_vanished_costs_a_finite_amount():

@@ -51,13 +51,15 @@ class LargeTask:
     def informed(self, rows: Rows) -> LargeTask:
         """The task with what its labels say besides their prototypes; transformed rows (n, D)."""
         labeled, queries = np.flatnonzero(self.codes >= 0), np.flatnonzero(self.codes < 0)
-        support, sample, n = rows[labeled], rows[sample_of(queries)], len(queries)
-        origin = np.zeros(rows.shape[1], np.float32) if self.transform == "cl2" else support.mean(axis=0)
+        near = rows.centered()
+        shift = near.origin - rows.origin
+        support, sample, n = near[labeled], near[sample_of(queries)], len(queries)
+        origin = -shift if self.transform == "cl2" else support.mean(axis=0)
         with single_threaded_blas():
             constants, evidence, answers = gather_evidence(
                 support, self.codes[labeled], sample, origin, n, self.n_classes, self.constants
             )
-        return replace(self, constants=constants, evidence=evidence, answers=answers)
+        return replace(self, constants=constants, evidence=evidence.moved(shift), answers=answers)
 
 
 def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:

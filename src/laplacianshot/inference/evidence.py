@@ -164,6 +164,9 @@ def gather_evidence(
     answers : Answers
     """
     answers, evidence = Answers(), NO_EVIDENCE
+    # Far from zero small numbers cancel less about the middle.
+    middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
+    support, sample, origin = support - middle, sample - middle, origin - middle
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
@@ -184,13 +187,13 @@ def gather_evidence(
     trial = _Trial(S, y, sample, origin, n_classes, graph, sizes)
     hits, held = trial.hits()
     if held == 0:
-        return constants, evidence, answers
+        return constants, evidence.moved(middle), answers
     weight = linear_weight(*hits)
     slopes, intercepts = linear_classifier(S, y, n_classes)
     scale = weight * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
     known = 0.0 if evidence.bias is None else evidence.bias
     evidence = replace(evidence, weight=weight, slopes=scale * slopes, bias=known + scale * intercepts)
-    return constants, evidence, replace(answers, weight=weight, held_back=held, hits=hits)
+    return constants, evidence.moved(middle), replace(answers, weight=weight, held_back=held, hits=hits)
 
 
 def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:
@@ -251,7 +254,6 @@ def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
 def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Floats, Floats]:
     """Slopes (C, D) and intercepts (C,) of logistic regression on labeled rows (n_s, D)."""
     # Here, as episodes do not need it.
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     rows = support.astype(np.float64)
@@ -261,7 +263,8 @@ def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Fl
         basis, corner = np.linalg.qr(rows.T)
         rows = corner.T
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # It stops early on purpose, and a class may have one label only.
+        warnings.simplefilter("ignore", UserWarning)
         model = LogisticRegression(C=_INVERSE_PENALTY, max_iter=60, tol=1e-3).fit(rows, labels)
     slopes, bias = model.coef_, model.intercept_
     if n_classes == 2:

@@ -1,0 +1,289 @@
+"""What the labels say besides their prototypes: closed forms, what each question answers, and F with evidence."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+
+from laplacianshot import LaplacianShot
+from laplacianshot.engine import small
+from laplacianshot.inference import joint
+from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.evidence import (
+    RICH_QUERIES,
+    SAMPLE_ROWS,
+    absent_classes,
+    confident_scale,
+    gather_evidence,
+    linear_classifier,
+    linear_weight,
+    sample_of,
+    spread_labels,
+)
+from laplacianshot.inference.joint import Evidence, joint_optimize
+from laplacianshot.inference.recipes import DefaultConstants
+
+
+def blobs(n_classes=12, per_class=30, shots=1, width=20, spread=0.6, seed=0, present=None):
+    """Support, labels, queries and their classes."""
+    rng = np.random.default_rng(seed)
+    means = rng.standard_normal((n_classes, width))
+    labels = np.repeat(np.arange(n_classes), shots)
+    truth = np.repeat(np.arange(n_classes)[:present], per_class)
+    support, query = (means[c] + spread * rng.standard_normal((len(c), width)) for c in (labels, truth))
+    return support, labels, query, truth
+
+
+# --- absent classes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shots", [1, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_class_is_found_absent_where_all_are_present(shots, seed):
+    support, labels, query, _ = blobs(shots=shots, seed=seed)
+    f, log_presence = absent_classes(support, labels, query, 12)
+    assert f == 0
+    np.testing.assert_array_equal(log_presence, 0)
+
+
+@pytest.mark.parametrize("present", [1, 3, 6])
+def test_absent_classes_are_counted_and_named(present):
+    support, labels, query, _ = blobs(shots=2, present=present, per_class=60)
+    f, log_presence = absent_classes(support, labels, query, 12)
+    assert f == pytest.approx(1 - present / 12, abs=0.25)
+    assert log_presence[:present].min() > log_presence[present:].max()
+    assert np.all(log_presence <= 0)
+
+
+def test_the_share_of_absent_classes_by_hand():
+    # Nine queries a unit apart; a label at distance 2 from them is farther than all, one at distance 0 nearer.
+    query = np.arange(9.0)[:, None]
+    support = np.array([[-2.0]] * 6 + [[0.0]] * 6)
+    f, log_presence = absent_classes(support, np.repeat([0, 1], 6), query, 2)
+    assert f == 0  # mean rank 1/2
+    support[6:] = -3.0
+    f, log_presence = absent_classes(support, np.repeat([0, 1], 6), query, 2)
+    deviation = 1 / math.sqrt(12 * 12)
+    assert f == pytest.approx(min(0.95, 2 * (1 - deviation) - 1))
+    odds = math.log((1 - f) / f) - 6 * math.log(8) / math.sqrt(6)
+    np.testing.assert_allclose(log_presence, -math.log1p(math.exp(-odds)))
+
+
+def test_few_labels_or_one_query_say_nothing_of_absent_classes():
+    support, labels, query, _ = blobs(n_classes=7, present=1)
+    assert absent_classes(support, labels, query, 7)[0] == 0
+    support, labels, query, _ = blobs(present=1)
+    assert absent_classes(support, labels, query[:1], 12)[0] == 0
+
+
+# --- labels along the graph -------------------------------------------------------------------------------------------
+
+
+def test_labels_spread_as_the_equation_says():
+    rng = np.random.default_rng(1)
+    W = normalize(knn_affinity(rng.standard_normal((60, 3)), 4)).astype(np.float64)
+    labels = np.array([0, 1, 2, 1])
+    seeds = np.zeros((60, 3))
+    seeds[np.arange(4), labels] = 1
+    exact = np.linalg.solve(np.eye(60) - 0.9 * W.toarray(), seeds)[4:]
+    found = spread_labels(W, labels, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    reached = exact.sum(axis=1) > 1e-3
+    assert reached.any()
+    np.testing.assert_allclose(found[reached], (exact / exact.sum(axis=1, keepdims=True))[reached], atol=1e-3)
+
+
+def test_a_part_of_the_graph_without_labels_stays_undecided():
+    W = sp.block_diag([np.array([[0, 1.0], [1.0, 0]])] * 3, format="csr")[[0, 2, 1, 3, 4, 5]][:, [0, 2, 1, 3, 4, 5]]
+    found = spread_labels(sp.csr_array(W), np.array([0, 1]), 2)
+    np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.5, 0.5], [0.5, 0.5]], atol=1e-6)
+
+
+# --- the linear classifier --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "width"), [(2, 4), (2, 40), (4, 5), (4, 60)])
+def test_the_classifier_is_logistic_regression_also_with_more_columns_than_rows(n_classes, width):
+    support, labels, query, _ = blobs(n_classes, 20, 5, width)
+    slopes, bias = linear_classifier(support, labels, n_classes)
+    assert slopes.shape == (n_classes, width)
+    model = LogisticRegression(C=10, max_iter=5000, tol=1e-8).fit(support, labels)
+    shares = softmax(query @ slopes.T + bias, axis=1)
+    np.testing.assert_allclose(shares, model.predict_proba(query), atol=0.02)
+
+
+def test_the_scale_gives_the_confidence_that_the_recipe_wants():
+    logits = np.random.default_rng(0).standard_normal((200, 5))
+    s = confident_scale(logits)
+    assert softmax(s * logits, axis=1).max(axis=1).mean() == pytest.approx(0.2 + 0.6 * 0.8, abs=1e-4)
+    assert confident_scale(np.zeros((9, 3))) == 1
+
+
+def test_the_weight_of_the_classifier_follows_the_hits():
+    assert linear_weight(10, 10) == 0.5
+    assert linear_weight(20, 10) < 0.01
+    assert linear_weight(10, 20) == 0.75
+    assert linear_weight(10, 9) == pytest.approx(1 / (1 + math.exp(0.5)))
+
+
+# --- all three --------------------------------------------------------------------------------------------------------
+
+
+def gathered(support, labels, query, n_classes):
+    constants = DefaultConstants.for_task(len(support), len(query), n_classes)
+    return gather_evidence(support, labels, sample_of(query), support.mean(axis=0), len(query), n_classes, constants)
+
+
+def test_small_tasks_are_asked_for_absent_classes_only():
+    support, labels, query, _ = blobs(per_class=RICH_QUERIES - 1, shots=3)
+    _, evidence, answers = gathered(support, labels, query, 12)
+    assert evidence == Evidence()
+    assert not answers.spread
+
+
+def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
+    # Classes along two parallel lines: means say little of the direction that separates them.
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 600)
+    X = np.column_stack([20 * rng.standard_normal(600), 2 * truth + 0.1 * rng.standard_normal(600)])
+    given = np.concatenate([np.flatnonzero(truth == c)[:8] for c in (0, 1)])
+    query = np.delete(X, given, axis=0)
+    _, evidence, answers = gathered(X[given], truth[given], query, 2)
+    assert answers.hits[1] > answers.hits[0]
+    assert evidence.weight > 0.5
+    assert answers.held_back == 16
+
+
+def test_only_one_label_a_class_leaves_nothing_to_hold_back():
+    support, labels, query, _ = blobs(per_class=40, shots=1)
+    _, evidence, answers = gathered(support, labels, query, 12)
+    assert (answers.spread, answers.held_back, evidence.weight) == (True, 0, 0)
+    assert evidence.slopes is None
+    assert answers.accuracy is None
+
+
+def test_the_sample_is_bounded_and_even():
+    queries = np.arange(10 * SAMPLE_ROWS + 1)
+    assert len(sample_of(queries)) <= SAMPLE_ROWS
+    assert len(set(np.diff(sample_of(queries)))) == 1
+    np.testing.assert_array_equal(sample_of(queries[:50]), queries[:50])
+
+
+@pytest.mark.parametrize("shift", [0.0, 300.0])
+def test_evidence_does_not_depend_on_where_the_rows_lie(shift):
+    support, labels, query, _ = blobs(4, 60, 4)
+    here = gathered(support, labels, query, 4)
+    there = gathered(support + shift, labels, query + shift, 4)
+    assert here[2] == there[2]
+    costs = []
+    for found, offset in ((here, 0.0), (there, shift)):
+        directions, offsets = found[1].costs(support[:4] + offset, 2.0)
+        costs.append(offsets - (query + offset) @ directions.T)
+    gaps = [c - c[:, :1] for c in costs]
+    np.testing.assert_allclose(gaps[1], gaps[0], atol=1e-6 * max(1, shift**2))
+
+
+# --- F with evidence --------------------------------------------------------------------------------------------------
+
+
+def task_of(seed, dtype=np.float64, n_classes=4):
+    rng = np.random.default_rng(seed)
+    support, labels, query, _ = blobs(n_classes, int(rng.integers(4, 30)), int(rng.integers(1, 4)), 6, 1.5, seed)
+    query = query[rng.random(len(query)) < 0.8]
+    nodes = np.concatenate([support, query]).astype(dtype)
+    W = normalize(knn_affinity(nodes, 3)).astype(dtype)
+    evidence = Evidence(
+        weight=float(rng.random() * 0.75),
+        slopes=rng.standard_normal((n_classes, 6)),
+        bias=rng.standard_normal(n_classes),
+        start=rng.standard_normal((n_classes, 6)),
+    )
+    constants = DefaultConstants.for_task(len(support), len(query), n_classes)
+    constants = constants._replace(eta=float(3 * rng.random()), lam=float(rng.random() * 8)).with_choices()
+    n = len(support)
+    return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), evidence
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_f_never_rises_with_evidence_and_with_shares_that_are_pushed_apart(seed):
+    task, evidence = task_of(seed)
+    objective = joint_optimize(*task, evidence=evidence, tol=0).objective
+    assert np.max(np.diff(objective)) <= 1e-12 * np.abs(objective).max()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_reported_f_is_the_formula(seed):
+    task, evidence = task_of(seed)
+    support, labels, query, W, origin, n_classes, constants = task
+    found = joint_optimize(*task, evidence=evidence)
+    Y, M, tau = found.assignments, found.prototypes, (1 - evidence.weight) * found.tau
+    Y_s, n = np.eye(n_classes)[labels], len(support)
+    p = Y.mean(axis=0)
+    kl = float(np.sum(p * np.log(p * n_classes)))
+    grid = np.linspace(0, kl, 20001)
+    g = constants.gamma * np.exp(-grid / constants.delta) - constants.eta * (1 - np.exp(-((grid / 0.8) ** 2)))
+    distances = np.square(query[:, None] - M[None]).sum(axis=2)
+    own = np.square(support - M[labels]).sum()
+    F = np.sum(Y * np.log(Y))
+    F += tau * (np.sum(Y * distances) + constants.beta * own + constants.kappa * np.square(M - origin).sum())
+    F -= np.sum(Y * (query @ evidence.slopes.T + evidence.bias))
+    F -= constants.lam * (constants.e * np.sum(Y * (W[n:, :n] @ Y_s)) + np.sum(Y * (W[n:, n:] @ Y)) / 2)
+    F += len(query) * np.trapezoid(g, grid)
+    assert found.objective[-1] == pytest.approx(F, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_engine_solves_the_same(seed, dtype):
+    task, evidence = task_of(seed, dtype)
+    plain, fast = joint_optimize(*task, evidence=evidence), small.joint_optimize(*task, evidence=evidence)
+    rtol = 1e-9 if dtype == np.float64 else 1e-3
+    n = min(len(plain.objective), len(fast.objective))
+    np.testing.assert_allclose(fast.objective[:n], plain.objective[:n], rtol=rtol)
+    if dtype == np.float64:
+        np.testing.assert_allclose(fast.assignments, plain.assignments, atol=1e-6)
+
+
+def test_prototypes_that_stand_for_the_evidence_have_its_costs():
+    task, evidence = task_of(0)
+    query, M = task[2], np.random.default_rng(0).standard_normal((4, 6))
+    directions, offsets = evidence.costs(M, 1.7)
+    moved, bias = evidence.as_prototypes(M, 1.7)
+    tau = (1 - evidence.weight) * 1.7
+    cost = tau * np.square(query).sum(axis=1)[:, None] + offsets - query @ directions.T
+    np.testing.assert_allclose(tau * np.square(query[:, None] - moved[None]).sum(axis=2) - bias, cost, atol=1e-9)
+
+
+def test_without_evidence_the_costs_are_the_distances():
+    M = np.random.default_rng(0).standard_normal((3, 5))
+    directions, offsets = joint.NO_EVIDENCE.costs(M, 2.0)
+    np.testing.assert_allclose(directions, 4 * M)
+    np.testing.assert_allclose(offsets, 2 * np.square(M).sum(axis=1))
+
+
+# --- as a user meets it -----------------------------------------------------------------------------------------------
+
+
+def test_the_report_says_what_was_chosen_and_why():
+    support, labels, query, truth = blobs(4, 60, 5, width=60)
+    X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(len(query), -1)])
+    model = LaplacianShot().fit(X, y)
+    assert model.transform_ == "cl2"
+    assert "20 labels were held back" in model.report_
+    assert "Estimated accuracy" in model.report_
+    assert np.mean(model.transduction_[20:] == truth) > 0.95
+    # The rule for new rows follows the same choice.
+    assert np.mean(model.predict(X[20:]) == model.transduction_[20:]) > 0.97
+
+
+def test_absent_classes_no_longer_spoil_the_rest():
+    support, labels, query, truth = blobs(20, 40, 1, width=60, spread=1.0, present=2)
+    X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(len(query), -1)])
+    model = LaplacianShot(base_mean="support", transform="cl2").fit(X, y)
+    assert model.solution_.constants.eta > 0
+    assert "seem to be absent" in model.report_
+    assert np.diff(model.objective_).max(initial=-1.0) <= 1e-5 * abs(model.objective_[-1])
+    assert np.mean(model.transduction_[20:] == truth) > 0.9

@@ -14,10 +14,10 @@ from laplacianshot.neighbors.rows import Rows
 
 
 def clusters(n_classes=3, per_class=20, labeled=2, spread=0.15, seed=0):
-    """Rows around unit vectors, the first ``labeled`` of each class labeled."""
+    """Rows around unit vectors, the first ``labeled`` of each class labeled; too many columns for a table."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(n_classes), per_class)
-    X = np.eye(n_classes, 16)[truth] + spread * rng.standard_normal((len(truth), 16)) / 4
+    X = np.eye(n_classes, 49)[truth] + spread * rng.standard_normal((len(truth), 49)) / 7
     codes = np.where(np.tile(np.arange(per_class), n_classes) < labeled, truth, -1)
     return X.astype(np.float32), codes, truth
 
@@ -130,7 +130,7 @@ class TestLarge:
 
     def test_sparse_assignments_give_nearly_the_same(self, monkeypatch):
         X, codes, _ = clusters(40, 50, spread=1.0)
-        X = X + np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32)[np.repeat(np.arange(40), 50)]
+        X = X + np.random.default_rng(1).standard_normal((40, 49)).astype(np.float32)[np.repeat(np.arange(40), 50)]
         codes[0] = 7  # a label to be disputed
         options = LabelOptions(suggest=4, reject=0.05, graph="cells")
         dense = label_vectors(X, codes, 40, options)

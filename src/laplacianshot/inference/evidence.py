@@ -307,7 +307,7 @@ class _Trial:
 
     def hits(self) -> tuple[tuple[int, int], int]:
         """How many held-back labels prototypes and classifier find, and how many there are."""
-        turns, folds = _turns(self.labels)
+        turns, folds = _turns(self.support, self.labels)
         by_prototypes = by_classifier = held = 0
         for turn in range(folds):
             out = np.flatnonzero(turns == turn)
@@ -342,13 +342,14 @@ class _Trial:
         return first, second
 
 
-def _turns(labels: Ints) -> tuple[Ints, int]:
+def _turns(support: Floats, labels: Ints) -> tuple[Ints, int]:
     """When each labeled row is held back (-1: never, being the only one of its class), and how many turns there are.
 
-    The rows of a class take turns in the order in which they are given.
+    The rows of a class take turns by their distance from the middle, so that the order in which they are given does not
+    matter.
     """
     counts = np.bincount(labels)
-    order = np.argsort(labels, kind="stable")
+    order = np.lexsort((np.einsum("nd,nd->n", support, support), labels))
     position = np.empty(len(labels), np.int64)
     position[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     folds = int(min(_FOLDS, counts.max()))

@@ -139,7 +139,9 @@ def standard_columns(X: Floats) -> tuple[Floats, Floats]:
     Rows that are far from all others are left out (:func:`ordinary_rows`).
     """
     rows = np.asarray(X, np.float64)
-    rows = rows[ordinary_rows(rows)]
+    ordinary = ordinary_rows(rows)
+    if 2 * np.count_nonzero(ordinary) > len(rows):
+        rows = rows[ordinary]
     center, spread = rows.mean(axis=0), rows.std(axis=0)
     # What is left of a constant column is rounding.
     constant = spread <= 1e-12 * np.abs(rows).max(axis=0, initial=0.0)

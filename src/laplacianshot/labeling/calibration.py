@@ -109,7 +109,7 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
         columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
         return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False))
     assignments = ClassRows(model.label_distributions_, queries)
-    of_query = Margins.of_queries(query, assignments, first, solution.rule.tau)
+    of_query = Margins.of_queries(query, assignments, first, solution.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), n)
     fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
     checks = draw_checks(fitted, np.random.default_rng(0))
@@ -209,8 +209,10 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     queries = ClassRows(Y, np.flatnonzero(codes < 0))
     masses = len(queries) * queries.mean()
     support = rule.points[: len(given)]
-    logits: Floats = -rule.tau * _distances_without(support, labels, rule.prototypes, constants, masses)
-    logits += rule.bias
+    # Distances alone: a linear classifier has learned the row's own label.
+    solution = model.solution_
+    logits: Floats = -solution.tau * _distances_without(support, labels, solution.prototypes, constants, masses)
+    logits += solution.bias
 
     # Votes: neighbors' assignments, those of given rows times e.
     weights = np.where(codes >= 0, edge, 1.0)

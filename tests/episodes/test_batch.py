@@ -436,7 +436,7 @@ def test_parameters_are_checked_before_any_task_is_run():
 
 def test_only_methods_that_see_distances_alone_may_have_their_rows_moved():
     def moved(estimator):
-        return RunnableRecipe("recipe", estimator, None, 4).placement(10).movable
+        return RunnableRecipe("recipe", estimator, None, 4).placement(5, 5, 5).movable
 
     assert moved(LaplacianShot(transform="none"))
     assert moved(LaplacianShot(transform="l2"))

@@ -142,6 +142,70 @@ def test_a_batch_stops_where_the_estimator_stops_and_finds_its_labels(option, ki
         np.testing.assert_array_equal(found.found[t, 0][clear], fitted.transduction_[tasks.n_support :][clear])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.startswith("default")])
+def test_where_classes_are_absent_a_batch_finds_what_the_estimator_finds(option, kind):
+    rng = np.random.default_rng(zlib.crc32(f"absent; {option}; {kind}".encode()))
+    estimator = clone(OPTIONS[option]).set_params(**FIXED)
+    given = {name: value for name, value in KINDS[kind].items() if name != "zeros" or "l2" not in option}
+    tasks = random_tasks(rng, n_classes=10, present=2, least_shots=3, n_query=50, dim=40, n_tasks=3, **given)
+    base_mean = tasks.features.mean(axis=0, dtype=np.float64) if "base mean" in option else None
+    found = tasks.solve(estimator, base_mean)
+    for t in range(len(tasks.rows)):
+        fitted = tasks.fit(estimator, base_mean, t)
+        solution = fitted.solution_
+        assert (solution.constants.eta == 0) == ("balanced" in option)
+        if "balanced" not in option:
+            assert solution.constants.eta > 0.1
+            assert np.ptp(solution.evidence.bias) > 0.1
+        other = tasks.fit(estimator, base_mean, t, other_precision(tasks))
+        wanted = fitted.label_distributions_[tasks.n_support :]
+        rounding = gap(wanted, other.label_distributions_[tasks.n_support :])
+        assert gap(found.assignments[t], wanted) < 1e-4 + 10 * rounding
+        np.testing.assert_array_equal(found.found[t, 0], fitted.transduction_[tasks.n_support :])
+        updates = min(found.iterations[t, 0], fitted.n_iter_)
+        scale = max(np.abs(fitted.objective_).max(), tasks.n_query)
+        assert gap(found.objective[t, 0, :updates], fitted.objective_[:updates]) < 1e-4 * scale
+
+
+def test_classes_are_found_absent_from_eight_labels_on():
+    rng = np.random.default_rng(11)
+    for n_classes, expected in ((7, False), (8, True)):
+        tasks = random_tasks(rng, n_classes=n_classes, present=1, n_query=40, dim=30, n_tasks=1)
+        first = np.array([np.flatnonzero(tasks.labels[0] == c)[0] for c in range(n_classes)])
+        rows = np.concatenate([tasks.rows[:, first], tasks.rows[:, tasks.n_support :]], axis=1)
+        tasks = replace(tasks, rows=rows, labels=np.ascontiguousarray(tasks.labels[:, first]))
+        found, fitted = tasks.solve(LaplacianShot(**FIXED)), tasks.fit(LaplacianShot(**FIXED), None, 0)
+        assert (fitted.solution_.constants.eta > 0) == expected
+        assert gap(found.assignments[0], fitted.label_distributions_[n_classes:]) < 1e-4
+
+
+def test_of_more_than_1024_queries_an_even_sample_tells_which_classes_are_absent():
+    tasks = random_tasks(np.random.default_rng(12), n_classes=60, present=20, n_query=1050, dim=30, n_tasks=1)
+    estimator = LaplacianShot(**FIXED)
+    # Too many rows for a batch of evaluate, but not for those of tune.
+    recipe = RunnableRecipe("recipe", estimator, None, 30)
+    source = GramSource(tasks.features, recipe.any_placement(1050, 60), 0)
+    found = recipe.solve(source.batch(tasks.rows, tasks.labels, 60, Buffers()), keep=True)
+    fitted = tasks.fit(estimator, None, 0)
+    assert fitted.solution_.constants.eta > 0
+    assert gap(found.assignments[0], fitted.label_distributions_[tasks.n_support :]) < 1e-3
+
+
+def test_tasks_of_many_queries_and_standard_columns_are_not_for_batches():
+    def placed(estimator, *shape):
+        return RunnableRecipe("recipe", estimator, None, 4).placement(*shape) is not None
+
+    for estimator in (LaplacianShot(), LaplacianShot(balanced=True), LaplacianShot(lam=1.0)):
+        assert placed(estimator, 5, 99, 5)
+        assert not placed(estimator, 5, 100, 5)
+    for estimator in (paper(), reference()):
+        assert placed(estimator, 5, 100, 5)
+        assert not placed(estimator, 5, 2000, 5)
+    for make in (LaplacianShot, paper, reference):
+        assert not placed(make(transform="standard"), 5, 20, 5)
+
+
 def test_rounding_matters_to_few_of_the_tasks_above():
     loose = []
     for number, option in enumerate(OPTIONS):
@@ -436,7 +500,7 @@ def test_parameters_are_checked_before_any_task_is_run():
 
 def test_only_methods_that_see_distances_alone_may_have_their_rows_moved():
     def moved(estimator):
-        return RunnableRecipe("recipe", estimator, None, 4).placement(10).movable
+        return RunnableRecipe("recipe", estimator, None, 4).placement(5, 5, 5).movable
 
     assert moved(LaplacianShot(transform="none"))
     assert moved(LaplacianShot(transform="l2"))

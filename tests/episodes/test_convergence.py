@@ -11,7 +11,7 @@ from laplacianshot import FeatureSet, LaplacianShot
 from laplacianshot.episodes.evaluation import evaluate, trace_convergence
 from laplacianshot.episodes.results import Convergence
 from laplacianshot.episodes.tasks import draw_tasks
-from tests.episodes.oracle import clustered_set
+from tests.episodes.oracle import clustered_set, fitted_by_hand
 
 RECIPES = {
     "default": LaplacianShot(),
@@ -34,8 +34,7 @@ def test_the_objective_is_that_of_the_estimator(name, protocol, hard):
     estimator = clone(RECIPES[name]).set_params(max_iter=9, tol=0.0)
     found = trace_convergence(hard, estimator, protocol=protocol, shot=2, tasks=20)
     for values, task in zip(found.objective, draw_tasks(hard, protocol, shot=2, tasks=20), strict=True):
-        y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
-        fitted = clone(estimator).fit(hard.features[np.concatenate([task.support, task.query])], y)
+        fitted = fitted_by_hand(hard, estimator, task)
         # Bound updates that change nothing more are the last, and rounding decides when that is.
         updates = min(fitted.n_iter_, np.isfinite(values).sum())
         assert updates >= 3
@@ -46,8 +45,7 @@ def test_the_objective_is_that_of_the_estimator(name, protocol, hard):
 def test_updates_and_convergence_are_those_of_the_estimator(name, hard):
     found = trace_convergence(hard, RECIPES[name], tasks=30)
     for updates, ended, task in zip(found.iterations, found.converged, draw_tasks(hard, tasks=30), strict=True):
-        y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
-        fitted = clone(RECIPES[name]).fit(hard.features[np.concatenate([task.support, task.query])], y)
+        fitted = fitted_by_hand(hard, RECIPES[name], task)
         assert abs(int(updates) - fitted.n_iter_) <= 2
         if abs(int(updates) - fitted.n_iter_) == 0:
             assert ended == fitted.converged_
@@ -59,10 +57,7 @@ def test_the_bound_that_ends_the_updates_is_that_of_the_estimator(tol, hard):
     # A loose tolerance: the bound changes by much at the end, and rounding decides nothing.
     estimator = LaplacianShot.paper(3.0, tol=tol)
     found = trace_convergence(hard, estimator, tasks=60)
-    wanted = []
-    for task in draw_tasks(hard, tasks=60):
-        y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
-        wanted.append(clone(estimator).fit(hard.features[np.concatenate([task.support, task.query])], y).n_iter_)
+    wanted = [fitted_by_hand(hard, estimator, task).n_iter_ for task in draw_tasks(hard, tasks=60)]
     np.testing.assert_array_equal(found.iterations, wanted)
 
 
@@ -75,6 +70,49 @@ def test_the_objective_never_rises_where_that_is_proven(name, protocol, hard):
     assert found.objective.shape[0] == 150
     # And it does fall.
     assert (found.filled[:, -1] < found.objective[:, 0]).mean() > 0.9
+
+
+# Two of ten classes have queries.
+ABSENT = {"protocol": "present", "way": 10, "shot": 2, "present": 2, "total_queries": 50}
+
+
+@pytest.mark.parametrize("name", ["default", "balanced", "default, none"])
+def test_where_classes_are_absent_the_objective_is_that_of_the_estimator(name):
+    clear = clustered_set()
+    estimator = clone(RECIPES[name]).set_params(max_iter=9, tol=0.0)
+    found = trace_convergence(clear, estimator, tasks=20, **ABSENT)
+    pushed = []
+    for values, task in zip(found.objective, draw_tasks(clear, tasks=20, **ABSENT), strict=True):
+        fitted = fitted_by_hand(clear, estimator, task)
+        np.testing.assert_allclose(values, fitted.objective_, rtol=1e-4)
+        pushed.append(fitted.solution_.constants.eta > 0)
+    assert np.mean(pushed) == (0 if name == "balanced" else 1)
+
+
+@pytest.mark.parametrize("name", ["default", "default, none"])
+@pytest.mark.parametrize("lam", [None, 0.0, 6.0])
+@pytest.mark.parametrize("spread", [0.7, 1.1])
+def test_where_classes_are_absent_the_objective_never_rises(name, lam, spread):
+    rows = clustered_set(spread=spread)
+    estimator = clone(RECIPES[name]).set_params(tol=0.0, max_iter=30, lam=lam)
+    found = trace_convergence(rows, estimator, tasks=100, seed=1, **ABSENT)
+    assert not found.rises.any()
+    # A strong graph has found nearly everything in its starting rounds.
+    assert (found.filled[:, -1] < found.objective[:, 0]).mean() > 0.8
+    some = [fitted_by_hand(rows, estimator, task) for task in draw_tasks(rows, tasks=10, seed=1, **ABSENT)]
+    assert np.mean([fitted.solution_.constants.eta > 0 for fitted in some]) > 0.5
+
+
+@pytest.mark.parametrize("name", ["default", "balanced", "default, none"])
+def test_the_trace_of_tasks_with_many_queries_is_that_of_the_estimator(name, hard):
+    many = {"way": 3, "shot": 2, "query": 20, "tasks": 4}
+    found = trace_convergence(hard, RECIPES[name], **many)
+    for values, ended, task in zip(found.objective, found.converged, draw_tasks(hard, **many), strict=True):
+        fitted = fitted_by_hand(hard, RECIPES[name], task)
+        assert fitted.solution_.answers.spread
+        np.testing.assert_allclose(values[: fitted.n_iter_], fitted.objective_, rtol=1e-6)
+        assert np.isnan(values[fitted.n_iter_ :]).all()
+        assert ended == fitted.converged_
 
 
 def test_the_objective_never_rises_on_digits_either():

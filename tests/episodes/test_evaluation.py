@@ -19,7 +19,7 @@ from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.runners import TaskRunner, over_threads, runnables
 from laplacianshot.episodes.tasks import TaskGroup, draw_tasks
-from tests.episodes.oracle import clustered_set, fit_by_hand
+from tests.episodes.oracle import clustered_set, fit_by_hand, fitted_by_hand
 
 RECIPES = ("laplacianshot", "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference")
 TASK = {"way": 4, "shot": 2, "query": 6, "tasks": 40}
@@ -70,6 +70,34 @@ def test_accuracies_with_few_classes_present_are_those_of_fitting_every_task_by_
     np.testing.assert_allclose(found.accuracies, accuracies)
     np.testing.assert_allclose(found.class_accuracies, by_class)
     assert (found.setting.present, found.setting.total_queries) == (2, 17)
+
+
+def test_accuracies_are_those_of_fitting_by_hand_where_most_classes_are_found_absent():
+    rows = clustered_set(spread=1.1)
+    few = {"way": 10, "shot": 2, "present": 3, "total_queries": 60, "tasks": 40}
+    tasks = draw_tasks(rows, "present", **few)
+    fitted = [fitted_by_hand(rows, LaplacianShot(), task) for task in tasks]
+    assert np.mean([one.solution_.constants.eta > 0 for one in fitted]) > 0.8
+    found = evaluate(rows, "laplacianshot", protocol="present", **few)
+    right = [(one.transduction_[20:] == task.query_labels).mean() for one, task in zip(fitted, tasks, strict=True)]
+    np.testing.assert_allclose(found.accuracies, right)
+    # A recipe that expects equal shares gives queries to absent classes.
+    assert found.mean > evaluate(rows, "laplacianshot-balanced", protocol="present", **few).mean + 0.1
+
+
+@pytest.mark.parametrize("method", [LaplacianShot(), LaplacianShot(balanced=True), LaplacianShot(transform="l2")])
+def test_tasks_of_many_queries_are_fitted_one_by_one(method, hard):
+    many = {"way": 2, "shot": 2, "query": 20, "tasks": 6}
+    found = evaluate(hard, [method, "simpleshot-cl2"], base_mean="task", **many)
+    for result, estimator in zip(found, (method, NearestPrototype()), strict=True):
+        np.testing.assert_allclose(result.accuracies, recount(hard, estimator, draw_tasks(hard, **many))[0])
+
+
+@pytest.mark.parametrize("make", [LaplacianShot, LaplacianShot.paper, LaplacianShot.reference])
+def test_standard_columns_are_those_of_each_task(make, hard):
+    method = make(transform="standard")
+    found = evaluate(hard, method, **TASK)
+    np.testing.assert_allclose(found.accuracies, recount(hard, method, draw_tasks(hard, **TASK))[0])
 
 
 def test_tasks_of_several_sizes_for_lack_of_rows_are_scored_over_the_queries_that_they_have(hard):

@@ -48,6 +48,23 @@ def test_each_lambda_of_a_grid_has_the_accuracies_that_it_has_alone(estimator, p
     assert found.setting.split == found.lam_split == "val"
 
 
+def test_each_lambda_has_its_own_accuracies_where_classes_are_absent():
+    rows, lams = clustered_set(), (0.0, 0.5, 1.0, 3.0)
+    task = {"protocol": "present", "way": 10, "shot": 2, "present": 2, "total_queries": 50, "tasks": 30}
+    found = tune(rows, LaplacianShot(), lams=lams, neighbors=(4,), split=None, **task)
+    for lam, accuracies in zip(lams, found.lam_accuracies, strict=True):
+        alone = evaluate(rows, LaplacianShot(lam=lam, n_neighbors=4), **task)
+        np.testing.assert_allclose(accuracies, alone.accuracies, atol=1e-9)
+
+
+def test_tasks_of_many_queries_are_fitted_for_each_lambda(hard):
+    lams, task = (0.0, 1.0, 3.0), {"way": 2, "shot": 2, "query": 20, "tasks": 5}
+    found = tune(hard, LaplacianShot(), lams=lams, neighbors=(4,), **task)
+    for lam, accuracies in zip(lams, found.lam_accuracies, strict=True):
+        alone = evaluate(hard, LaplacianShot(lam=lam, n_neighbors=4), split="val", **task)
+        np.testing.assert_allclose(accuracies, alone.accuracies, atol=1e-9)
+
+
 def test_k_is_chosen_on_its_own_split_each_at_its_best_lambda(hard):
     lams, neighbors = (0.2, 1.0), (2, 3, 8)
     found = tune(hard, lams=lams, neighbors=neighbors, seed=2, **TASK)

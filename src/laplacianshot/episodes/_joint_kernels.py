@@ -3,7 +3,8 @@
 A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` with ``u_c`` the mean of its support and
 the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
 :mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
-:mod:`laplacianshot.engine.step_kernels`.
+:mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.evidence`, follows
+from distances. What else is learned from many queries does not: such tasks are not for these kernels.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from laplacianshot.episodes._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
-from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.recipes import AbsenceConstants, DefaultConstants
 from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
 from laplacianshot.runtime.types import Floats, Ints
@@ -82,7 +83,16 @@ class _Rounds(NamedTuple):
     field: Floats  # (N, C): W Y
     p: Floats  # (C,)
     inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
-    class_cost: Floats  # (3, C): tau |m_c|^2, 2 tau / (mass_c + N p_c), g log p_c
+    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), g log p_c
+    bias: Floats  # (C,): h
+
+
+class _Absence(NamedTuple):
+    """What tells absent classes from others."""
+
+    nearest: Floats  # (n,): squared distance to the nearest other query
+    ranks: Floats  # (n_s,)
+    by_class: Floats  # (C,)
 
 
 class JointScratch(NamedTuple):
@@ -91,6 +101,7 @@ class JointScratch(NamedTuple):
     graph: _Graph
     prior: _Prior
     rounds: _Rounds
+    absence: _Absence
     unary: Floats  # (N, C)
     gaps: Floats  # (2, N, C)
     y: Floats  # (N, C)
@@ -115,8 +126,10 @@ class JointScratch(NamedTuple):
         graph = _Graph(ints(n, k), floats(n), ints(n_query + 1), ints(n_query), ints(edges), floats(edges), per_query())
         prior = _Prior(ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C))
         square, logs, pulled, cost, field = floats(n_query, n_query), *(per_query() for _ in range(4))
-        rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C))
-        return cls(graph, prior, rounds, per_query(), floats(2, n_query, C), per_query(), per_query(), floats(n))
+        rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C), floats(C))
+        absence = _Absence(floats(n), np.empty(n_support), np.empty(C))
+        gaps, y, new_y = floats(2, n_query, C), per_query(), per_query()
+        return cls(graph, prior, rounds, absence, per_query(), gaps, y, new_y, floats(n))
 
 
 @part_kernel
@@ -156,13 +169,13 @@ def _normalize(y: Floats, s: _Rounds) -> float:
 
 @part_kernel
 def _first_assignments(unary: Floats, tau: float, y: Floats, s: _Rounds) -> None:
-    """``y_q <- softmax(-tau a_q)``, its logarithm, and its mean p."""
-    logs, costs = s.logs, s.cost
+    """``y_q <- softmax(h - tau a_q)``, its logarithm, and its mean p."""
+    logs, costs, bias = s.logs, s.cost, s.bias
     fill_gaps(unary, logs)
     slope = np.float32(-tau)
     for q in range(len(logs)):
         for c in range(logs.shape[1]):
-            logs[q, c] *= slope
+            logs[q, c] = slope * logs[q, c] + bias[c]
             costs[q, c] = ZERO
     _normalize(y, s)
 
@@ -183,6 +196,7 @@ def blended_grams(
     """
     counts, owners, weights, origin, products, norms, _, _ = s.prior
     n, n_support, n_classes = grams.shape[1], labels.shape[1], s.unary.shape[1]
+    s.rounds.bias[:] = ZERO
     for b in range(grams.shape[0]):
         plain_weights(labels[b], counts, owners, weights)
         origin[:] = ZERO
@@ -308,7 +322,7 @@ def _fill_prior(gram: Floats, labels: Ints, origin_on_support: bool, beta: float
 def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
     """Prototypes for the assignments y (N, C): ``class_cost`` and ``G Y``; gives ``sum_c mass_c |m_c - u_c|^2``."""
     masses, norms, to_queries = prior.mass, prior.norms, prior.to_queries
-    query_gram, _, pulled, _, _, p, inner, class_cost = s
+    query_gram, _, pulled, _, _, p, inner, class_cost, bias = s
     n, n_classes = y.shape
     np.dot(query_gram, y, pulled)
     inner[:] = 0
@@ -321,7 +335,7 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
         mass, whole = masses[c], masses[c] + n * p[c]
         square = (mass * mass * norms[c] + 2 * mass * inner[0, c] + inner[1, c]) / whole**2
         cost += mass * (square - 2 * (mass * norms[c] + inner[0, c]) / whole + norms[c])
-        class_cost[0, c] = tau * square
+        class_cost[0, c] = tau * square - bias[c]
         class_cost[1, c] = 2 * tau / whole
     return cost
 
@@ -330,10 +344,10 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
-    ``cost_qc`` is ``tau |x_q - m_c|^2 - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
+    ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
     """
     mass, to_queries = prior.mass, prior.to_queries
-    _, logs, pulled, costs, field, p, _, class_cost = s
+    _, logs, pulled, costs, field, p, _, class_cost, _ = s
     n, n_classes = new_y.shape
     hold = hold_weight(lam, g)
     keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
@@ -348,6 +362,61 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
     return _normalize(new_y, s)
 
 
+@part_kernel
+def _find_absent(
+    gram: Floats, labels: Ints, counts: Ints, spread: float, known: AbsenceConstants, s: _Absence, bias: Floats
+) -> float:
+    """``bias <- h`` (C,), and gives eta; 0, and the bias as it was, where no class seems to be absent.
+
+    As :func:`laplacianshot.inference.evidence.absent_classes` has them; spread is the mean squared distance of two
+    queries.
+    """
+    nearest, ranks, by_class = s
+    n, n_support, n_classes = len(gram), len(labels), len(bias)
+    if n_support < known.min_labels or n - n_support < 2:
+        return 0.0
+    step = -(-(n - n_support) // known.sample_rows)
+    sampled = -(-(n - n_support) // step)
+    nearest[:] = np.inf
+    for q in range(n_support, n, step):
+        row = gram[q]
+        square = row[q]
+        own = nearest[q]
+        for i in range(n):
+            nearest[i] = min(nearest[i], square - TWO * row[i])
+        # A query is not its own neighbor.
+        nearest[q] = own
+    for i in range(n):
+        nearest[i] = max(nearest[i] + gram[i, i], ZERO)
+    by_class[:] = 0
+    equal = np.float32(known.close * spread)
+    for i in range(n_support):
+        limit = nearest[i] - equal
+        below = 0
+        for q in range(n_support, n, step):
+            if nearest[q] < limit:
+                below += 1
+        ranks[i] = below / sampled
+        by_class[labels[i]] += ranks[i]
+    mean = 0.0
+    for c in range(n_classes):
+        mean += by_class[c] / counts[c]
+    mean /= n_classes
+    deviation = 1 / math.sqrt(12 * n_support)
+    if mean < 0.5 + known.gate * deviation:
+        return 0.0
+    share = min(known.most, 2 * (mean - known.margin * deviation) - 1)
+    by_class[:] = 0
+    for i in range(n_support):
+        rank = max(ranks[i], known.least_rank)
+        by_class[labels[i]] += math.log(known.power) + (known.power - 1) * math.log(rank)
+    for c in range(n_classes):
+        odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
+        log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
+        bias[c] = np.float32(known.weight * max(log_presence, known.least_log))
+    return known.push * share**2
+
+
 @inlined_kernel
 def _descend(
     b: int,
@@ -355,11 +424,15 @@ def _descend(
     tau: float,
     fixed_cost: float,
     constants: DefaultConstants,
+    eta: float,
     tol: float,
     s: JointScratch,
     out: BatchSolution,
 ) -> None:
-    """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes."""
+    """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes.
+
+    eta is the task's own.
+    """
     y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
     indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
     found, iterations, converged, assignments, objective = out
@@ -393,10 +466,10 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = balance(p, constants.gamma, constants.delta, constants.eta)
+        g = balance(p, constants.gamma, constants.delta, eta)
         energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, constants.eta)
+        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, eta)
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded
@@ -418,6 +491,7 @@ def joint_tasks(
     ties: Ties,
     origin_on_support: bool,
     constants: DefaultConstants,
+    absence: AbsenceConstants,
     min_confidence: float,
     tol: float,
     place: int,
@@ -427,7 +501,7 @@ def joint_tasks(
     """The default recipe for every task: grams (B, n, n), labels (B, n_s).
 
     ``origin_on_support``: the origin o is the mean of the support, else zero. ``place`` is the number of this weight of
-    the graph in ``out``.
+    the graph in ``out``. Classes may be found absent unless delta is infinite.
     """
     n, n_support = grams.shape[1], labels.shape[1]
     query_gram = s.rounds.query_gram
@@ -444,9 +518,13 @@ def joint_tasks(
         fixed_cost += _fill_prior(gram, labels[b], origin_on_support, constants.beta, constants.kappa, s.prior)
         fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)
+        s.rounds.bias[:] = ZERO
+        eta = 0.0
+        if math.isfinite(constants.delta):
+            eta = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
         tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
         _first_assignments(s.unary, tau, s.y, s.rounds)
-        _descend(b, place, tau, tau * fixed_cost, constants, tol, s, out)
+        _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)

@@ -28,7 +28,14 @@ from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
 from laplacianshot.inference.joint import hold_weight
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
-from laplacianshot.inference.recipes import MIN_CONFIDENCE, PUBLISHED_LAM, PUBLISHED_NEIGHBORS, DefaultConstants
+from laplacianshot.inference.recipes import (
+    ABSENCE,
+    MIN_CONFIDENCE,
+    PUBLISHED_LAM,
+    PUBLISHED_NEIGHBORS,
+    RICH_QUERIES,
+    DefaultConstants,
+)
 from laplacianshot.inference.transforms import given_center, transform_features
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.progress import Progress
@@ -56,8 +63,8 @@ class Runnable:
         self.slow = bool(getattr(estimator, "slow", False))
         self._estimator: Any = _about(estimator, base_mean)
 
-    def placement(self, n_rows: int) -> Placement | None:
-        """Where the method needs inner products of tasks with ``n_rows`` rows; None: it needs features."""
+    def placement(self, n_support: int, n_query: int, n_classes: int) -> Placement | None:
+        """Where the method needs inner products of tasks of this shape; None: it needs features."""
         return None
 
     def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
@@ -95,9 +102,9 @@ class Runnable:
 class _RunnableBaseline(Runnable):
     """A baseline that scores batches."""
 
-    def placement(self, n_rows: int) -> Placement | None:
+    def placement(self, n_support: int, n_query: int, n_classes: int) -> Placement | None:
         """The baseline's, up to the size at which a task is better fitted on its features."""
-        if n_rows > _MAX_BASELINE_ROWS:
+        if n_support + n_query > _MAX_BASELINE_ROWS:
             return None
         return Placement.about(self._estimator.space, self._estimator.center)
 
@@ -122,9 +129,18 @@ class RunnableRecipe(Runnable):
         movable = estimator.recipe == "default" or estimator.rectify is False
         self._placement = Placement.about(self._transform, center, movable=movable)
 
-    def placement(self, n_rows: int) -> Placement | None:
+    def placement(self, n_support: int, n_query: int, n_classes: int) -> Placement | None:
         """The recipe's, up to the size at which a task is better fitted on its features."""
-        return self._placement if n_rows <= _MAX_RECIPE_ROWS else None
+        return self.any_placement(n_query, n_classes) if n_support + n_query <= _MAX_RECIPE_ROWS else None
+
+    def any_placement(self, n_query: int, n_classes: int) -> Placement | None:
+        """The same for tasks however large; None where inner products are not enough.
+
+        They are not for columns that are brought to one scale, nor where the default recipe learns from many queries
+        before it solves a task.
+        """
+        rich = self._estimator.recipe == "default" and n_query >= RICH_QUERIES * n_classes
+        return None if rich or self._transform == "standard" else self._placement
 
     def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
         """The solution at the estimator's own weight of the graph."""
@@ -139,6 +155,32 @@ class RunnableRecipe(Runnable):
         solve = self._solve_default if self._estimator.recipe == "default" else self._solve_bound
         return solve(batch, lams, keep)
 
+    def fit_solutions(
+        self, features: Floats, labels: Ints, n_support: int, *, lams: Floats | None = None, keep: bool = False
+    ) -> BatchSolution:
+        """The same from features (B, n, D) and labels (B, n), one fit after the other."""
+        weights = [self._estimator.lam] if lams is None else lams.tolist()
+        solution = BatchSolution.empty(
+            len(labels), len(weights), labels.shape[1] - n_support, int(labels.max()) + 1, 0, keep
+        )
+        values: dict[tuple[int, int], Floats] = {}
+        for b, X in enumerate(features):
+            for place, lam in enumerate(weights):
+                fitted = clone(self._estimator).set_params(lam=lam)
+                self._fit(fitted, X, labels[b], n_support)
+                solution.found[b, place] = fitted.transduction_[n_support:]
+                solution.iterations[b, place] = fitted.n_iter_
+                solution.converged[b, place] = fitted.converged_
+                values[b, place] = fitted.objective_
+                if keep and place == 0:
+                    solution.assignments[b] = fitted.label_distributions_[n_support:]
+        if not keep:
+            return solution
+        objective = np.full((*solution.iterations.shape, solution.iterations.max()), np.nan)
+        for at, row in values.items():
+            objective[at][: len(row)] = row
+        return solution._replace(objective=objective)
+
     def _solve_default(self, batch: Batch, lams: Floats | None, keep: bool) -> BatchSolution:
         estimator = self._estimator
         n_support, n_query, n_classes = batch.n_support, batch.n_query, batch.n_classes
@@ -152,7 +194,7 @@ class RunnableRecipe(Runnable):
         scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors)
         on_support, tol = self._transform != "cl2", float(estimator.tol)
         for place, constants in enumerate(choices):
-            chosen = (on_support, constants, MIN_CONFIDENCE, tol, place)
+            chosen = (on_support, constants, ABSENCE, MIN_CONFIDENCE, tol, place)
             joint_tasks(batch.gram, batch.labels, batch.ties, *chosen, scratch, solution)
         return solution
 
@@ -357,10 +399,13 @@ class TaskRunner:
         self._features: Floats = np.ascontiguousarray(self.feature_set.features[used])
         self._local = threading.local()
         self._sources: dict[Placement, GramSource] = {}
-        for n_rows in {chunk.n_rows for chunk in self.chunks}:
+        for chunk in self.chunks:
             for method in self.methods:
-                self._place(method.placement(n_rows))
+                self._place(self._placement_of(method, chunk))
         return self
+
+    def _placement_of(self, method: Runnable, chunk: TaskGroup) -> Placement | None:
+        return method.placement(chunk.n_support, chunk.n_query, self.tasks.way)
 
     def _place(self, placement: Placement | None) -> None:
         if placement is not None and placement not in self._sources:
@@ -369,7 +414,7 @@ class TaskRunner:
 
     def seconds_to_prepare(self, method: Runnable) -> float:
         """Time that placing the rows for a method took."""
-        placement = method.placement(self.chunks[0].n_rows)
+        placement = self._placement_of(method, self.chunks[0])
         return 0.0 if placement is None else self._sources[placement].seconds
 
     def batch(self, chunk: TaskGroup, placement: Placement | None) -> Batch | None:
@@ -392,7 +437,7 @@ class TaskRunner:
         for number, method in enumerate(self.methods):
             count = int(np.searchsorted(chunk.numbers, self.limits[number]))
             if count > 0:
-                alike.setdefault((method.placement(chunk.n_rows), count), []).append(number)
+                alike.setdefault((self._placement_of(method, chunk), count), []).append(number)
         answers = []
         for (placement, count), numbers in alike.items():
             start = perf_counter()
@@ -408,18 +453,25 @@ class TaskRunner:
     def _answer(self, method: Runnable, part: TaskGroup, batch: Batch | None) -> tuple[Ints, Ints | None]:
         if batch is not None:
             return method.answer(batch)
-        rows, labels = self.tasks.block(part.numbers)
-        return method.fit_each(self._features[self._position[rows]], labels, part.n_support)
+        return method.fit_each(*self._rows_of(part))
+
+    def _rows_of(self, chunk: TaskGroup) -> tuple[Floats, Ints, int]:
+        """Features (B, n, D) and labels (B, n) of a chunk, and how many of them are of the support."""
+        rows, labels = self.tasks.block(chunk.numbers)
+        return self._features[self._position[rows]], labels, chunk.n_support
 
     def solutions(
         self, recipe: RunnableRecipe, threads: int | None, progress: Progress | None, **options: Any
     ) -> Iterator[tuple[TaskGroup, BatchSolution]]:
         """A recipe's solution of each chunk, however large, with the options of :meth:`RunnableRecipe.solve`."""
-        placement = recipe.placement(0)
-        self._place(placement)
+        placements = {chunk.n_query: recipe.any_placement(chunk.n_query, self.tasks.way) for chunk in self.chunks}
+        for placement in placements.values():
+            self._place(placement)
 
         def solve(chunk: TaskGroup) -> tuple[TaskGroup, BatchSolution]:
-            batch = self.batch(chunk, placement)
+            if placements[chunk.n_query] is None:
+                return chunk, recipe.fit_solutions(*self._rows_of(chunk), **options)
+            batch = self.batch(chunk, placements[chunk.n_query])
             if batch is None:
                 raise ValueError(
                     "the features lie too far from zero, and too close together, for float32 inner products; subtract "

@@ -1,7 +1,7 @@
 """What the labels say besides their prototypes: absent classes, a start along the graph, and a linear classifier.
 
 Three questions are asked of a task before it is solved, each with an answer that is right whatever the size of the
-task, from all labeled rows and at most :data:`SAMPLE_ROWS` queries:
+task, from all labeled rows and at most 1,024 queries:
 
 1. *Are classes absent among the queries?* A labeled row of a class that is present is as near to its nearest query as
    queries are to one another. See :func:`absent_classes`.
@@ -10,7 +10,7 @@ task, from all labeled rows and at most :data:`SAMPLE_ROWS` queries:
 3. *Prototypes or a linear classifier?* From two labels a class on some are held back, and both are asked for them under
    the same graph. See :func:`linear_weight`.
 
-The second and third are asked where there are enough queries a class to learn from (:data:`RICH_QUERIES`); few-shot
+The second and third are asked where there are enough queries a class to learn from (``RICH_QUERIES``); few-shot
 episodes have fewer.
 """
 
@@ -29,21 +29,11 @@ from scipy.stats import binomtest
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_optimize, m_step
 from laplacianshot.inference.prototypes import squared_distances
-from laplacianshot.inference.recipes import MIN_CONFIDENCE, DefaultConstants
+from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, RICH_QUERIES, DefaultConstants
 from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
 
-# Queries that the three questions are asked of, evenly spaced among all of them.
-SAMPLE_ROWS = 1024
-# Queries a class, on average, from which on the second and third question are asked.
-RICH_QUERIES = 20
-# Labels from which on classes may be found absent, standard deviations that it takes, and that are taken off the share.
-_MIN_LABELS = 8
-_GATE, _MARGIN = 3.0, 1.0
-# How ranks of absent classes are distributed: r^7, against evenly. And how much of the evidence counts.
-_ABSENT_POWER = 8.0
-_PRESENCE_WEIGHT = 0.5
-_MIN_LOG_PRESENCE = -6.0
 # Share of the labels' mass that a step along the graph keeps.
 _SPREAD = 0.9
 _SPREAD_STEPS = 40
@@ -128,8 +118,8 @@ def describe(solution: Solution, asked: str) -> str:
 
 
 def sample_of(queries: Any) -> Any:
-    """At most SAMPLE_ROWS of the queries, evenly spaced."""
-    return queries[:: max(1, -(-len(queries) // SAMPLE_ROWS))]
+    """At most 1,024 of the queries, evenly spaced."""
+    return queries[:: max(1, -(-len(queries) // ABSENCE.sample_rows))]
 
 
 def gather_evidence(
@@ -170,8 +160,8 @@ def gather_evidence(
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            constants = constants._replace(eta=4 * absent**2)
-            bias = _PRESENCE_WEIGHT * np.maximum(log_presence, _MIN_LOG_PRESENCE)
+            constants = constants._replace(eta=ABSENCE.push * absent**2)
+            bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
             answers, evidence = replace(answers, absent=absent), replace(evidence, bias=bias)
     if n_query < RICH_QUERIES * n_classes or len(sample) < 2:
         return constants, evidence, answers
@@ -200,8 +190,9 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     """The estimated share f of classes that no query belongs to, and the log-probability (C,) that each is present.
 
     Let r be the rank, from 0 to 1, of a labeled row's distance to its nearest query among the distances of queries to
-    their own nearest other query. For a class that is present it is evenly distributed, for one that is absent near 1,
-    here as ``8 r^7``. So ``mean r = (1 + f)/2``, less a standard deviation, and by Bayes::
+    their own nearest other query; equal distances do not count. For a class that is present it is evenly distributed,
+    for one that is absent near 1, here as ``8 r^7``. So ``mean r = (1 + f)/2``, less a standard deviation, and by
+    Bayes::
 
         f = 2 (mean r - s) - 1,    s = 0.29 / sqrt(n_s)
         log odds of presence of class c = log((1 - f)/f) - sum_{i in c} log(8 r_i^7) / sqrt(n_c)
@@ -209,20 +200,22 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     f is 0 unless ``mean r`` is three standard deviations above 1/2.
     """
     nothing = 0.0, np.zeros(n_classes)
-    if len(support) < _MIN_LABELS or len(sample) < 2:
+    if len(support) < ABSENCE.min_labels or len(sample) < 2:
         return nothing
     between = squared_distances(sample, sample, wide=False)
     np.fill_diagonal(between, np.inf)
-    nearest = squared_distances(support, sample, wide=False).min(axis=1)
+    # Rounding must not tell equal distances apart.
+    equal = ABSENCE.close * mean_squared_distance(sample)
+    nearest = squared_distances(support, sample, wide=False).min(axis=1) - between.dtype.type(equal)
     ranks = np.searchsorted(np.sort(between.min(axis=1)), nearest) / len(sample)
     counts = np.bincount(labels, minlength=n_classes)
     mean = float((np.bincount(labels, ranks, n_classes) / counts).mean())
     deviation = 1 / math.sqrt(12 * len(support))
-    if mean < 0.5 + _GATE * deviation:
+    if mean < 0.5 + ABSENCE.gate * deviation:
         return nothing
-    f = min(0.95, max(0.0, 2 * (mean - _MARGIN * deviation) - 1))
-    power = _ABSENT_POWER
-    ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, 1e-3))
+    f = min(ABSENCE.most, 2 * (mean - ABSENCE.margin * deviation) - 1)
+    power = ABSENCE.power
+    ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, ABSENCE.least_rank))
     odds = math.log((1 - f) / f) - np.bincount(labels, ratios, n_classes) / np.sqrt(counts)
     return f, -np.logaddexp(0, -odds)
 

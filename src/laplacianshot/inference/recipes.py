@@ -33,6 +33,55 @@ MIN_CONFIDENCE = 0.6
 DELTA = 0.02
 # KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
 ABSENT_SCALE = 0.8
+# Queries a class, on average, from which on there is enough to learn from them before the task is solved.
+RICH_QUERIES = 20
+
+
+class AbsenceConstants(NamedTuple):
+    """Constants by which classes are found absent among the queries. Kernels take them as they are.
+
+    See :func:`laplacianshot.inference.evidence.absent_classes` for the letters.
+
+    Attributes
+    ----------
+    sample_rows : int
+        Queries that are looked at, evenly spaced among all of them.
+    min_labels : int
+        Labels from which on classes may be found absent.
+    gate : float
+        Standard deviations above 1/2 that the mean rank must have.
+    margin : float
+        Standard deviations that are taken off it.
+    most : float
+        Largest share f.
+    power : float
+        Ranks of absent classes are distributed as ``power r^(power - 1)``.
+    least_rank : float
+        Smallest rank whose logarithm is taken.
+    close : float
+        Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
+    push : float
+        ``eta / f^2``.
+    weight : float
+        Weight of the log-probability that a class is present.
+    least_log : float
+        Smallest log-probability.
+    """
+
+    sample_rows: int = 1024
+    min_labels: int = 8
+    gate: float = 3.0
+    margin: float = 1.0
+    most: float = 0.95
+    power: float = 8.0
+    least_rank: float = 1e-3
+    close: float = 1e-5
+    push: float = 4.0
+    weight: float = 0.5
+    least_log: float = -6.0
+
+
+ABSENCE = AbsenceConstants()
 
 
 class DefaultConstants(NamedTuple):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
-from laplacianshot.inference.evidence import describe, gather_evidence, sample_of
+from laplacianshot.inference.evidence import describe, gather_evidence, heavier, sample_rows
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
@@ -536,12 +536,16 @@ def _solve_in_memory(
     if estimator.recipe == "default":
         origin = np.zeros(nodes.shape[1], nodes.dtype) if transform == "cl2" else task.support.mean(axis=0)
         constants = constants_of(estimator, codes, n_classes)
-        sample = sample_of(task.query)
+        sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():
             constants, evidence, answers = gather_evidence(
                 task.support, task.labels, sample, origin, len(queries), n_classes, constants
             )
-        solution = solve_default(task, origin, constants, tol=estimator.tol, evidence=evidence, numerics=numerics)
+        how: Any = {"tol": estimator.tol, "numerics": numerics}
+        solution = solve_default(task, origin, constants, evidence=evidence, **how)
+        if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
+            answers, held = replace(answers, held=True), replace(evidence, start=None)
+            solution = solve_default(task, origin, heavier(constants), evidence=held, **how)
         back = np.argsort(order)
         solution = replace(solution, answers=answers, graph=sp.csr_array(solution.graph[back][:, back]))
     else:

@@ -20,7 +20,7 @@ from laplacianshot.inference.evidence import (
     gather_evidence,
     linear_classifier,
     linear_weight,
-    sample_of,
+    sample_rows,
     spread_labels,
 )
 from laplacianshot.inference.joint import Evidence, joint_optimize
@@ -134,7 +134,9 @@ def test_the_weight_of_the_classifier_follows_the_hits():
 
 def gathered(support, labels, query, n_classes):
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
-    return gather_evidence(support, labels, sample_of(query), support.mean(axis=0), len(query), n_classes, constants)
+    return gather_evidence(
+        support, labels, query[sample_rows(len(query))], support.mean(axis=0), len(query), n_classes, constants
+    )
 
 
 def test_small_tasks_are_asked_for_absent_classes_only():
@@ -165,11 +167,12 @@ def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     assert answers.accuracy is None
 
 
-def test_the_sample_is_bounded_and_even():
-    queries = np.arange(10 * SAMPLE_ROWS + 1)
-    assert len(sample_of(queries)) <= SAMPLE_ROWS
-    assert len(set(np.diff(sample_of(queries)))) == 1
-    np.testing.assert_array_equal(sample_of(queries[:50]), queries[:50])
+def test_the_sample_is_bounded_and_of_all_classes_in_a_regular_order():
+    rows = sample_rows(10 * SAMPLE_ROWS)
+    assert len(rows) == len(set(rows)) == SAMPLE_ROWS
+    assert len(set(rows % 100)) == 100
+    np.testing.assert_array_equal(rows, sample_rows(10 * SAMPLE_ROWS))
+    np.testing.assert_array_equal(sample_rows(50), np.arange(50))
 
 
 @pytest.mark.parametrize("shift", [0.0, 300.0])

@@ -17,7 +17,7 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
-from laplacianshot.inference.evidence import Answers, gather_evidence, sample_of
+from laplacianshot.inference.evidence import Answers, gather_evidence, heavier, sample_rows
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
@@ -53,13 +53,20 @@ class LargeTask:
         labeled, queries = np.flatnonzero(self.codes >= 0), np.flatnonzero(self.codes < 0)
         near = rows.centered()
         shift = near.origin - rows.origin
-        support, sample, n = near[labeled], near[sample_of(queries)], len(queries)
+        support, sample, n = near[labeled], near[queries[sample_rows(len(queries))]], len(queries)
         origin = -shift if self.transform == "cl2" else support.mean(axis=0)
         with single_threaded_blas():
             constants, evidence, answers = gather_evidence(
                 support, self.codes[labeled], sample, origin, n, self.n_classes, self.constants
             )
         return replace(self, constants=constants, evidence=evidence.moved(shift), answers=answers)
+
+    def held(self) -> LargeTask:
+        """The task with prototypes that hardly move."""
+        answers = replace(self.answers or Answers(), held=True)
+        return replace(
+            self, constants=heavier(self.constants), evidence=replace(self.evidence, start=None), answers=answers
+        )
 
 
 def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:
@@ -83,6 +90,9 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     result = None if folders is None else load_solution(folders[1])
     if result is None:
         result = _rounds(task, rows, graph, tol, progress)
+        if task.answers is not None and task.answers.collapsed(_query_shares(task, result)):
+            task = task.held()
+            result = _rounds(task, rows, graph, tol, progress)
         if folders is not None:
             save_solution(folders[1], result)
     return fitted_of(task, rows, graph, result, report, index)
@@ -152,6 +162,14 @@ class NewNeighbors:
         found = self.index.neighbors_of(X - (self.index.rows.origin - self.rows.origin), k).indices
         near: Ints = np.where(found < 0, -1, self.index.order[found])
         return near
+
+
+def _query_shares(task: LargeTask, result: Solution) -> Floats:
+    """``p = mean_q y_q`` (C,)."""
+    counts = np.bincount(task.codes[task.codes >= 0], minlength=task.n_classes)
+    total = np.asarray(result.assignments.sum(axis=0, dtype=np.float64)).ravel()
+    shares: Floats = np.maximum(total - counts, 0) / max(1, len(task.codes) - int(counts.sum()))
+    return shares
 
 
 def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Progress | None) -> Solution:

@@ -31,9 +31,11 @@ from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_op
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, RICH_QUERIES, DefaultConstants
 from laplacianshot.inference.solution import Solution
-from laplacianshot.inference.temperature import mean_squared_distance
+from laplacianshot.inference.temperature import divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
 
+# Queries that the three questions are asked of.
+SAMPLE_ROWS = 1024
 # Share of the labels' mass that a step along the graph keeps.
 _SPREAD = 0.9
 _SPREAD_STEPS = 40
@@ -43,6 +45,10 @@ _MAX_WEIGHT = 0.75
 _HIT = 0.5
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
+# KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how much heavier
+# labels then are in their prototypes.
+_COLLAPSE = 0.7
+_HEAVY = 1000.0
 # Labeled rows of a class that are held back in turn, and that the classifier learns from.
 _MAX_LABELS = 50
 
@@ -63,6 +69,10 @@ class Answers:
         Labels that were held back and asked for.
     hits : (int, int)
         How many of them the prototypes and the classifier found.
+    first_divergence : float
+        ``KL(p|u)`` of the class shares that the spread labels give.
+    held : bool
+        Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     """
 
     absent: float = 0.0
@@ -70,6 +80,15 @@ class Answers:
     weight: float = 0.0
     held_back: int = 0
     hits: tuple[int, int] = (0, 0)
+    first_divergence: float = 0.0
+    held: bool = False
+
+    def collapsed(self, p: Floats) -> bool:
+        """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
+
+        Where class means hardly differ, a class that is a little too large becomes larger with every round.
+        """
+        return self.spread and self.absent == 0 and divergence(p) > self.first_divergence + _COLLAPSE
 
     @property
     def accuracy(self) -> tuple[float, float, float] | None:
@@ -106,6 +125,8 @@ def describe(solution: Solution, asked: str) -> str:
         told.append("No class has a second label, so none could be held back to compare with a linear classifier.")
     else:
         told.append(f"With fewer than {RICH_QUERIES} unlabeled rows per class nothing else was tried.")
+    if answers.held:
+        told.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
     if answers.absent > 0:
         told.append(f"About {answers.absent:.0%} of the classes seem to be absent among the unlabeled rows.")
     if answers.accuracy is not None:
@@ -117,9 +138,19 @@ def describe(solution: Solution, asked: str) -> str:
     return "\n".join(told)
 
 
-def sample_of(queries: Any) -> Any:
-    """At most 1,024 of the queries, evenly spaced."""
-    return queries[:: max(1, -(-len(queries) // ABSENCE.sample_rows))]
+def heavier(constants: DefaultConstants) -> DefaultConstants:
+    """The same with prototypes that hardly move from those of the support."""
+    return constants._replace(beta=_HEAVY * constants.beta, kappa=_HEAVY * constants.kappa)
+
+
+def sample_rows(n_query: int) -> Ints:
+    """Positions of at most SAMPLE_ROWS of the queries, ascending, always the same.
+
+    Drawn at random: evenly spaced ones may be of a few classes only where rows come in a regular order.
+    """
+    if n_query <= SAMPLE_ROWS:
+        return np.arange(n_query)
+    return np.sort(np.random.default_rng(0).choice(n_query, SAMPLE_ROWS, replace=False))
 
 
 def gather_evidence(
@@ -139,7 +170,7 @@ def gather_evidence(
         Transformed labeled rows.
     labels : int array of shape (n_s,)
     sample : array of shape (m, D)
-        Transformed queries at :func:`sample_of`.
+        Transformed queries at :func:`sample_rows`.
     origin : array of shape (D,)
         What every prototype is drawn to.
     n_query, n_classes : int
@@ -173,7 +204,8 @@ def gather_evidence(
     found = spread_labels(graph, y, n_classes) * (n_query / len(sample))
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     start = m_step(prior, found.T @ sample, found.sum(axis=0))
-    evidence, answers = replace(evidence, start=start), replace(answers, spread=True)
+    first = divergence(found.mean(axis=0, dtype=np.float64) * (len(sample) / n_query))
+    evidence, answers = replace(evidence, start=start), replace(answers, spread=True, first_divergence=first)
     trial = _Trial(S, y, sample, origin, n_classes, graph, sizes)
     hits, held = trial.hits()
     if held == 0:

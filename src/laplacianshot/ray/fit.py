@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
 from laplacianshot.estimator import LaplacianShot, constants_for
-from laplacianshot.inference.evidence import gather_evidence, sample_of
+from laplacianshot.inference.evidence import gather_evidence, sample_rows
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
@@ -212,7 +212,7 @@ class _Run:
         tau, entries = choose_start(
             fetch(cluster, given, formed_rows, sample), prototypes, spread, constants, self._plan
         )
-        asked = fetch(cluster, given, formed_rows, given.query_rows(sample_of(range(self._n_query))))
+        asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
         with single_threaded_blas():
             constants, evidence, _ = gather_evidence(
                 support, job.labels, asked, origin, self._n_query, job.n_classes, constants

@@ -110,7 +110,7 @@ class Job:
         at = np.minimum(np.searchsorted(self.support, rows), len(self.support) - 1)
         return np.where(self.support[at] == rows, self.labels[at], -1)
 
-    def query_rows(self, numbers: range) -> Ints:
+    def query_rows(self, numbers: range | Ints) -> Ints:
         """Rows of the whole set that are the queries of these numbers among all queries."""
         # The q-th query comes after as many labeled rows as have at most q queries before them.
         before = self.support - np.arange(len(self.support))

@@ -180,18 +180,6 @@ def test_classes_are_found_absent_from_eight_labels_on():
         assert gap(found.assignments[0], fitted.label_distributions_[n_classes:]) < 1e-4
 
 
-def test_of_more_than_1024_queries_an_even_sample_tells_which_classes_are_absent():
-    tasks = random_tasks(np.random.default_rng(12), n_classes=60, present=20, n_query=1050, dim=30, n_tasks=1)
-    estimator = LaplacianShot(**FIXED)
-    # Too many rows for a batch of evaluate, but not for those of tune.
-    recipe = RunnableRecipe("recipe", estimator, None, 30)
-    source = GramSource(tasks.features, recipe.any_placement(1050, 60), 0)
-    found = recipe.solve(source.batch(tasks.rows, tasks.labels, 60, Buffers()), keep=True)
-    fitted = tasks.fit(estimator, None, 0)
-    assert fitted.solution_.constants.eta > 0
-    assert gap(found.assignments[0], fitted.label_distributions_[tasks.n_support :]) < 1e-3
-
-
 def test_tasks_of_many_queries_and_standard_columns_are_not_for_batches():
     def placed(estimator, *shape):
         return RunnableRecipe("recipe", estimator, None, 4).placement(*shape) is not None
@@ -199,6 +187,7 @@ def test_tasks_of_many_queries_and_standard_columns_are_not_for_batches():
     for estimator in (LaplacianShot(), LaplacianShot(balanced=True), LaplacianShot(lam=1.0)):
         assert placed(estimator, 5, 99, 5)
         assert not placed(estimator, 5, 100, 5)
+        assert not placed(estimator, 60, 1025, 60)
     for estimator in (paper(), reference()):
         assert placed(estimator, 5, 100, 5)
         assert not placed(estimator, 5, 2000, 5)

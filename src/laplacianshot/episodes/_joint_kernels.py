@@ -375,10 +375,8 @@ def _find_absent(
     n, n_support, n_classes = len(gram), len(labels), len(bias)
     if n_support < known.min_labels or n - n_support < 2:
         return 0.0
-    step = -(-(n - n_support) // known.sample_rows)
-    sampled = -(-(n - n_support) // step)
     nearest[:] = np.inf
-    for q in range(n_support, n, step):
+    for q in range(n_support, n):
         row = gram[q]
         square = row[q]
         own = nearest[q]
@@ -393,10 +391,10 @@ def _find_absent(
     for i in range(n_support):
         limit = nearest[i] - equal
         below = 0
-        for q in range(n_support, n, step):
+        for q in range(n_support, n):
             if nearest[q] < limit:
                 below += 1
-        ranks[i] = below / sampled
+        ranks[i] = below / (n - n_support)
         by_class[labels[i]] += ranks[i]
     mean = 0.0
     for c in range(n_classes):

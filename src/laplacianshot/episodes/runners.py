@@ -136,10 +136,11 @@ class RunnableRecipe(Runnable):
     def any_placement(self, n_query: int, n_classes: int) -> Placement | None:
         """The same for tasks however large; None where inner products are not enough.
 
-        They are not for columns that are brought to one scale, nor where the default recipe learns from many queries
-        before it solves a task.
+        They are not for columns that are brought to one scale, nor where the default recipe learns from many queries,
+        or from a sample of them, before it solves a task.
         """
-        rich = self._estimator.recipe == "default" and n_query >= RICH_QUERIES * n_classes
+        many = n_query >= RICH_QUERIES * n_classes or n_query > ABSENCE.sample_rows
+        rich = self._estimator.recipe == "default" and many
         return None if rich or self._transform == "standard" else self._placement
 
     def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:

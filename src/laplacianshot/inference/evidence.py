@@ -35,7 +35,7 @@ from laplacianshot.inference.temperature import divergence, mean_squared_distanc
 from laplacianshot.runtime.types import Floats, Ints
 
 # Queries that the three questions are asked of.
-SAMPLE_ROWS = 1024
+SAMPLE_ROWS = ABSENCE.sample_rows
 # Share of the labels' mass that a step along the graph keeps.
 _SPREAD = 0.9
 _SPREAD_STEPS = 40

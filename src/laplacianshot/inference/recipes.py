@@ -45,7 +45,7 @@ class AbsenceConstants(NamedTuple):
     Attributes
     ----------
     sample_rows : int
-        Queries that are looked at, evenly spaced among all of them.
+        Queries that are looked at.
     min_labels : int
         Labels from which on classes may be found absent.
     gate : float

@@ -18,6 +18,7 @@ import json
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,8 @@ def main() -> None:
     run = Run(Path(f"{options.output}.json"), options.data, settings)
     if options.again:
         run.forget(options.again)
+    # Right for one label per class, and no reason to say so in each draw.
+    warnings.filterwarnings("ignore", message="The number of unique classes is greater than 50%")
     try:
         for number, cell in enumerate([] if options.page_only else cells, start=1):
             start, what = time.perf_counter(), f"{number} of {len(cells)}"

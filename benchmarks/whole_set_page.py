@@ -85,7 +85,8 @@ def page(found: Sequence[Found], command: str, *, draws: int, max_rows: int, poi
         "## Every cell",
         "",
         "*Best other* is the method other than ours with the highest mean in this very cell: a choice that nobody can",
-        "make without knowing all labels. Differences are ours minus theirs, in points.",
+        "make without knowing all labels. Differences are ours minus theirs, in points. Rows and classes are those of",
+        "the first draw.",
     ]
     for name in dict.fromkeys(one.cell.name for one in found):
         lines += ["", f"### {name}", "", f"{SOURCES[name].what}{_generated(name)}.", "", *_cell_table(found, name)]

@@ -48,12 +48,12 @@ class Run:
                 )
             self._cells = kept["cells"]
 
-    def forget(self, methods: Sequence[str]) -> None:
-        """Remove what is known of some methods."""
-        for cell in self._cells.values():
+    def forget(self, methods: Sequence[str], cells: Sequence[Cell]) -> None:
+        """Remove what is known of some methods in some cells."""
+        for kept in (self._cells[cell.key] for cell in cells if cell.key in self._cells):
             for name in methods:
-                cell["accuracies"].pop(name, None)
-                cell["seconds"].pop(name, None)
+                kept["accuracies"].pop(name, None)
+                kept["seconds"].pop(name, None)
         self._keep()
 
     def measure(self, cell: Cell, draws: int, what: str) -> None:
@@ -152,8 +152,8 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     settings = {"seed": options.seed, "max_rows": options.max_rows, "poisson": poisson}
     run = Run(Path(f"{options.output}.json"), options.data, settings)
-    if options.again:
-        run.forget(options.again)
+    if options.again and not options.page_only:
+        run.forget(options.again, cells)
     # Right for one label per class, and no reason to say so in each draw.
     warnings.filterwarnings("ignore", message="The number of unique classes is greater than 50%")
     try:

@@ -146,7 +146,7 @@ def draw_rows(labels: Ints, per_class: int, *, sizes: Sizes, max_rows: int, rng:
     Classes are those with more than ``per_class`` rows, at most 100 of them, in random order c = 0..C-1. Beside the
     ``per_class`` rows that will be labeled, class c has ``u_c`` rows, at least 1: all others that it has (natural) or,
     with m the median of that over classes, at most ``m / 10^(c / (C - 1))`` (long-tailed). Where this makes more than
-    ``max_rows`` rows in all, every ``u_c`` is reduced by one factor.
+    ``max_rows`` rows in all, every ``u_c`` is reduced by one factor, and rounded.
     """
     classes, counts = np.unique(labels, return_counts=True)
     chosen = rng.permutation(np.flatnonzero(counts > per_class))[:MAX_CLASSES]

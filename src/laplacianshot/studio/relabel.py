@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
-from laplacianshot.inference.joint import Prior, balance_weight, m_step
+from laplacianshot.inference.joint import Evidence, Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
@@ -142,6 +142,8 @@ class _Fit:
     labeled: NDArray[np.bool_]  # (m,)
     tau: float  # temperature of the unary terms
     shift: float  # of the calibration
+    evidence: Evidence  # what the labels said besides, at the last fit
+    eta: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,7 +200,14 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
         found.novelty,
         novel,
         ranks_of(queue, len(cache)),
-        _Fit(found.model.label_distributions_, codes >= 0, found.model.solution_.tau, found.shift),
+        _Fit(
+            found.model.label_distributions_,
+            codes >= 0,
+            found.model.solution_.tau,
+            found.shift,
+            found.model.solution_.evidence,
+            found.model.solution_.constants.eta,
+        ),
     )
 
 
@@ -214,7 +223,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         return None
     rows, n_classes = last.cache.rows, len(class_ids)
     support, labels = np.flatnonzero(labeled), codes[labeled]
-    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)._replace(eta=last.fit.eta)
     # As the estimator chooses its origin about a center.
     prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
     assignments = last.fit.assignments
@@ -223,7 +232,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         # A label was removed: start from the probabilities of the item without it.
         assignments = assignments.copy()
         assignments[freed] = last.probabilities[freed]
-    assignments = _descend(last.cache, assignments, last.fit.tau, prior, constants, codes)
+    assignments = _descend(last.cache, assignments, last.fit, prior, constants, codes)
 
     queries = np.flatnonzero(~labeled)
     assigned = assignments[queries]
@@ -324,13 +333,14 @@ def _first_logits(rows: Floats, prototypes: Floats, tau: float) -> Floats:
 
 
 def _descend(
-    cache: GraphCache, assignments: Floats, tau: float, prior: Prior, constants: DefaultConstants, codes: Ints
+    cache: GraphCache, assignments: Floats, fit: _Fit, prior: Prior, constants: DefaultConstants, codes: Ints
 ) -> Floats:
     """Return the assignments (m, C) after a few more iterations; codes (m,) are -1 for unlabeled rows."""
     n_query, n_classes = int(np.count_nonzero(codes < 0)), assignments.shape[1]
     rows, W = cache.rows, cache.normalized_graph(n_classes)
     with Workers((W.nnz + 10 * len(cache)) * n_classes) as workers:
-        rounds = DenseRounds(workers, rows, edges_of(W, codes, rows.dtype), n_classes, tau, e=constants.e)
+        edges = edges_of(W, codes, rows.dtype)
+        rounds = DenseRounds(workers, rows, edges, n_classes, fit.tau, fit.evidence, e=constants.e)
         rounds.resume(assignments)
         for _ in range(_ITERATIONS):
             prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)

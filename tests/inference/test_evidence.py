@@ -19,8 +19,8 @@ from laplacianshot.inference.evidence import (
     confident_scale,
     gather_evidence,
     linear_classifier,
-    linear_weight,
     sample_rows,
+    shares_of,
     spread_labels,
 )
 from laplacianshot.inference.joint import Evidence, joint_optimize
@@ -122,11 +122,15 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
     assert confident_scale(np.zeros((9, 3))) == 1
 
 
-def test_the_weight_of_the_classifier_follows_the_hits():
-    assert linear_weight(10, 10) == 0.5
-    assert linear_weight(20, 10) < 0.01
-    assert linear_weight(10, 20) == 0.75
-    assert linear_weight(10, 9) == pytest.approx(1 / (1 + math.exp(0.5)))
+def test_what_each_counts_for_follows_the_hits():
+    assert shares_of((10, 10, 10)) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+    assert shares_of((30, 10, 10)) == pytest.approx((1, 0, 0), abs=1e-3)
+    assert shares_of((10, 30, 10)) == pytest.approx((0.125, 0.75, 0.125))
+    assert shares_of((0, 500, 0)) == pytest.approx((0.25, 0.75, 0), abs=0.13)
+    weights = np.exp([0.5 * 10, 0.5 * 9, 0.5 * 8])
+    assert shares_of((10, 9, 8)) == pytest.approx(weights / weights.sum())
+    for hits in ((3, 900, 0), (0, 2000, 1999)):
+        assert sum(shares_of(hits)) == pytest.approx(1)
 
 
 # --- all three --------------------------------------------------------------------------------------------------------
@@ -153,9 +157,9 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
     X = np.column_stack([20 * rng.standard_normal(600), 2 * truth + 0.1 * rng.standard_normal(600)])
     given = np.concatenate([np.flatnonzero(truth == c)[:8] for c in (0, 1)])
     query = np.delete(X, given, axis=0)
-    _, evidence, answers = gathered(X[given], truth[given], query, 2)
+    _, _, answers = gathered(X[given], truth[given], query, 2)
     assert answers.hits[1] > answers.hits[0]
-    assert evidence.weight > 0.5
+    assert answers.shares[1] > 0.3
     assert answers.held_back == 16
 
 

@@ -7,8 +7,8 @@ task, from all labeled rows and at most 1,024 queries:
    queries are to one another. See :func:`absent_classes`.
 2. *Where do prototypes start?* From one label they are noise. The labels are spread along the graph first, and the
    prototypes of what they reach are the start. See :func:`spread_labels`.
-3. *Prototypes or a linear classifier?* From two labels a class on some are held back, and both are asked for them under
-   the same graph. See :func:`linear_weight`.
+3. *Prototypes, a linear classifier, or the graph nearly alone?* From two labels a class on some are held back, and all
+   three are asked for them. See :func:`shares_of`.
 
 The second and third are asked where there are enough queries a class to learn from (``RICH_QUERIES``); few-shot
 episodes have fewer.
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
+from scipy.special import softmax
 from scipy.stats import binomtest
 
 from laplacianshot.inference.affinity import knn_affinity, normalize
@@ -43,6 +44,8 @@ _SPREAD_STEPS = 40
 _INVERSE_PENALTY = 10.0
 _MAX_WEIGHT = 0.75
 _HIT = 0.5
+# What distances count for where the graph is to decide nearly alone.
+_FAINT = 0.1
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
 # KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how much heavier
@@ -63,12 +66,12 @@ class Answers:
         Estimated share of the classes that no query belongs to.
     spread : bool
         Whether prototypes started from labels that were spread along the graph.
-    weight : float
-        Weight of the linear classifier against the prototypes.
     held_back : int
         Labels that were held back and asked for.
-    hits : (int, int)
-        How many of them the prototypes and the classifier found.
+    hits : (int, int, int)
+        How many of them the prototypes, the classifier and the graph found.
+    shares : (float, float, float)
+        What each of the three counts for.
     first_divergence : float
         ``KL(p|u)`` of the class shares that the spread labels give.
     held : bool
@@ -77,9 +80,9 @@ class Answers:
 
     absent: float = 0.0
     spread: bool = False
-    weight: float = 0.0
     held_back: int = 0
-    hits: tuple[int, int] = (0, 0)
+    hits: tuple[int, int, int] = (0, 0, 0)
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     first_divergence: float = 0.0
     held: bool = False
 
@@ -92,7 +95,7 @@ class Answers:
 
     @property
     def accuracy(self) -> tuple[float, float, float] | None:
-        """The share of held-back labels that the better of the two found, and Wilson's 95% interval."""
+        """The share of held-back labels that the best of the three found, and Wilson's 95% interval."""
         if self.held_back == 0:
             return None
         best = max(self.hits)
@@ -116,10 +119,11 @@ def describe(solution: Solution, asked: str) -> str:
     start = "from labels spread along the graph" if answers.spread else "from the labels"
     told.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
-        by_prototypes, by_classifier = answers.hits
+        by_prototypes, by_classifier, by_graph = answers.hits
+        counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         told.append(
             f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
-            f"classifier {by_classifier}. The classifier therefore counts {answers.weight:.0%}."
+            f"classifier {by_classifier}, the graph nearly alone {by_graph}. They therefore count {counts}."
         )
     elif answers.spread:
         told.append("No class has a second label, so none could be held back to compare with a linear classifier.")
@@ -210,12 +214,13 @@ def gather_evidence(
     hits, held = trial.hits()
     if held == 0:
         return constants, evidence.moved(middle), answers
-    weight = linear_weight(*hits)
+    shares = shares_of(hits)
     slopes, intercepts = linear_classifier(S, y, n_classes)
-    scale = weight * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
+    scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
     known = 0.0 if evidence.bias is None else evidence.bias
+    weight = 1 - shares[0] - _FAINT * shares[2]
     evidence = replace(evidence, weight=weight, slopes=scale * slopes, bias=known + scale * intercepts)
-    return constants, evidence.moved(middle), replace(answers, weight=weight, held_back=held, hits=hits)
+    return constants, evidence.moved(middle), replace(answers, shares=shares, held_back=held, hits=hits)
 
 
 def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:
@@ -313,14 +318,22 @@ def confident_scale(logits: Floats) -> float:
     return math.exp(found)
 
 
-def linear_weight(by_prototypes: int, by_classifier: int) -> float:
-    """Weight of the linear classifier from how many held-back labels each found: ``1 / (1 + e^(-difference/2))``."""
-    return min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier))))
+def shares_of(hits: tuple[int, int, int]) -> tuple[float, float, float]:
+    """What prototypes, classifier and graph count for, from how many held-back labels each found: ``~ e^(hits/2)``.
+
+    The classifier gets 3/4 at most.
+    """
+    shares = softmax(_HIT * np.array(hits))
+    if shares[1] > _MAX_WEIGHT:
+        shares[[0, 2]] *= (1 - _MAX_WEIGHT) / (1 - shares[1]) if shares[1] < 1 else 0.0
+        shares[1] = _MAX_WEIGHT
+        shares[0] += 1 - shares.sum()
+    return float(shares[0]), float(shares[1]), float(shares[2])
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """Labels held back in turn, for prototypes and classifier to find."""
+    """Labels held back in turn, for prototypes, classifier and graph to find."""
 
     support: Floats
     labels: Ints
@@ -330,21 +343,20 @@ class _Trial:
     graph: sp.csr_array  # over support and sample
     constants: DefaultConstants
 
-    def hits(self) -> tuple[tuple[int, int], int]:
-        """How many held-back labels prototypes and classifier find, and how many there are."""
+    def hits(self) -> tuple[tuple[int, int, int], int]:
+        """How many held-back labels prototypes, classifier and graph find, and how many there are."""
         turns, folds = _turns(self.support, self.labels)
-        by_prototypes = by_classifier = held = 0
+        right, held = np.zeros(3, np.int64), 0
         for turn in range(folds):
             out = np.flatnonzero(turns == turn)
             if len(out) == 0:
                 continue
-            for_both = self._solved(np.flatnonzero(turns != turn), out)
-            by_prototypes += int(np.count_nonzero(for_both[0] == self.labels[out]))
-            by_classifier += int(np.count_nonzero(for_both[1] == self.labels[out]))
+            found = self._solved(np.flatnonzero(turns != turn), out)
+            right += [np.count_nonzero(classes == self.labels[out]) for classes in found]
             held += len(out)
-        return (by_prototypes, by_classifier), held
+        return (int(right[0]), int(right[1]), int(right[2])), held
 
-    def _solved(self, kept: Ints, out: Ints) -> tuple[Ints, Ints]:
+    def _solved(self, kept: Ints, out: Ints) -> list[Ints]:
         """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
         n_s, n_classes = len(self.support), self.n_classes
         order = np.concatenate([kept, out, np.arange(n_s, n_s + len(self.sample))])
@@ -360,11 +372,10 @@ class _Trial:
         scale = confident_scale(query @ slopes.T.astype(query.dtype) + bias.astype(query.dtype))
         linear = Evidence(weight=0.99, slopes=scale * slopes, bias=scale * bias)
         task: Any = (support, labels, query, W, self.origin, n_classes, constants)
-        first, second = (
+        return [
             joint_optimize(*task, evidence=evidence).assignments[: len(out)].argmax(axis=1)
-            for evidence in (start, linear)
-        )
-        return first, second
+            for evidence in (start, linear, replace(start, weight=1 - _FAINT))
+        ]
 
 
 def _turns(support: Floats, labels: Ints) -> tuple[Ints, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.inference.evidence import Answers
 from laplacianshot.labeling.evidence import ClassRows
 from laplacianshot.labeling.result import entries_at
 from laplacianshot.runtime.types import Floats, Ints
@@ -14,6 +15,8 @@ from laplacianshot.runtime.types import Floats, Ints
 # benchmarks/labeling/disputes.py the share was at most 0.24 with right labels and at least 0.40 with shuffled ones.
 _MANY = 5
 _MANY_SHARE = 0.3
+# Fewer than one in so many held-back labels found: then those count.
+_FEW_FOUND = 3
 
 
 def opinions(probabilities: Any, codes: Ints) -> tuple[Ints, Ints, Floats]:
@@ -43,14 +46,17 @@ def find_disputes(probabilities: Any, codes: Ints) -> Ints:
     return disputes
 
 
-def doubt_of_labels(probabilities: Any, codes: Ints) -> str:
+def doubt_of_labels(probabilities: Any, codes: Ints, answers: Answers | None = None) -> str:
     """Return a warning if many given labels are contradicted, as if they belonged to other rows; else ``""``.
 
     A label is contradicted if another class is more probable, even by a little. That is a weaker condition than a
-    dispute: if most labels are wrong, few classes have a probability of more than 1/2.
+    dispute: if most labels are wrong, few classes have a probability of more than 1/2. Where few labels were found when
+    the fit held them back (``answers``), these count as contradicted: neighbors believe the only label near them.
     """
     rows, preferred, _ = opinions(probabilities, codes)
     checked, against = len(rows), int(np.sum(preferred != codes[rows]))
+    if answers is not None and max(answers.hits) * _FEW_FOUND < answers.held_back:
+        checked, against = answers.held_back, answers.held_back - max(answers.hits)
     if against < _MANY or against <= _MANY_SHARE * checked:
         return ""
     return (

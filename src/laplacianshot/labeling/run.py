@@ -179,7 +179,7 @@ def label_source(
         **({} if report is None else {"graph": report.method, "graph_recall": report.recall}),
         "cached": encoded.n_cached,
     }
-    doubt = "" if model is None else doubt_of_labels(found.probabilities, codes)
+    doubt = "" if model is None else doubt_of_labels(found.probabilities, codes, model.solution_.answers)
     return LabelResult(
         ids=tuple(source.ids[row] for row in encoded.rows),
         classes=classes,

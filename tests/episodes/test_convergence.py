@@ -115,6 +115,17 @@ def test_the_trace_of_tasks_with_many_queries_is_that_of_the_estimator(name, har
         assert ended == fitted.converged_
 
 
+def test_tasks_with_a_corrupt_row_have_the_trace_of_the_estimator(hard):
+    features = hard.features.copy()
+    features[::60] *= 1e6
+    corrupt = FeatureSet(features, hard.labels)
+    found = trace_convergence(corrupt, LaplacianShot(), tasks=10)
+    for values, task in zip(found.objective, draw_tasks(corrupt, tasks=10), strict=True):
+        fitted = fitted_by_hand(corrupt, LaplacianShot(), task)
+        updates = min(fitted.n_iter_, np.isfinite(values).sum())
+        np.testing.assert_allclose(values[:updates], fitted.objective_[:updates], rtol=1e-4)
+
+
 def test_the_objective_never_rises_on_digits_either():
     digits = FeatureSet(*load_digits(return_X_y=True))
     for estimator in (LaplacianShot(), LaplacianShot.paper(), LaplacianShot(lam=6.0)):

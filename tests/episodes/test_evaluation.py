@@ -93,6 +93,18 @@ def test_tasks_of_many_queries_are_fitted_one_by_one(method, hard):
         np.testing.assert_allclose(result.accuracies, recount(hard, estimator, draw_tasks(hard, **many))[0])
 
 
+@pytest.mark.parametrize("name", [*RECIPES, "simpleshot-cl2"])
+def test_tasks_with_a_corrupt_row_are_those_of_fitting_by_hand(name, hard):
+    features = hard.features.copy()
+    features[::60] *= 1e6
+    corrupt = FeatureSet(features, hard.labels)
+    tasks = draw_tasks(corrupt, **TASK)
+    met = [np.isin(np.arange(0, 360, 60), np.concatenate([task.support, task.query])).any() for task in tasks]
+    assert 0.1 < np.mean(met) < 0.9
+    found = evaluate(corrupt, name, **TASK)
+    np.testing.assert_allclose(found.accuracies, recount(corrupt, make_method(name), tasks)[0])
+
+
 @pytest.mark.parametrize("make", [LaplacianShot, LaplacianShot.paper, LaplacianShot.reference])
 def test_standard_columns_are_those_of_each_task(make, hard):
     method = make(transform="standard")

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from laplacianshot.baselines.contract import Space, TaskBatch, place_rows
 from laplacianshot.episodes._gram_kernels import Ties, gather_grams
@@ -28,6 +29,9 @@ _SOME_ROWS = 1024
 # Squared distance from zero of rows whose inner products are still sharp, against that of a row from their middle:
 # each factor of ten is a digit lost of float32's seven.
 _FARTHEST = 100.0
+# A row this many times as far from the middle as half of them may be left out of a center (ordinary_mean, which leaves
+# out rows 1,000 times as far as half of those of its task).
+_APART = 100.0
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,16 @@ class GramSource:
         # Ties between rows that float32 cannot hold are those of the moved ones.
         self.rows: Floats = single if np.array_equal(single, placed) else self._rows
         self.sharp = _sharp(self._rows)
+        self._apart = _apart(self._rows) if placement.by_task else None
         self._whole = self._inner_products() if self._whole_is_cheaper(work) else None
         self.seconds = perf_counter() - start
+
+    def suits(self, rows: Ints) -> bool:
+        """Whether inner products are enough for the tasks with these rows (B, n).
+
+        They are not :attr:`sharp`, or the center of a task may leave rows out, which takes features to see.
+        """
+        return self.sharp and (self._apart is None or not self._apart[rows].any())
 
     def batch(self, rows: Ints, labels: Ints, n_classes: int, buffers: Buffers) -> Batch:
         """The tasks with these rows (B, n) and labels (B, n_s) of the support; valid until the buffers' next batch."""
@@ -164,6 +176,13 @@ def _middle(rows: Floats) -> Floats:
     """A point (D,) amid the rows, wherever a few of them may lie: the median of some, feature by feature."""
     middle: Floats = np.median(rows[:: -(-len(rows) // _SOME_ROWS)], axis=0)
     return middle
+
+
+def _apart(rows: Floats) -> NDArray[np.bool_] | None:
+    """Which rows (n, D), with zero amid them, lie far apart from all others; None: none of them."""
+    squares = np.einsum("nd,nd->n", rows, rows)
+    apart: NDArray[np.bool_] = squares > _APART**2 * np.median(squares)
+    return apart if apart.any() else None
 
 
 def _sharp(rows: Floats) -> bool:

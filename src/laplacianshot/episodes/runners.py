@@ -421,12 +421,14 @@ class TaskRunner:
     def batch(self, chunk: TaskGroup, placement: Placement | None) -> Batch | None:
         """The tasks of a chunk as inner products, valid until this thread's next call.
 
-        None without a placement, and where inner products would be blunt (:attr:`GramSource.sharp`).
+        None without a placement, and where inner products are not enough (:meth:`GramSource.suits`).
         """
-        source = None if placement is None else self._sources[placement]
-        if source is None or not source.sharp:
+        if placement is None:
             return None
+        source = self._sources[placement]
         rows, labels = self.tasks.block(chunk.numbers)
+        if not source.suits(self._position[rows]):
+            return None
         if not hasattr(self._local, "buffers"):
             self._local.buffers = Buffers()
         support = np.ascontiguousarray(labels[:, : chunk.n_support])
@@ -470,14 +472,15 @@ class TaskRunner:
             self._place(placement)
 
         def solve(chunk: TaskGroup) -> tuple[TaskGroup, BatchSolution]:
-            if placements[chunk.n_query] is None:
-                return chunk, recipe.fit_solutions(*self._rows_of(chunk), **options)
-            batch = self.batch(chunk, placements[chunk.n_query])
-            if batch is None:
+            placement = placements[chunk.n_query]
+            if placement is not None and not self._sources[placement].sharp:
                 raise ValueError(
                     "the features lie too far from zero, and too close together, for float32 inner products; subtract "
                     "their mean, or use transform='cl2' with a base mean among them."
                 )
+            batch = self.batch(chunk, placement)
+            if batch is None:
+                return chunk, recipe.fit_solutions(*self._rows_of(chunk), **options)
             return chunk, recipe.solve(batch, **options)
 
         done = 0

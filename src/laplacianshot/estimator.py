@@ -544,7 +544,7 @@ def _solve_in_memory(
         how: Any = {"tol": estimator.tol, "numerics": numerics}
         solution = solve_default(task, origin, constants, evidence=evidence, **how)
         if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
-            answers, held = replace(answers, held=True), replace(evidence, start=None)
+            answers, held = replace(answers, held=True), replace(evidence, start=None, along=False)
             solution = solve_default(task, origin, heavier(constants), evidence=held, **how)
         back = np.argsort(order)
         solution = replace(solution, answers=answers, graph=sp.csr_array(solution.graph[back][:, back]))

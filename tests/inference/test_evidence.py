@@ -294,3 +294,14 @@ def test_absent_classes_no_longer_spoil_the_rest():
     assert "seem to be absent" in model.report_
     assert np.diff(model.objective_).max(initial=-1.0) <= 1e-5 * abs(model.objective_[-1])
     assert np.mean(model.transduction_[20:] == truth) > 0.9
+
+
+def test_rings_are_told_apart_along_the_graph():
+    rng = np.random.default_rng(0)
+    angle, truth = rng.uniform(0, 2 * np.pi, 600), np.arange(600) % 2
+    X = (1 + truth)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((600, 2))
+    y = np.where(np.arange(600) < 20, truth, -1)
+    model = LaplacianShot().fit(X, y)
+    assert model.solution_.answers.shares[2] > 0.5
+    assert model.solution_.evidence.along
+    assert np.mean(model.transduction_ == truth) > 0.9

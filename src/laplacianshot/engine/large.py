@@ -65,7 +65,10 @@ class LargeTask:
         """The task with prototypes that hardly move."""
         answers = replace(self.answers or Answers(), held=True)
         return replace(
-            self, constants=heavier(self.constants), evidence=replace(self.evidence, start=None), answers=answers
+            self,
+            constants=heavier(self.constants),
+            evidence=replace(self.evidence, start=None, along=False),
+            answers=answers,
         )
 
 

@@ -18,6 +18,7 @@ from laplacianshot.engine.passes import (
     transform_features,
 )
 from laplacianshot.engine.rounds import DenseRounds, edges_of
+from laplacianshot.inference.affinity import spread_labels
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
@@ -74,6 +75,8 @@ def joint_optimize(
         edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
         rounds = DenseRounds(workers, query, edges, n_classes, tau, evidence, e=constants.e)
         rounds.start(prototypes, products=products)
+        if evidence.along:
+            rounds.resume(spread_labels(affinity, labels, n_classes).astype(dtype))
         solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
     return replace(solution, assignments=rounds.assignments(), evidence=evidence)
 

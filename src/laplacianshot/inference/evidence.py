@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import binomtest
 
-from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.affinity import knn_affinity, normalize, spread_labels
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_optimize, m_step
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, RICH_QUERIES, DefaultConstants
@@ -37,15 +37,14 @@ from laplacianshot.runtime.types import Floats, Ints
 
 # Queries that the three questions are asked of.
 SAMPLE_ROWS = ABSENCE.sample_rows
-# Share of the labels' mass that a step along the graph keeps.
-_SPREAD = 0.9
-_SPREAD_STEPS = 40
 # Inverse penalty of the linear classifier, its largest weight, and what a held-back label is worth.
 _INVERSE_PENALTY = 10.0
 _MAX_WEIGHT = 0.75
 _HIT = 0.5
 # What distances count for where the graph is to decide nearly alone.
 _FAINT = 0.1
+# What the graph counts for, from which on rows start from the labels that reach them along it.
+_DECIDES = 0.5
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
 # KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how much heavier
@@ -219,7 +218,8 @@ def gather_evidence(
     scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
     known = 0.0 if evidence.bias is None else evidence.bias
     weight = 1 - shares[0] - _FAINT * shares[2]
-    evidence = replace(evidence, weight=weight, slopes=scale * slopes, bias=known + scale * intercepts)
+    along = shares[2] > _DECIDES
+    evidence = replace(evidence, weight=weight, along=along, slopes=scale * slopes, bias=known + scale * intercepts)
     return constants, evidence.moved(middle), replace(answers, shares=shares, held_back=held, hits=hits)
 
 
@@ -255,30 +255,6 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, ABSENCE.least_rank))
     odds = math.log((1 - f) / f) - np.bincount(labels, ratios, n_classes) / np.sqrt(counts)
     return f, -np.logaddexp(0, -odds)
-
-
-def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
-    """The queries' rows (N, C) of ``(I - 0.9 W)^-1 [Y_s; 0]``, made to sum to one; W (n_s + N, n_s + N), support first.
-
-    By conjugate gradients, all classes at once.
-    """
-    seeds = np.zeros((graph.shape[0], n_classes), graph.dtype)
-    seeds[np.arange(len(labels)), labels] = 1
-    found, residual = np.zeros_like(seeds), seeds.copy()
-    direction, energy = residual.copy(), np.einsum("nc,nc->c", residual, residual)
-    first = energy.max()
-    for _ in range(_SPREAD_STEPS):
-        image = direction - _SPREAD * (graph @ direction)
-        step = energy / np.maximum(np.einsum("nc,nc->c", direction, image), np.finfo(seeds.dtype).tiny)
-        found += step * direction
-        residual -= step * image
-        previous, energy = energy, np.einsum("nc,nc->c", residual, residual)
-        if energy.max() <= 1e-8 * first:
-            break
-        direction = residual + (energy / np.maximum(previous, np.finfo(seeds.dtype).tiny)) * direction
-    reached = np.maximum(found[len(labels) :], 0) + seeds.dtype.type(1e-9)
-    shares: Floats = reached / reached.sum(axis=1, keepdims=True)
-    return shares
 
 
 def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Floats, Floats]:
@@ -374,7 +350,7 @@ class _Trial:
         task: Any = (support, labels, query, W, self.origin, n_classes, constants)
         return [
             joint_optimize(*task, evidence=evidence).assignments[: len(out)].argmax(axis=1)
-            for evidence in (start, linear, replace(start, weight=1 - _FAINT))
+            for evidence in (start, linear, replace(start, weight=1 - _FAINT, along=True))
         ]
 
 

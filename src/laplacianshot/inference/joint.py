@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.inference.affinity import spread_labels
 from laplacianshot.inference.prototypes import class_sums, squared_distances
 from laplacianshot.inference.recipes import ABSENT_SCALE, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
@@ -99,7 +100,8 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, evidence.moved(-shift), prior.means)
+    first = spread_labels(W, labels, n_classes) if evidence.along else None
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, evidence.moved(-shift), prior.means, first)
     solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
     return replace(
         solution,
@@ -126,12 +128,15 @@ class Evidence:
         h.
     start : array of shape (C, D), optional
         Prototypes that the first assignments are made from, in place of those of the support.
+    along : bool
+        Whether the first assignments are the labels spread along the graph instead, where all of it is in memory.
     """
 
     weight: float = 0.0
     slopes: Floats | None = None
     bias: Floats | None = None
     start: Floats | None = None
+    along: bool = False
 
     def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
         """Directions d (C, D) and offsets (C,) of the cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
@@ -334,14 +339,26 @@ class PlainRounds:
     evidence : Evidence
     prototypes : array of shape (C, D)
         Of the first assignments, where the evidence has none.
+    first : array of shape (N, C), optional
+        The first assignments themselves.
     """
 
     def __init__(
-        self, query: Floats, W: sp.csr_array, s: Floats, tau: float, evidence: Evidence, prototypes: Floats
+        self,
+        query: Floats,
+        W: sp.csr_array,
+        s: Floats,
+        tau: float,
+        evidence: Evidence,
+        prototypes: Floats,
+        first: Floats | None = None,
     ) -> None:
         self._query, self._W, self._s, self._tau, self._evidence = query, W, s, tau, evidence
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._next = softmax(-self._cost(prototypes if evidence.start is None else evidence.start))
+        if first is None:
+            self._next = softmax(-self._cost(prototypes if evidence.start is None else evidence.start))
+        else:
+            self._next = softmax(np.log(first).astype(query.dtype))
         self.accept()
 
     def _cost(self, prototypes: Floats) -> Floats:

@@ -17,6 +17,7 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
+from laplacianshot.inference.affinity import spread_classes
 from laplacianshot.inference.evidence import Answers, gather_evidence, heavier, sample_rows
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
@@ -32,6 +33,8 @@ from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_b
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
+# Entries up to which labels are spread along the whole graph of a large set.
+_MAX_SPREAD = 2**24
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,6 +200,9 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
         free = near.ordered(graph.nodes[:n])
         rounds = open_rounds(workers, free, edges, n_classes, tau, evidence, constants.e, entries)
         rounds.start(prototypes, squares)
+        if evidence.along and len(fixed) * n_classes <= _MAX_SPREAD:
+            W = sp.csr_array((graph.weights, graph.indices, graph.indptr), shape=(len(fixed), len(fixed)))
+            rounds.resume(spread_classes(W, fixed, n_classes)[:n])
         limits: Any = {"weight": evidence.weight, "tol": tol, "progress": progress}
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)

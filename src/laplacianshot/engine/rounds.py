@@ -182,6 +182,10 @@ class Rounds(ABC):
         return float(squares.sum())
 
     @abstractmethod
+    def resume(self, assignments: Floats) -> None:
+        """Make assignments (n, C) current; those of fixed rows are not used. F is not known then."""
+
+    @abstractmethod
     def assignments(self) -> Any:
         """The current ones of the n rows, certainty for fixed rows; nothing else can be done afterwards."""
 
@@ -350,6 +354,20 @@ class TopRounds(Rounds):
         self._current, self._updated = (Top.empty(len(edges.fixed), r, n_classes) for _ in range(2))
         for Y in (self._current, self._updated):
             Y.classes[clamped, 0], Y.values[clamped, 0] = edges.fixed[clamped], e
+
+    def resume(self, assignments: Floats) -> None:
+        """Make the largest entries of assignments (n, C) current; those of fixed rows are not used."""
+        r = self._updated.classes.shape[1]
+        free = np.flatnonzero(self._fixed < 0)
+        for start, stop in row_blocks(len(free), VISIT_ROWS):
+            rows = free[start:stop]
+            order = np.argsort(-assignments[rows], axis=1, kind="stable")[:, :r]
+            values = np.take_along_axis(assignments[rows], order, axis=1)
+            values = np.maximum(values / values.sum(axis=1, keepdims=True), _MIN_ASSIGNMENT)
+            self._updated.classes[rows], self._updated.values[rows] = order, values
+            self._updated.logs[rows] = np.log(values)
+        self._over_rows(self._add_rows)
+        self.accept()
 
     def assignments(self) -> Top:
         """The current ones, certainty for fixed rows; nothing else can be done afterwards."""

@@ -161,8 +161,15 @@ def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
 
     By conjugate gradients, all classes at once.
     """
+    classes = np.concatenate([labels, np.full(graph.shape[0] - len(labels), -1)])
+    return spread_classes(graph, classes, n_classes)[len(labels) :]
+
+
+def spread_classes(graph: sp.csr_array, classes: Ints, n_classes: int) -> Floats:
+    """The same for all nodes (n, C), with the class of each (n,), -1 where it is not known."""
+    given = np.flatnonzero(classes >= 0)
     seeds = np.zeros((graph.shape[0], n_classes), graph.dtype)
-    seeds[np.arange(len(labels)), labels] = 1
+    seeds[given, classes[given]] = 1
     found, residual = np.zeros_like(seeds), seeds.copy()
     direction, energy = residual.copy(), np.einsum("nc,nc->c", residual, residual)
     first = energy.max()
@@ -175,6 +182,6 @@ def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
         if energy.max() <= 1e-8 * first:
             break
         direction = residual + (energy / np.maximum(previous, np.finfo(seeds.dtype).tiny)) * direction
-    reached = np.maximum(found[len(labels) :], 0) + seeds.dtype.type(1e-9)
+    reached = np.maximum(found, 0) + seeds.dtype.type(1e-9)
     shares: Floats = reached / reached.sum(axis=1, keepdims=True)
     return shares

@@ -282,15 +282,17 @@ def confident_scale(logits: Floats) -> float:
     """The s for which the mean of ``max_c softmax(s logits)``, (m, C), is the least mean confidence of the recipe."""
     n_classes = logits.shape[1]
     target: float = 1 / n_classes + MIN_CONFIDENCE * (1 - 1 / n_classes)
-    gaps = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    held = [logits.astype(np.float64) - logits.max(axis=1, keepdims=True)]
 
     def above(log_scale: float) -> float:
-        return float((1 / np.exp(math.exp(log_scale) * gaps).sum(axis=1)).mean()) - target
+        return float((1 / np.exp(math.exp(log_scale) * held[0]).sum(axis=1)).mean()) - target
 
     low, high = -15.0, 15.0
     if above(low) >= 0 or above(high) <= 0:
         return 1.0
     found: float = brentq(above, low, high, xtol=1e-6)
+    # The root finder keeps its function in a cycle, and with it all that the function holds.
+    held.clear()
     return math.exp(found)
 
 

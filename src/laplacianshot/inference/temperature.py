@@ -41,12 +41,15 @@ def choose_tau(a: Floats, spread: float, pair_spread: float) -> float:
     pair_spread : float
         Minimum of tau times the spread.
     """
-    gaps = a - a.min(axis=1, keepdims=True) if a.size else a
+    held, kind = [a - a.min(axis=1, keepdims=True) if a.size else a], a.dtype.type
 
     def confidence(tau: float) -> float:
-        return float((1 / np.exp(gaps * -gaps.dtype.type(tau)).sum(axis=1)).mean(dtype=np.float64))
+        return float((1 / np.exp(held[0] * -kind(tau)).sum(axis=1)).mean(dtype=np.float64))
 
-    return find_tau(confidence, a, spread, pair_spread)
+    tau = find_tau(confidence, a, spread, pair_spread)
+    # The root finder keeps its function in a cycle, and with it all that the function holds.
+    held.clear()
+    return tau
 
 
 def find_tau(confidence: Callable[[float], float], a: Floats, spread: float, pair_spread: float) -> float:

@@ -135,8 +135,7 @@ def describe(solution: Solution, asked: str) -> str:
     if answers.accuracy is not None:
         estimate, low, high = answers.accuracy
         told.append(
-            f"Estimated accuracy, from held-back labels: {estimate:.0%} (95% interval {low:.0%} to {high:.0%}); with "
-            "all labels it is rather higher."
+            f"Estimated accuracy, from held-back labels: {estimate:.0%} (95% interval {low:.0%} to {high:.0%})."
         )
     return "\n".join(told)
 

@@ -96,10 +96,10 @@ class EMDirichlet(BatchedBaseline):
     p_k)``. L never rises.
 
     The term of the shares is that of :class:`Paddle`, and so is its weight. With names, the authors' settings have
-    T 30. For class means that is too sharp, and we took 3 of five values from 2 to 30: on validation classes of CUB 2 to
-    10 were alike, on those of CIFAR-FS 10 was up to 6 points better in tasks where all classes are present, but from 5
-    on made-up clusters far apart were often merged. ``prior`` is ours: the
-    likeliest law of a single row has infinite precision; the prior adds some of all rows to it. Class means are made
+    T 30. For class means that is too sharp, and we took 3 of five values from 2 to 30: on validation classes of CUB 2
+    to 10 were alike, on those of CIFAR-FS 10 was up to 6 points better where all classes are present, but from 5 on
+    made-up clusters far apart were often merged. ``prior`` is ours: the likeliest law of a single row has infinite
+    precision; the prior adds some of all rows to it. Class means are made
     of the support, so its own rows lie nearer to them than queries do. With one label per class that misleads the laws.
     """
 

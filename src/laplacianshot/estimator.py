@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
-from laplacianshot.inference.evidence import describe, gather_evidence, heavier, sample_rows
+from laplacianshot.inference.clues import Answers, gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
+    RICH_QUERIES,
     DefaultConstants,
     RecipeName,
 )
@@ -381,13 +382,50 @@ def fit_large(
         ("bound_", solution.bound),
         ("unary_", solution.unary),
         ("graph_report_", solution.graph_report),
-        ("report_", None if solution.answers is None else describe(solution, estimator.get_params()["transform"])),
+        ("report_", None if solution.answers is None else _report(solution, estimator.get_params()["transform"])),
     ):
         estimator.__dict__.pop(name, None)
         if value is not None:
             setattr(estimator, name, value)
     estimator.solution_ = solution
     return estimator
+
+
+def _report(solution: Solution, asked: str) -> str:
+    """What was chosen for a task and why, in a few sentences; ``asked`` is the transform that the user named."""
+    answers = solution.answers or Answers()
+    spaces = {
+        "standard": "every column brought to mean 0 and standard deviation 1",
+        "cl2": "rows centered and brought to length 1",
+        "l2": "rows brought to length 1",
+        "none": "rows as they are",
+    }
+    reason = "as you asked" if asked != "auto" else "the rows look like a table"
+    if asked == "auto" and solution.transform != "standard":
+        reason = "the rows look like vectors of an encoder"
+    lines = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
+    start = "from labels spread along the graph" if answers.spread else "from the labels"
+    lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
+    if answers.held_back:
+        by_prototypes, by_classifier, by_graph = answers.hits
+        counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
+        lines.append(
+            f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
+            f"classifier {by_classifier}, the graph nearly alone {by_graph}. They therefore count {counts}."
+        )
+    elif answers.spread:
+        lines.append("No class has a second label, so none could be held back to compare with a linear classifier.")
+    else:
+        lines.append(f"With fewer than {RICH_QUERIES} unlabeled rows per class nothing else was tried.")
+    if answers.prototypes_held:
+        lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
+    if answers.absent > 0:
+        lines.append(f"About {answers.absent:.0%} of the classes seem to be absent among the unlabeled rows.")
+    if answers.accuracy is not None:
+        low, high = answers.accuracy.interval
+        estimate = f"{answers.accuracy.estimate:.0%} (95% interval {low:.0%} to {high:.0%})"
+        lines.append(f"Estimated accuracy, from held-back labels: {estimate}.")
+    return "\n".join(lines)
 
 
 def check_parameters(estimator: LaplacianShot) -> None:
@@ -538,14 +576,15 @@ def _solve_in_memory(
         constants = constants_of(estimator, codes, n_classes)
         sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():
-            constants, evidence, answers = gather_evidence(
+            constants, clues, answers = gather_clues(
                 task.support, task.labels, sample, origin, len(queries), n_classes, constants
             )
         how: Any = {"tol": estimator.tol, "numerics": numerics}
-        solution = solve_default(task, origin, constants, evidence=evidence, **how)
+        solution = solve_default(task, origin, constants, clues=clues, **how)
         if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
-            answers, held = replace(answers, held=True), replace(evidence, start=None, along=False)
-            solution = solve_default(task, origin, heavier(constants), evidence=held, **how)
+            answers = replace(answers, prototypes_held=True)
+            constants, clues = hold_prototypes(constants, clues)
+            solution = solve_default(task, origin, constants, clues=clues, **how)
         back = np.argsort(order)
         solution = replace(solution, answers=answers, graph=sp.csr_array(solution.graph[back][:, back]))
     else:

@@ -157,7 +157,7 @@ def test_where_classes_are_absent_a_batch_finds_what_the_estimator_finds(option,
         assert (solution.constants.eta == 0) == ("balanced" in option)
         if "balanced" not in option:
             assert solution.constants.eta > 0.1
-            assert np.ptp(solution.evidence.bias) > 0.1
+            assert np.ptp(solution.clues.bias) > 0.1
         other = tasks.fit(estimator, base_mean, t, other_precision(tasks))
         wanted = fitted.label_distributions_[tasks.n_support :]
         rounding = gap(wanted, other.label_distributions_[tasks.n_support :])

@@ -9,7 +9,7 @@ import pytest
 
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.estimator import LaplacianShot, constants_for
-from laplacianshot.inference.joint import NO_EVIDENCE, Prior, Sums, descend
+from laplacianshot.inference.joint import NO_CLUES, Prior, Sums, descend
 from laplacianshot.ray.graph import build_graph, find_neighbors, join_edges, split_edges
 from laplacianshot.ray.job import Job
 from laplacianshot.ray.rounds import Order, Report, ShardRounds, Start
@@ -125,7 +125,7 @@ def solved():
         numbers = range(len(job.shards))
         rows = np.concatenate([job.rows(number)[job.given(number)[0]] for number in numbers])
         prior = Prior.of_support(rows, job.labels, np.zeros(rows.shape[1]), job.n_classes, constants)
-        start = Start(prior.means.astype(np.float32), tau, NO_EVIDENCE, constants.e, entries)
+        start = Start(prior.means.astype(np.float32), tau, NO_CLUES, constants.e, entries)
         rounds = RoundsHere(job, start, restart)
         descent = descend(rounds, prior, constants, job.n - len(job.support), tau, np.dtype(np.float32))
         rounds.finish()

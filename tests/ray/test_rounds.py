@@ -12,7 +12,7 @@ from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.estimator import LaplacianShot, constants_for
-from laplacianshot.inference.joint import NO_EVIDENCE, Prior, descend
+from laplacianshot.inference.joint import NO_CLUES, Prior, descend
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray import graph as shard_graph
@@ -109,7 +109,7 @@ def one_machine(job, tau, entries):
     fixed = job.classes(graph.nodes).astype(np.int32)
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed)
     with Workers(0) as workers:
-        rounds = open_rounds(workers, rows, edges, job.n_classes, tau, NO_EVIDENCE, constants.e, entries)
+        rounds = open_rounds(workers, rows, edges, job.n_classes, tau, NO_CLUES, constants.e, entries=entries)
         rounds.start(prior.means.astype(np.float32))
         descent = descend(rounds, prior, constants, n_query, tau, np.dtype(np.float32))
         held = rounds.assignments()

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laplacianshot.inference.clues import HeldBack
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.studio.relabel import (
     MAX_NEIGHBORS,
     MIN_CHECKED,
     QUEUE,
-    HeldBack,
     _held_back_parts,
     build_cache,
     columns_of,

@@ -18,9 +18,9 @@ from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
 from laplacianshot.inference.affinity import spread_classes
-from laplacianshot.inference.evidence import Answers, gather_evidence, heavier, sample_rows
+from laplacianshot.inference.clues import Answers, gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.induction import InductiveRule, vote_weights
-from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
+from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
@@ -48,7 +48,7 @@ class LargeTask:
     center: Floats | None  # (D,), for cl2
     constants: DefaultConstants
     plan: LargePlan
-    evidence: Evidence = NO_EVIDENCE
+    clues: Clues = NO_CLUES
     answers: Answers | None = None
 
     def informed(self, rows: Rows) -> LargeTask:
@@ -59,20 +59,16 @@ class LargeTask:
         support, sample, n = near[labeled], near[queries[sample_rows(len(queries))]], len(queries)
         origin = -shift if self.transform == "cl2" else support.mean(axis=0)
         with single_threaded_blas():
-            constants, evidence, answers = gather_evidence(
+            constants, clues, answers = gather_clues(
                 support, self.codes[labeled], sample, origin, n, self.n_classes, self.constants
             )
-        return replace(self, constants=constants, evidence=evidence.moved(shift), answers=answers)
+        return replace(self, constants=constants, clues=clues.moved(shift), answers=answers)
 
-    def held(self) -> LargeTask:
+    def with_held_prototypes(self) -> LargeTask:
         """The task with prototypes that hardly move."""
-        answers = replace(self.answers or Answers(), held=True)
-        return replace(
-            self,
-            constants=heavier(self.constants),
-            evidence=replace(self.evidence, start=None, along=False),
-            answers=answers,
-        )
+        constants, clues = hold_prototypes(self.constants, self.clues)
+        answers = replace(self.answers or Answers(), prototypes_held=True)
+        return replace(self, constants=constants, clues=clues, answers=answers)
 
 
 def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, checkpoint: Path | None = None) -> Solution:
@@ -97,7 +93,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     if result is None:
         result = _rounds(task, rows, graph, tol, progress)
         if task.answers is not None and task.answers.collapsed(_query_shares(task, result)):
-            task = task.held()
+            task = task.with_held_prototypes()
             result = _rounds(task, rows, graph, tol, progress)
         if folders is not None:
             save_solution(folders[1], result)
@@ -124,8 +120,8 @@ def fitted_of(
     weights = np.empty(len(graph.nodes))
     weights[graph.nodes] = vote_weights(graph.degrees, k)
     weights[labeled] *= task.constants.e
-    evidence = task.evidence
-    prototypes, bias = evidence.as_prototypes(result.prototypes, result.tau)
+    clues = task.clues
+    prototypes, bias = clues.as_prototypes(result.prototypes, result.tau)
     rule = InductiveRule(
         prototypes=prototypes,
         points=rows.ordered(np.concatenate([labeled, np.flatnonzero(task.codes < 0)])),
@@ -133,14 +129,14 @@ def fitted_of(
         weights=weights,
         n_neighbors=k,
         lam=task.constants.lam,
-        tau=(1 - evidence.weight) * result.tau,
+        tau=(1 - clues.weight) * result.tau,
         bias=result.bias + bias.astype(result.bias.dtype),
         search=NewNeighbors(rows, index),
     )
     return replace(
         result,
         constants=task.constants,
-        evidence=evidence,
+        clues=clues,
         answers=task.answers,
         prior=prior,
         origin=origin,
@@ -193,17 +189,17 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
     sums, squares = moments(near.ordered(queries))
     sample = near.ordered(sampled_queries(queries, n_classes))
     tau, entries = choose_start(sample[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
-    evidence = task.evidence.moved(-shift)
+    clues = task.clues.moved(-shift)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
         free = near.ordered(graph.nodes[:n])
-        rounds = open_rounds(workers, free, edges, n_classes, tau, evidence, constants.e, entries)
+        rounds = open_rounds(workers, free, edges, n_classes, tau, clues, constants.e, entries=entries)
         rounds.start(prototypes, squares)
-        if evidence.along and len(fixed) * n_classes <= _MAX_SPREAD:
+        if clues.along and len(fixed) * n_classes <= _MAX_SPREAD:
             W = sp.csr_array((graph.weights, graph.indices, graph.indptr), shape=(len(fixed), len(fixed)))
             rounds.resume(spread_classes(W, fixed, n_classes)[:n])
-        limits: Any = {"weight": evidence.weight, "tol": tol, "progress": progress}
+        limits: Any = {"weight": clues.weight, "tol": tol, "progress": progress}
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds

@@ -6,7 +6,7 @@ a free node q, with ``b_q = sum_p w_qp y_p`` over nodes of both kinds::
     cost_qc = offset_c - d_c.x_q                     (up to what depends on q alone)
     y_q ~ exp{ scale [ lam b_q - cost_q - g log p + h log y_q ] },    scale = 1 / (1 + h)
 
-with directions and offsets of :class:`~laplacianshot.inference.joint.Evidence`; without any they are ``2 tau m_c`` and
+with directions and offsets of :class:`~laplacianshot.inference.joint.Clues`; without any they are ``2 tau m_c`` and
 ``tau |m_c|^2``.
 
 Two sums over these rows make F: ``pairwise``, of the current assignments, ``sum y_q.b_q`` over free q plus the same

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from laplacianshot.engine.round_kernels import Dense, Edges, Step, add_certain, dense_rows, narrow_rows, pairwise_rows
 from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
-from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Sums, hold_weight, log_share
+from laplacianshot.inference.joint import Clues, Sums, hold_weight, log_share
 from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
@@ -62,8 +62,12 @@ class Rounds(ABC):
     n_classes : int
     tau : float
         Temperature of the distances.
-    evidence : Evidence
+    clues : Clues
         About the origin of the rows.
+    e : float
+        Weight of an edge to a fixed node.
+    entries : int, optional
+        Entries of an assignment that are kept; None: all of them.
 
     Attributes
     ----------
@@ -80,11 +84,19 @@ class Rounds(ABC):
     _narrow = False
 
     def __init__(
-        self, workers: Workers, rows: NodeRows, edges: Edges, n_classes: int, tau: float, evidence: Evidence
+        self,
+        workers: Workers,
+        rows: NodeRows,
+        edges: Edges,
+        n_classes: int,
+        tau: float,
+        clues: Clues,
+        e: float,
+        entries: int | None = None,
     ) -> None:
         n, width = rows.shape
         self._workers, self._rows, self._edges = workers, rows, edges
-        self._n_classes, self._tau, self._evidence = n_classes, tau, evidence
+        self._n_classes, self._tau, self._clues = n_classes, tau, clues
         self._fixed = edges.fixed[:n]
         self._clamped = np.flatnonzero(self._fixed >= 0)
         self._n_free = n - len(self._clamped)
@@ -95,17 +107,22 @@ class Rounds(ABC):
         self._sums = np.zeros((len(self._blocks), 3))
         self._shares = np.zeros((len(self._blocks), n_classes))
         self._features = np.zeros((len(self._blocks), n_classes, width), rows.dtype)
+        self._make_room(n_classes if entries is None else entries, e)
+
+    @abstractmethod
+    def _make_room(self, entries: int, e: float) -> None:
+        """Arrays for so many entries of the assignment of every node; those of fixed nodes are e times their class."""
 
     def start(self, prototypes: Floats, squares: float | None = None, products: Floats | None = None) -> None:
         """Make ``Y = softmax(-cost)`` at the first prototypes (C, D) current: a step without graph and balance.
 
-        The evidence may have others. Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are
+        The clues may have others. Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are
         those with the first directions, ``d_c.x_q`` (n, C), up to what depends on q alone.
         """
         self._squares = self._measured() if squares is None else squares
         self.share = np.ones(self._n_classes)
         self._products = products
-        start = self._evidence.start
+        start = self._clues.start
         self.step(prototypes if start is None else start.astype(prototypes.dtype), 0.0, 0.0)
         self._products = None
         self.accept()
@@ -122,7 +139,7 @@ class Rounds(ABC):
             return Sums(float(self._sums[:, 0].sum()), math.nan)
         dtype: Any = self._rows.dtype.type
         hold = hold_weight(lam, g)
-        directions, exact = self._evidence.costs(prototypes, self._tau)
+        directions, exact = self._clues.costs(prototypes, self._tau)
         offsets = exact.astype(dtype)
         share_cost = (g * log_share(self.share)).astype(dtype)
         self._visit(directions, Step(dtype(lam), dtype(hold), dtype(1 / (1 + hold)), offsets, share_cost))
@@ -130,7 +147,7 @@ class Rounds(ABC):
         self.dropped.append(float(dropped) / max(1, self._n_free))
         # What offsets lost when they took their type is lost again for each row.
         smooth += self._shares.sum(axis=0) @ (exact - offsets)
-        return Sums(float(pairwise), float(smooth) + (1 - self._evidence.weight) * self._tau * self._squares)
+        return Sums(float(pairwise), float(smooth) + (1 - self._clues.weight) * self._tau * self._squares)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -226,33 +243,22 @@ class Rounds(ABC):
 class DenseRounds(Rounds):
     """All C entries of every row: three arrays (n, C).
 
-    ``e`` is the weight of an edge to a fixed node. With few classes the products are formed where the rows lie
-    (:mod:`~laplacianshot.neighbors.accel._vector_kernels`). With many, neighbors that have all of their mass at one
-    class are read by that class alone, once they are frequent.
+    With few classes the products are formed where the rows lie (:mod:`~laplacianshot.neighbors.accel._vector_kernels`).
+    With many, neighbors that have all of their mass at one class are read by that class alone, once they are frequent.
     """
 
-    def __init__(
-        self,
-        workers: Workers,
-        rows: NodeRows,
-        edges: Edges,
-        n_classes: int,
-        tau: float,
-        evidence: Evidence | None = None,
-        *,
-        e: float,
-    ) -> None:
-        super().__init__(workers, rows, edges, n_classes, tau, evidence or NO_EVIDENCE)
-        n, nodes = len(rows), len(edges.fixed)
-        self._current, self._updated = (np.zeros((nodes, n_classes), rows.dtype) for _ in range(2))
-        self._logs = np.zeros((n, n_classes), rows.dtype)
+    def _make_room(self, entries: int, e: float) -> None:
+        rows, fixed = self._rows, self._edges.fixed
+        self._current, self._updated = (np.zeros((len(fixed), entries), rows.dtype) for _ in range(2))
+        self._logs = np.zeros((len(rows), entries), rows.dtype)
         # Classes of rows that have all of their mass there, most rows after a while; C for others.
-        self._certain, self._new_certain = (np.full(nodes, n_classes, np.int32) for _ in range(2))
-        clamped = np.flatnonzero(edges.fixed >= 0)
+        self._certain, self._new_certain = (np.full(len(fixed), entries, np.int32) for _ in range(2))
+        clamped = np.flatnonzero(fixed >= 0)
         for Y in (self._current, self._updated):
-            Y[clamped, edges.fixed[clamped]] = e
-        sample = np.empty((min(n, VISIT_ROWS), rows.shape[1]), rows.dtype) if isinstance(rows, Rows) else rows
-        self._narrow = _vector_kernels.applies(sample, n_classes)
+            Y[clamped, fixed[clamped]] = e
+        few = min(len(rows), VISIT_ROWS)
+        sample = np.empty((few, rows.shape[1]), rows.dtype) if isinstance(rows, Rows) else rows
+        self._narrow = _vector_kernels.applies(sample, entries)
 
     def resume(self, assignments: Floats) -> None:
         """Make assignments (n, C) current; those of fixed rows are not used. F is not known then."""
@@ -337,23 +343,12 @@ class DenseRounds(Rounds):
 class TopRounds(Rounds):
     """Only the r largest entries of every row, brought to sum one."""
 
-    def __init__(
-        self,
-        workers: Workers,
-        rows: NodeRows,
-        edges: Edges,
-        n_classes: int,
-        tau: float,
-        evidence: Evidence,
-        *,
-        e: float,
-        r: int,
-    ) -> None:
-        super().__init__(workers, rows, edges, n_classes, tau, evidence)
-        clamped = np.flatnonzero(edges.fixed >= 0)
-        self._current, self._updated = (Top.empty(len(edges.fixed), r, n_classes) for _ in range(2))
+    def _make_room(self, entries: int, e: float) -> None:
+        fixed = self._edges.fixed
+        clamped = np.flatnonzero(fixed >= 0)
+        self._current, self._updated = (Top.empty(len(fixed), entries, self._n_classes) for _ in range(2))
         for Y in (self._current, self._updated):
-            Y.classes[clamped, 0], Y.values[clamped, 0] = edges.fixed[clamped], e
+            Y.classes[clamped, 0], Y.values[clamped, 0] = fixed[clamped], e
 
     def resume(self, assignments: Floats) -> None:
         """Make the largest entries of assignments (n, C) current; those of fixed rows are not used."""
@@ -408,20 +403,10 @@ class TopRounds(Rounds):
         self._current, self._updated = self._updated, self._current
 
 
-def open_rounds(
-    workers: Workers,
-    rows: NodeRows,
-    edges: Edges,
-    n_classes: int,
-    tau: float,
-    evidence: Evidence,
-    e: float,
-    entries: int | None,
-) -> Rounds:
-    """Rounds that keep this many entries of an assignment; None: all of them."""
-    if entries is None:
-        return DenseRounds(workers, rows, edges, n_classes, tau, evidence, e=e)
-    return TopRounds(workers, rows, edges, n_classes, tau, evidence, e=e, r=entries)
+def open_rounds(*what: Any, entries: int | None) -> Rounds:
+    """Rounds that keep this many entries of an assignment, None: all of them; ``what`` as for :class:`Rounds`."""
+    kind: Callable[..., Rounds] = DenseRounds if entries is None else TopRounds
+    return kind(*what, entries=entries)
 
 
 def _visits(start: int, stop: int) -> list[tuple[int, int]]:

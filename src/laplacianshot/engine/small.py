@@ -19,7 +19,7 @@ from laplacianshot.engine.passes import (
 )
 from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.inference.affinity import spread_labels
-from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, descend
+from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.solve import Numerics
@@ -37,11 +37,11 @@ def joint_optimize(
     n_classes: int,
     constants: DefaultConstants,
     *,
-    evidence: Evidence | None = None,
+    clues: Clues | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F; arguments and result as in :func:`laplacianshot.inference.joint.joint_optimize`."""
-    evidence = NO_EVIDENCE if evidence is None else evidence
+    clues = NO_CLUES if clues is None else clues
     dtype = query.dtype
     n = len(query)
     center = mean_of_rows(query).astype(dtype) if n > 1 else None
@@ -49,8 +49,8 @@ def joint_optimize(
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
         rows = (support - far, labels, query - far, affinity, origin - far)
-        near = joint_optimize(*rows, n_classes, constants, evidence=evidence.moved(-far), tol=tol)
-        return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), evidence=evidence)
+        near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), tol=tol)
+        return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), clues=clues)
 
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(dtype)
@@ -67,18 +67,18 @@ def joint_optimize(
         )
 
     products = None
-    if evidence.start is None and evidence.slopes is None:
+    if clues.start is None and clues.slopes is None:
         # a = |x|^2 - 2 x.m + |m|^2, and |x|^2 does not matter.
         products = np.subtract(np.einsum("cd,cd->c", prototypes, prototypes), unary, out=unary)
-        products *= dtype.type((1 - evidence.weight) * tau)
+        products *= dtype.type((1 - clues.weight) * tau)
     with Workers((affinity.nnz + 10 * n) * n_classes) as workers:
         edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
-        rounds = DenseRounds(workers, query, edges, n_classes, tau, evidence, e=constants.e)
+        rounds = DenseRounds(workers, query, edges, n_classes, tau, clues, constants.e)
         rounds.start(prototypes, products=products)
-        if evidence.along:
+        if clues.along:
             rounds.resume(spread_labels(affinity, labels, n_classes).astype(dtype))
-        solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
-    return replace(solution, assignments=rounds.assignments(), evidence=evidence)
+        solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
+    return replace(solution, assignments=rounds.assignments(), clues=clues)
 
 
 def _queries_first(affinity: sp.csr_array, n_support: int) -> sp.csr_array:

@@ -3,7 +3,7 @@
 A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` with ``u_c`` the mean of its support and
 the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
 :mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
-:mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.evidence`, follows
+:mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.clues`, follows
 from distances. What else is learned from many queries does not: such tasks are not for these kernels.
 """
 
@@ -368,7 +368,7 @@ def _find_absent(
 ) -> float:
     """``bias <- h`` (C,), and gives eta; 0, and the bias as it was, where no class seems to be absent.
 
-    As :func:`laplacianshot.inference.evidence.absent_classes` has them; spread is the mean squared distance of two
+    As :func:`laplacianshot.inference.clues.absent_classes` has them; spread is the mean squared distance of two
     queries.
     """
     nearest, ranks, by_class = s

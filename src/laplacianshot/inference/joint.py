@@ -9,7 +9,7 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
 
-The third line is what else is known of the classes (:class:`Evidence`). The last one draws the shares to equal ones as
+The third line is what else is known of the classes (:class:`Clues`). The last one draws the shares to equal ones as
 long as they are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may
 have no queries at all.
 
@@ -48,12 +48,12 @@ def joint_optimize(
     n_classes: int,
     constants: DefaultConstants,
     *,
-    evidence: Evidence | None = None,
+    clues: Clues | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
 
-    From ``Y = softmax(-cost)`` at the prototypes of the support alone, or at those that the evidence has, M and Y steps
+    From ``Y = softmax(-cost)`` at the prototypes of the support alone, or at those that the clues have, M and Y steps
     in turn.
 
     Parameters
@@ -70,7 +70,7 @@ def joint_optimize(
         o, what every prototype is drawn to.
     n_classes : int
     constants : DefaultConstants
-    evidence : Evidence, optional
+    clues : Clues, optional
         What else is known of the classes.
     tol : float
         Stop when F changes by less than this, relatively.
@@ -79,7 +79,7 @@ def joint_optimize(
     -------
     Solution
     """
-    evidence = NO_EVIDENCE if evidence is None else evidence
+    clues = NO_CLUES if clues is None else clues
     dtype = query.dtype
     n_support, n = len(support), len(query)
     # F does not see a common shift of all rows, and small numbers cancel less.
@@ -100,20 +100,20 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    first = spread_labels(W, labels, n_classes) if evidence.along else None
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, evidence.moved(-shift), prior.means, first)
-    solution = descend(rounds, prior, constants, n, tau, dtype, weight=evidence.weight, tol=tol)
+    first = spread_labels(W, labels, n_classes) if clues.along else None
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, clues.moved(-shift), prior.means, first)
+    solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
     return replace(
         solution,
         assignments=rounds.Y,
         prototypes=solution.prototypes + shift,
         prior=prior.moved(shift),
-        evidence=evidence,
+        clues=clues,
     )
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Clues:
     """What is known of the classes besides the prototypes of their labels: costs that are linear in a row.
 
     The cost of class c for a row x is ``(1 - w) tau |x - m_c|^2 - v_c.x - h_c``.
@@ -154,7 +154,7 @@ class Evidence:
         moved = directions / (2 * tau)
         return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
 
-    def moved(self, offset: Floats) -> Evidence:
+    def moved(self, offset: Floats) -> Clues:
         """The same after all rows have moved by ``offset`` (D,)."""
         start = None if self.start is None else self.start + offset
         if self.slopes is None:
@@ -163,7 +163,7 @@ class Evidence:
         return replace(self, bias=bias, start=start)
 
 
-NO_EVIDENCE = Evidence()
+NO_CLUES = Clues()
 
 
 @dataclass(frozen=True)
@@ -336,9 +336,9 @@ class PlainRounds:
     s : array of shape (N, C)
         ``e W_qs Y_s``.
     tau : float
-    evidence : Evidence
+    clues : Clues
     prototypes : array of shape (C, D)
-        Of the first assignments, where the evidence has none.
+        Of the first assignments, where the clues have none.
     first : array of shape (N, C), optional
         The first assignments themselves.
     """
@@ -349,14 +349,14 @@ class PlainRounds:
         W: sp.csr_array,
         s: Floats,
         tau: float,
-        evidence: Evidence,
+        clues: Clues,
         prototypes: Floats,
         first: Floats | None = None,
     ) -> None:
-        self._query, self._W, self._s, self._tau, self._evidence = query, W, s, tau, evidence
+        self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
         if first is None:
-            self._next = softmax(-self._cost(prototypes if evidence.start is None else evidence.start))
+            self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
         else:
             self._next = softmax(np.log(first).astype(query.dtype))
         self.accept()
@@ -364,8 +364,8 @@ class PlainRounds:
     def _cost(self, prototypes: Floats) -> Floats:
         """What a class costs each query, (N, C)."""
         dtype = self._query.dtype
-        directions, offsets = self._evidence.costs(prototypes.astype(dtype, copy=False), self._tau)
-        tau = (1 - self._evidence.weight) * self._tau
+        directions, offsets = self._clues.costs(prototypes.astype(dtype, copy=False), self._tau)
+        tau = (1 - self._clues.weight) * self._tau
         cost: Floats = tau * self._squares + offsets.astype(dtype) - self._query @ directions.T
         return cost
 
@@ -416,7 +416,7 @@ def descend(
     dtype : dtype
         Of the prototypes.
     weight : float
-        That of the evidence, which the distances have less.
+        That of the clues, which the distances have less.
     tol : float
     progress : callable, optional
         Called with the number of rounds done and their maximum.

@@ -40,7 +40,7 @@ RICH_QUERIES = 20
 class AbsenceConstants(NamedTuple):
     """Constants by which classes are found absent among the queries. Kernels take them as they are.
 
-    See :func:`laplacianshot.inference.evidence.absent_classes` for the letters.
+    See :func:`laplacianshot.inference.clues.absent_classes` for the letters.
 
     Attributes
     ----------

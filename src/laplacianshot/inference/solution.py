@@ -11,8 +11,8 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 if TYPE_CHECKING:
-    from laplacianshot.inference.evidence import Answers
-    from laplacianshot.inference.joint import Evidence, Prior
+    from laplacianshot.inference.clues import Answers
+    from laplacianshot.inference.joint import Clues, Prior
 
 
 # The value of fields that a recipe or a stage of the work does not have.
@@ -46,7 +46,7 @@ class Solution:
         As used, with the user's choices.
     prior : Prior, default recipe
         What support and origin say of the prototypes; ``prior.means`` are the first prototypes.
-    evidence : Evidence, default recipe
+    clues : Clues, default recipe
         What was known of the classes besides.
     answers : Answers, default recipe
         How that was found out.
@@ -80,7 +80,7 @@ class Solution:
     bias: Floats = _ABSENT
     constants: DefaultConstants = _ABSENT
     prior: Prior = _ABSENT
-    evidence: Evidence = _ABSENT
+    clues: Clues = _ABSENT
     answers: Answers | None = None
     origin: Floats = _ABSENT
     bound: Floats | None = None

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from laplacianshot.inference.affinity import knn_affinity, normalize, psd_shift, symmetrize
 from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
 from laplacianshot.inference.induction import InductiveRule, vote_weights
-from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, joint_optimize
+from laplacianshot.inference.joint import NO_CLUES, Clues, joint_optimize
 from laplacianshot.inference.prototypes import (
     PAPER_TEMPERATURE,
     REFERENCE_TEMPERATURE,
@@ -96,7 +96,7 @@ def solve_default(
     constants: DefaultConstants,
     *,
     tol: float,
-    evidence: Evidence | None = None,
+    clues: Clues | None = None,
     numerics: Numerics = FORMULAS,
 ) -> Solution:
     """The recommended recipe (:mod:`laplacianshot.inference.joint`).
@@ -108,22 +108,22 @@ def solve_default(
         What every prototype is drawn to.
     constants : DefaultConstants
     tol : float
-    evidence : Evidence, optional
-        What is known of the classes besides (:func:`~laplacianshot.inference.evidence.gather_evidence`).
+    clues : Clues, optional
+        What is known of the classes besides (:func:`~laplacianshot.inference.clues.gather_clues`).
     numerics : Numerics
     """
-    evidence = NO_EVIDENCE if evidence is None else evidence
+    clues = NO_CLUES if clues is None else clues
     n_support, n_classes = len(task.labels), task.n_classes
     graph = knn_affinity(task.nodes, constants.n_neighbors) if task.graph is None else symmetrize(task.graph)
     degrees = graph.sum(axis=1)
     graph = normalize(graph)
     solution = numerics.joint_optimize(
-        task.support, task.labels, task.query, graph, origin, n_classes, constants, evidence=evidence, tol=tol
+        task.support, task.labels, task.query, graph, origin, n_classes, constants, clues=clues, tol=tol
     )
 
     weights = vote_weights(degrees, constants.n_neighbors)
     weights[:n_support] *= constants.e
-    prototypes, bias = evidence.as_prototypes(solution.prototypes, solution.tau)
+    prototypes, bias = clues.as_prototypes(solution.prototypes, solution.tau)
     rule = InductiveRule(
         prototypes=prototypes,
         points=task.nodes,
@@ -131,7 +131,7 @@ def solve_default(
         weights=weights,
         n_neighbors=constants.n_neighbors,
         lam=constants.lam,
-        tau=(1 - evidence.weight) * solution.tau,
+        tau=(1 - clues.weight) * solution.tau,
         bias=solution.bias + bias.astype(solution.bias.dtype),
     )
     return replace(solution, origin=origin, graph=graph, rule=rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -71,8 +72,10 @@ def transform_features(
     if transform == "standard":
         if center is None or scale is None:
             raise ValueError("transform='standard' needs a center and a scale of shape (D,).")
-        chosen = np.asarray(X if rows is None else X[rows], np.float64)
-        standard: Floats = np.clip((chosen - center) * scale, -MAX_STANDARD, MAX_STANDARD).astype(working_dtype(X))
+        chosen = X if rows is None else X[rows]
+        standard: Floats = np.empty(chosen.shape, working_dtype(X))
+        for part, block in _blocks(chosen):
+            standard[part] = np.clip((block - center) * scale, -MAX_STANDARD, MAX_STANDARD)
         return standard
     dtype = working_dtype(X)
     out = np.array(X, dtype, order="C") if rows is None else np.ascontiguousarray(X[rows], dtype)
@@ -128,7 +131,7 @@ def is_table(X: Floats) -> bool:
     """
     if X.shape[1] <= TABLE_COLUMNS:
         return True
-    spread = np.asarray(X[first_seen(np.arange(len(X)))], np.float64).std(axis=0)
+    spread = _some_rows(X).std(axis=0)
     spread = spread[spread > 0]
     return len(spread) > 0 and bool(spread.max() > MIXED_SCALES * np.median(spread))
 
@@ -138,13 +141,15 @@ def standard_columns(X: Floats) -> tuple[Floats, Floats]:
 
     Rows that are far from all others are left out (:func:`ordinary_rows`).
     """
-    rows = np.asarray(X, np.float64)
-    ordinary = ordinary_rows(rows)
-    if 2 * np.count_nonzero(ordinary) > len(rows):
-        rows = rows[ordinary]
-    center, spread = rows.mean(axis=0), rows.std(axis=0)
+    ordinary = ordinary_rows(X)
+    if 2 * np.count_nonzero(ordinary) <= len(X):
+        ordinary[:] = True
+    n = np.count_nonzero(ordinary)
+    center = sum(block[ordinary[part]].sum(axis=0) for part, block in _blocks(X)) / n
+    squares = sum(np.square(block[ordinary[part]] - center).sum(axis=0) for part, block in _blocks(X))
+    spread = np.sqrt(squares / n)
     # What is left of a constant column is rounding.
-    constant = spread <= 1e-12 * np.abs(rows).max(axis=0, initial=0.0)
+    constant = spread <= 1e-12 * (np.abs(center) + spread)
     return center, np.divide(1.0, spread, out=np.zeros_like(spread), where=~constant)
 
 
@@ -153,15 +158,17 @@ def ordinary_rows(X: Floats) -> NDArray[np.bool_]:
 
     The middle is the median of each column.
     """
-    some = np.asarray(X[first_seen(np.arange(len(X)))], np.float64)
+    some = _some_rows(X)
     middle = np.median(some, axis=0)
     gaps = np.abs(some - middle)
     typical = np.median(gaps, axis=0)
     # A column that is mostly constant has no typical gap: take the mean of those there are, without the largest.
     rare = np.sort(gaps, axis=0)[: max(1, len(gaps) - 1 - len(gaps) // 100)]
     typical = np.where(typical > 0, typical, rare.mean(axis=0))
-    far = np.abs(np.asarray(X, np.float64) - middle) > _FAR * np.where(typical > 0, typical, np.inf)
-    ordinary: NDArray[np.bool_] = np.logical_not(np.any(far, axis=1))
+    limit = _FAR * np.where(typical > 0, typical, np.inf)
+    ordinary = np.empty(len(X), dtype=bool)
+    for part, block in _blocks(X):
+        ordinary[part] = np.all(np.abs(block - middle) <= limit, axis=1)
     return ordinary
 
 
@@ -171,18 +178,28 @@ def ordinary_mean(X: Floats) -> Floats:
     One such row would move the mean by more than all others together.
     """
     mean = base_mean(X)
-    some = np.asarray(X[first_seen(np.arange(len(X)))], np.float64)
+    some = _some_rows(X)
     middle = np.median(some, axis=0)
     reach = float(np.median(np.linalg.norm(some - middle, axis=1)))
     if not 0 < reach < 2 * float(np.linalg.norm(mean - middle)):
         return mean
-    total, left_out = np.zeros_like(mean), 0
+    total, count = np.zeros_like(mean), 0
+    for _, block in _blocks(X):
+        near = block[np.linalg.norm(block - middle, axis=1) <= _FAR * reach]
+        total, count = total + near.sum(axis=0), count + len(near)
+    return mean if count == len(X) else total / count
+
+
+def _some_rows(X: Floats) -> Floats:
+    """Rows to look at, evenly spaced, in float64."""
+    return np.asarray(X[first_seen(np.arange(len(X)))], np.float64)
+
+
+def _blocks(X: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Blocks of rows (m, D) in float64, and where they are."""
     for start in range(0, len(X), _SAMPLE_ROWS):
-        block = np.asarray(X[start : start + _SAMPLE_ROWS], np.float64)
-        far = np.linalg.norm(block - middle, axis=1) > _FAR * reach
-        total += block[~far].sum(axis=0)
-        left_out += int(np.count_nonzero(far))
-    return mean if left_out == 0 else total / (len(X) - left_out)
+        part = slice(start, start + _SAMPLE_ROWS)
+        yield part, np.asarray(X[part], np.float64)
 
 
 def given_center(given: ArrayLike, n_features: int) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference.evidence import Answers
+from laplacianshot.inference.clues import Answers
 from laplacianshot.labeling.evidence import ClassRows
 from laplacianshot.labeling.result import entries_at
 from laplacianshot.runtime.types import Floats, Ints
@@ -15,7 +15,7 @@ from laplacianshot.runtime.types import Floats, Ints
 # benchmarks/labeling/disputes.py the share was at most 0.24 with right labels and at least 0.40 with shuffled ones.
 _MANY = 5
 _MANY_SHARE = 0.3
-# Fewer than one in so many held-back labels found: then those count.
+# If fewer than a third of the held-back labels were found, those that were not count as contradicted.
 _FEW_FOUND = 3
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
 from laplacianshot.estimator import LaplacianShot, constants_for
-from laplacianshot.inference.evidence import gather_evidence, sample_rows
+from laplacianshot.inference.clues import gather_clues, sample_rows
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
 from laplacianshot.neighbors.types import GraphReport
@@ -214,12 +214,12 @@ class _Run:
         )
         asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
         with single_threaded_blas():
-            constants, evidence, _ = gather_evidence(
+            constants, clues, _ = gather_clues(
                 support, job.labels, asked, origin, self._n_query, job.n_classes, constants
             )
-        rounds = RayRounds(cluster, job, Start(prototypes, tau, evidence, constants.e, entries))
+        rounds = RayRounds(cluster, job, Start(prototypes, tau, clues, constants.e, entries))
         try:
-            limits: dict[str, Any] = {"weight": evidence.weight, "tol": self._estimator.tol, "progress": progress}
+            limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
             descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
             rounds.finish()
         finally:

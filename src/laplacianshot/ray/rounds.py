@@ -19,7 +19,7 @@ import numpy as np
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
-from laplacianshot.inference.joint import Evidence, Sums
+from laplacianshot.inference.joint import Clues, Sums
 from laplacianshot.ray.cluster import Cluster, ClusterError, Lost, measured
 from laplacianshot.ray.graph import load_graph
 from laplacianshot.ray.job import Job
@@ -40,7 +40,7 @@ class Start:
 
     prototypes: Floats  # (C, D)
     tau: float
-    evidence: Evidence
+    clues: Clues
     e: float  # weight of an edge to a labeled row
     entries: int | None  # entries of an assignment that are kept; None: all
 
@@ -90,8 +90,8 @@ class ShardRounds:
         self._open = ExitStack()
         workers = self._open.enter_context(Workers(len(rows) * job.n_classes * 10))
         edges = Edges(graph.indptr, graph.indices, graph.weights, job.classes(graph.nodes).astype(np.int32))
-        what: Any = (start.tau, start.evidence, start.e, start.entries)
-        self._rounds = open_rounds(workers, rows, edges, job.n_classes, *what)
+        what = (job.n_classes, start.tau, start.clues, start.e)
+        self._rounds = open_rounds(workers, rows, edges, *what, entries=start.entries)
         self._rounds.start(start.prototypes)
 
     def opened(self, saved: int | None) -> list[Any]:

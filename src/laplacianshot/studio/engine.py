@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.inference.transforms import blended_center
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -27,7 +28,6 @@ from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.relabel import (
     FEW_NEIGHBORS,
     GraphCache,
-    HeldBack,
     Predictions,
     build_cache,
     columns_of,

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
-from laplacianshot.inference.joint import Evidence, Prior, balance_weight, m_step
+from laplacianshot.inference.clues import HeldBack
+from laplacianshot.inference.joint import Clues, Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
@@ -142,7 +142,7 @@ class _Fit:
     labeled: NDArray[np.bool_]  # (m,)
     tau: float  # temperature of the unary terms
     shift: float  # of the calibration
-    evidence: Evidence  # what the labels said besides, at the last fit
+    clues: Clues  # what the labels said besides, at the last fit
     eta: float
 
 
@@ -205,7 +205,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             codes >= 0,
             found.model.solution_.tau,
             found.shift,
-            found.model.solution_.evidence,
+            found.model.solution_.clues,
             found.model.solution_.constants.eta,
         ),
     )
@@ -254,25 +254,6 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         disputes=disputes,
         fit=replace(last.fit, assignments=assignments, labeled=labeled),
     )
-
-
-@dataclass(frozen=True)
-class HeldBack:
-    """How many of the labels that were held back were predicted right."""
-
-    right: int
-    checked: int
-
-    @property
-    def estimate(self) -> float:
-        """Share of held-back labels that were predicted right."""
-        return self.right / self.checked
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the share."""
-        low, high = binomtest(self.right, self.checked).proportion_ci(method="wilson")
-        return float(low), float(high)
 
 
 def hold_back(
@@ -340,7 +321,7 @@ def _descend(
     rows, W = cache.rows, cache.normalized_graph(n_classes)
     with Workers((W.nnz + 10 * len(cache)) * n_classes) as workers:
         edges = edges_of(W, codes, rows.dtype)
-        rounds = DenseRounds(workers, rows, edges, n_classes, fit.tau, fit.evidence, e=constants.e)
+        rounds = DenseRounds(workers, rows, edges, n_classes, fit.tau, fit.clues, constants.e)
         rounds.resume(assignments)
         for _ in range(_ITERATIONS):
             prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)

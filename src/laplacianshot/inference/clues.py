@@ -24,14 +24,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
-from scipy.special import softmax
 from scipy.stats import binomtest
 
 from laplacianshot.inference.affinity import knn_affinity, normalize, spread_labels
-from laplacianshot.inference.joint import NO_EVIDENCE, Evidence, Prior, joint_optimize, m_step
+from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, joint_optimize, m_step
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, RICH_QUERIES, DefaultConstants
-from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -43,14 +41,16 @@ _MAX_WEIGHT = 0.75
 _HIT = 0.5
 # What distances count for where the graph is to decide nearly alone.
 _FAINT = 0.1
+# Weight that leaves a linear classifier to decide without distances.
+_NO_DISTANCES = 0.99
 # What the graph counts for, from which on rows start from the labels that reach them along it.
 _DECIDES = 0.5
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
-# KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how much heavier
-# labels then are in their prototypes.
+# KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how many times as
+# much labels then weigh in their prototypes.
 _COLLAPSE = 0.7
-_HEAVY = 1000.0
+_HOLD = 1000.0
 # Labeled rows of a class that are held back in turn, and that the classifier learns from.
 _MAX_LABELS = 50
 
@@ -73,7 +73,7 @@ class Answers:
         What each of the three counts for.
     first_divergence : float
         ``KL(p|u)`` of the class shares that the spread labels give.
-    held : bool
+    prototypes_held : bool
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     """
 
@@ -83,7 +83,7 @@ class Answers:
     hits: tuple[int, int, int] = (0, 0, 0)
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     first_divergence: float = 0.0
-    held: bool = False
+    prototypes_held: bool = False
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -93,56 +93,34 @@ class Answers:
         return self.spread and self.absent == 0 and divergence(p) > self.first_divergence + _COLLAPSE
 
     @property
-    def accuracy(self) -> tuple[float, float, float] | None:
-        """The share of held-back labels that the best of the three found, and Wilson's 95% interval."""
-        if self.held_back == 0:
-            return None
-        best = max(self.hits)
-        low, high = binomtest(best, self.held_back).proportion_ci(method="wilson")
-        return best / self.held_back, float(low), float(high)
+    def accuracy(self) -> HeldBack | None:
+        """What the best of the three made of the held-back labels; None without any."""
+        return HeldBack(max(self.hits), self.held_back) if self.held_back else None
 
 
-def describe(solution: Solution, asked: str) -> str:
-    """What was chosen for a task and why, in a few sentences; ``asked`` is the transform that the user named."""
-    answers: Answers = solution.answers or Answers()
-    spaces = {
-        "standard": "every column brought to mean 0 and standard deviation 1",
-        "cl2": "rows centered and brought to length 1",
-        "l2": "rows brought to length 1",
-        "none": "rows as they are",
-    }
-    reason = "as you asked" if asked != "auto" else "the rows look like a table"
-    if asked == "auto" and solution.transform != "standard":
-        reason = "the rows look like vectors of an encoder"
-    told = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
-    start = "from labels spread along the graph" if answers.spread else "from the labels"
-    told.append(f"Classes: prototypes that move, starting {start}, and the graph.")
-    if answers.held_back:
-        by_prototypes, by_classifier, by_graph = answers.hits
-        counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
-        told.append(
-            f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
-            f"classifier {by_classifier}, the graph nearly alone {by_graph}. They therefore count {counts}."
-        )
-    elif answers.spread:
-        told.append("No class has a second label, so none could be held back to compare with a linear classifier.")
-    else:
-        told.append(f"With fewer than {RICH_QUERIES} unlabeled rows per class nothing else was tried.")
-    if answers.held:
-        told.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
-    if answers.absent > 0:
-        told.append(f"About {answers.absent:.0%} of the classes seem to be absent among the unlabeled rows.")
-    if answers.accuracy is not None:
-        estimate, low, high = answers.accuracy
-        told.append(
-            f"Estimated accuracy, from held-back labels: {estimate:.0%} (95% interval {low:.0%} to {high:.0%})."
-        )
-    return "\n".join(told)
+@dataclass(frozen=True)
+class HeldBack:
+    """How many of the labels that were held back were predicted right."""
+
+    right: int
+    checked: int
+
+    @property
+    def estimate(self) -> float:
+        """Share of held-back labels that were predicted right."""
+        return self.right / self.checked
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the share."""
+        low, high = binomtest(self.right, self.checked).proportion_ci(method="wilson")
+        return float(low), float(high)
 
 
-def heavier(constants: DefaultConstants) -> DefaultConstants:
-    """The same with prototypes that hardly move from those of the support."""
-    return constants._replace(beta=_HEAVY * constants.beta, kappa=_HEAVY * constants.kappa)
+def hold_prototypes(constants: DefaultConstants, clues: Clues) -> tuple[DefaultConstants, Clues]:
+    """The same with prototypes that start at those of the support, and hardly move from there."""
+    held = constants._replace(beta=_HOLD * constants.beta, kappa=_HOLD * constants.kappa)
+    return held, replace(clues, start=None, along=False)
 
 
 def sample_rows(n_query: int) -> Ints:
@@ -155,7 +133,7 @@ def sample_rows(n_query: int) -> Ints:
     return np.sort(np.random.default_rng(0).choice(n_query, SAMPLE_ROWS, replace=False))
 
 
-def gather_evidence(
+def gather_clues(
     support: Floats,
     labels: Ints,
     sample: Floats,
@@ -163,7 +141,7 @@ def gather_evidence(
     n_query: int,
     n_classes: int,
     constants: DefaultConstants,
-) -> tuple[DefaultConstants, Evidence, Answers]:
+) -> tuple[DefaultConstants, Clues, Answers]:
     """Ask the three questions.
 
     Parameters
@@ -183,10 +161,10 @@ def gather_evidence(
     -------
     constants : DefaultConstants
         With the weight eta of unequal shares.
-    evidence : Evidence
+    clues : Clues
     answers : Answers
     """
-    answers, evidence = Answers(), NO_EVIDENCE
+    answers, clues = Answers(), NO_CLUES
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle
@@ -195,31 +173,29 @@ def gather_evidence(
         if absent > 0:
             constants = constants._replace(eta=ABSENCE.push * absent**2)
             bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
-            answers, evidence = replace(answers, absent=absent), replace(evidence, bias=bias)
+            answers, clues = replace(answers, absent=absent), replace(clues, bias=bias)
     if n_query < RICH_QUERIES * n_classes or len(sample) < 2:
-        return constants, evidence, answers
+        return constants, clues, answers
     few = _some_labels(labels)
     S, y = support[few], labels[few]
-    nodes = np.concatenate([S, sample])
-    sizes = DefaultConstants.for_task(len(S), len(sample), n_classes)
-    graph = normalize(knn_affinity(nodes, sizes.n_neighbors))
+    k = DefaultConstants.for_task(len(S), len(sample), n_classes).n_neighbors
+    graph = normalize(knn_affinity(np.concatenate([S, sample]), k))
     found = spread_labels(graph, y, n_classes) * (n_query / len(sample))
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     start = m_step(prior, found.T @ sample, found.sum(axis=0))
     first = divergence(found.mean(axis=0, dtype=np.float64) * (len(sample) / n_query))
-    evidence, answers = replace(evidence, start=start), replace(answers, spread=True, first_divergence=first)
-    trial = _Trial(S, y, sample, origin, n_classes, graph, sizes)
-    hits, held = trial.hits()
+    clues, answers = replace(clues, start=start), replace(answers, spread=True, first_divergence=first)
+    hits, held = _Trial(S, y, sample, origin, n_classes, graph).hits()
     if held == 0:
-        return constants, evidence.moved(middle), answers
+        return constants, clues.moved(middle), answers
     shares = shares_of(hits)
     slopes, intercepts = linear_classifier(S, y, n_classes)
     scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
-    known = 0.0 if evidence.bias is None else evidence.bias
+    known = 0.0 if clues.bias is None else clues.bias
     weight = 1 - shares[0] - _FAINT * shares[2]
     along = shares[2] > _DECIDES
-    evidence = replace(evidence, weight=weight, along=along, slopes=scale * slopes, bias=known + scale * intercepts)
-    return constants, evidence.moved(middle), replace(answers, shares=shares, held_back=held, hits=hits)
+    clues = replace(clues, weight=weight, along=along, slopes=scale * slopes, bias=known + scale * intercepts)
+    return constants, clues.moved(middle), replace(answers, shares=shares, held_back=held, hits=hits)
 
 
 def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:
@@ -296,16 +272,15 @@ def confident_scale(logits: Floats) -> float:
 
 
 def shares_of(hits: tuple[int, int, int]) -> tuple[float, float, float]:
-    """What prototypes, classifier and graph count for, from how many held-back labels each found: ``~ e^(hits/2)``.
+    """What prototypes, classifier and graph count for, from how many held-back labels each found.
 
-    The classifier gets 3/4 at most.
+    The graph counts ``1 - e^(-d/2)`` if it is d hits ahead of both others, else nothing. The rest is theirs, with
+    ``1 / (1 + e^(-d/2))`` of it, and at most 3/4, for a classifier that is d hits ahead of the prototypes.
     """
-    shares = softmax(_HIT * np.array(hits))
-    if shares[1] > _MAX_WEIGHT:
-        shares[[0, 2]] *= (1 - _MAX_WEIGHT) / (1 - shares[1]) if shares[1] < 1 else 0.0
-        shares[1] = _MAX_WEIGHT
-        shares[0] += 1 - shares.sum()
-    return float(shares[0]), float(shares[1]), float(shares[2])
+    by_prototypes, by_classifier, by_graph = hits
+    graph = 1 - math.exp(-_HIT * max(0, by_graph - max(by_prototypes, by_classifier)))
+    classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier))))
+    return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph
 
 
 @dataclass(frozen=True)
@@ -318,7 +293,6 @@ class _Trial:
     origin: Floats
     n_classes: int
     graph: sp.csr_array  # over support and sample
-    constants: DefaultConstants
 
     def hits(self) -> tuple[tuple[int, int, int], int]:
         """How many held-back labels prototypes, classifier and graph find, and how many there are."""
@@ -344,14 +318,14 @@ class _Trial:
         constants = sizes._replace(max_rounds=sizes.start_rounds + _TRIAL_ROUNDS)
         prior = Prior.of_support(support, labels, self.origin, n_classes, constants)
         reached = spread_labels(W, labels, n_classes)
-        start = Evidence(start=m_step(prior, reached.T @ query, reached.sum(axis=0)))
+        start = Clues(start=m_step(prior, reached.T @ query, reached.sum(axis=0)))
         slopes, bias = linear_classifier(support, labels, n_classes)
         scale = confident_scale(query @ slopes.T.astype(query.dtype) + bias.astype(query.dtype))
-        linear = Evidence(weight=0.99, slopes=scale * slopes, bias=scale * bias)
+        linear = Clues(weight=_NO_DISTANCES, slopes=scale * slopes, bias=scale * bias)
         task: Any = (support, labels, query, W, self.origin, n_classes, constants)
         return [
-            joint_optimize(*task, evidence=evidence).assignments[: len(out)].argmax(axis=1)
-            for evidence in (start, linear, replace(start, weight=1 - _FAINT, along=True))
+            joint_optimize(*task, clues=clues).assignments[: len(out)].argmax(axis=1)
+            for clues in (start, linear, replace(start, weight=1 - _FAINT, along=True))
         ]
 
 

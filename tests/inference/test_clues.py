@@ -1,4 +1,4 @@
-"""What the labels say besides their prototypes: closed forms, what each question answers, and F with evidence."""
+"""What the labels say besides their prototypes: closed forms, what each question answers, and F with clues."""
 
 import math
 
@@ -12,18 +12,18 @@ from laplacianshot import LaplacianShot
 from laplacianshot.engine import small
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.evidence import (
+from laplacianshot.inference.clues import (
     RICH_QUERIES,
     SAMPLE_ROWS,
     absent_classes,
     confident_scale,
-    gather_evidence,
+    gather_clues,
     linear_classifier,
     sample_rows,
     shares_of,
     spread_labels,
 )
-from laplacianshot.inference.joint import Evidence, joint_optimize
+from laplacianshot.inference.joint import Clues, joint_optimize
 from laplacianshot.inference.recipes import DefaultConstants
 
 
@@ -123,13 +123,14 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
 
 
 def test_what_each_counts_for_follows_the_hits():
-    assert shares_of((10, 10, 10)) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+    assert shares_of((10, 10, 10)) == (0.5, 0.5, 0)
     assert shares_of((30, 10, 10)) == pytest.approx((1, 0, 0), abs=1e-3)
-    assert shares_of((10, 30, 10)) == pytest.approx((0.125, 0.75, 0.125))
-    assert shares_of((0, 500, 0)) == pytest.approx((0.25, 0.75, 0), abs=0.13)
-    weights = np.exp([0.5 * 10, 0.5 * 9, 0.5 * 8])
-    assert shares_of((10, 9, 8)) == pytest.approx(weights / weights.sum())
-    for hits in ((3, 900, 0), (0, 2000, 1999)):
+    assert shares_of((10, 30, 30)) == pytest.approx((0.25, 0.75, 0))
+    one = 1 / (1 + math.exp(0.5))
+    assert shares_of((10, 9, 8)) == pytest.approx((1 - one, one, 0))
+    lead = math.exp(-1.5)
+    assert shares_of((10, 9, 13)) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
+    for hits in ((3, 900, 0), (0, 2000, 1999), (0, 0, 4000)):
         assert sum(shares_of(hits)) == pytest.approx(1)
 
 
@@ -138,15 +139,15 @@ def test_what_each_counts_for_follows_the_hits():
 
 def gathered(support, labels, query, n_classes):
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
-    return gather_evidence(
+    return gather_clues(
         support, labels, query[sample_rows(len(query))], support.mean(axis=0), len(query), n_classes, constants
     )
 
 
 def test_small_tasks_are_asked_for_absent_classes_only():
     support, labels, query, _ = blobs(per_class=RICH_QUERIES - 1, shots=3)
-    _, evidence, answers = gathered(support, labels, query, 12)
-    assert evidence == Evidence()
+    _, clues, answers = gathered(support, labels, query, 12)
+    assert clues == Clues()
     assert not answers.spread
 
 
@@ -165,9 +166,9 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
 
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
-    _, evidence, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, evidence.weight) == (True, 0, 0)
-    assert evidence.slopes is None
+    _, clues, answers = gathered(support, labels, query, 12)
+    assert (answers.spread, answers.held_back, clues.weight) == (True, 0, 0)
+    assert clues.slopes is None
     assert answers.accuracy is None
 
 
@@ -180,7 +181,7 @@ def test_the_sample_is_bounded_and_of_all_classes_in_a_regular_order():
 
 
 @pytest.mark.parametrize("shift", [0.0, 300.0])
-def test_evidence_does_not_depend_on_where_the_rows_lie(shift):
+def test_clues_do_not_depend_on_where_the_rows_lie(shift):
     support, labels, query, _ = blobs(4, 60, 4)
     here = gathered(support, labels, query, 4)
     there = gathered(support + shift, labels, query + shift, 4)
@@ -193,7 +194,7 @@ def test_evidence_does_not_depend_on_where_the_rows_lie(shift):
     np.testing.assert_allclose(gaps[1], gaps[0], atol=1e-6 * max(1, shift**2))
 
 
-# --- F with evidence --------------------------------------------------------------------------------------------------
+# --- F with clues --------------------------------------------------------------------------------------------------
 
 
 def task_of(seed, dtype=np.float64, n_classes=4):
@@ -202,7 +203,7 @@ def task_of(seed, dtype=np.float64, n_classes=4):
     query = query[rng.random(len(query)) < 0.8]
     nodes = np.concatenate([support, query]).astype(dtype)
     W = normalize(knn_affinity(nodes, 3)).astype(dtype)
-    evidence = Evidence(
+    clues = Clues(
         weight=float(rng.random() * 0.75),
         slopes=rng.standard_normal((n_classes, 6)),
         bias=rng.standard_normal(n_classes),
@@ -211,22 +212,22 @@ def task_of(seed, dtype=np.float64, n_classes=4):
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
     constants = constants._replace(eta=float(3 * rng.random()), lam=float(rng.random() * 8)).with_choices()
     n = len(support)
-    return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), evidence
+    return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), clues
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_f_never_rises_with_evidence_and_with_shares_that_are_pushed_apart(seed):
-    task, evidence = task_of(seed)
-    objective = joint_optimize(*task, evidence=evidence, tol=0).objective
+def test_f_never_rises_with_clues_and_with_shares_that_are_pushed_apart(seed):
+    task, clues = task_of(seed)
+    objective = joint_optimize(*task, clues=clues, tol=0).objective
     assert np.max(np.diff(objective)) <= 1e-12 * np.abs(objective).max()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_reported_f_is_the_formula(seed):
-    task, evidence = task_of(seed)
+    task, clues = task_of(seed)
     support, labels, query, W, origin, n_classes, constants = task
-    found = joint_optimize(*task, evidence=evidence)
-    Y, M, tau = found.assignments, found.prototypes, (1 - evidence.weight) * found.tau
+    found = joint_optimize(*task, clues=clues)
+    Y, M, tau = found.assignments, found.prototypes, (1 - clues.weight) * found.tau
     Y_s, n = np.eye(n_classes)[labels], len(support)
     p = Y.mean(axis=0)
     kl = float(np.sum(p * np.log(p * n_classes)))
@@ -236,7 +237,7 @@ def test_the_reported_f_is_the_formula(seed):
     own = np.square(support - M[labels]).sum()
     F = np.sum(Y * np.log(Y))
     F += tau * (np.sum(Y * distances) + constants.beta * own + constants.kappa * np.square(M - origin).sum())
-    F -= np.sum(Y * (query @ evidence.slopes.T + evidence.bias))
+    F -= np.sum(Y * (query @ clues.slopes.T + clues.bias))
     F -= constants.lam * (constants.e * np.sum(Y * (W[n:, :n] @ Y_s)) + np.sum(Y * (W[n:, n:] @ Y)) / 2)
     F += len(query) * np.trapezoid(g, grid)
     assert found.objective[-1] == pytest.approx(F, rel=1e-5)
@@ -245,8 +246,8 @@ def test_the_reported_f_is_the_formula(seed):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_engine_solves_the_same(seed, dtype):
-    task, evidence = task_of(seed, dtype)
-    plain, fast = joint_optimize(*task, evidence=evidence), small.joint_optimize(*task, evidence=evidence)
+    task, clues = task_of(seed, dtype)
+    plain, fast = joint_optimize(*task, clues=clues), small.joint_optimize(*task, clues=clues)
     rtol = 1e-9 if dtype == np.float64 else 1e-3
     n = min(len(plain.objective), len(fast.objective))
     np.testing.assert_allclose(fast.objective[:n], plain.objective[:n], rtol=rtol)
@@ -254,19 +255,19 @@ def test_the_engine_solves_the_same(seed, dtype):
         np.testing.assert_allclose(fast.assignments, plain.assignments, atol=1e-6)
 
 
-def test_prototypes_that_stand_for_the_evidence_have_its_costs():
-    task, evidence = task_of(0)
+def test_prototypes_that_stand_for_the_clues_have_their_costs():
+    task, clues = task_of(0)
     query, M = task[2], np.random.default_rng(0).standard_normal((4, 6))
-    directions, offsets = evidence.costs(M, 1.7)
-    moved, bias = evidence.as_prototypes(M, 1.7)
-    tau = (1 - evidence.weight) * 1.7
+    directions, offsets = clues.costs(M, 1.7)
+    moved, bias = clues.as_prototypes(M, 1.7)
+    tau = (1 - clues.weight) * 1.7
     cost = tau * np.square(query).sum(axis=1)[:, None] + offsets - query @ directions.T
     np.testing.assert_allclose(tau * np.square(query[:, None] - moved[None]).sum(axis=2) - bias, cost, atol=1e-9)
 
 
-def test_without_evidence_the_costs_are_the_distances():
+def test_without_clues_the_costs_are_the_distances():
     M = np.random.default_rng(0).standard_normal((3, 5))
-    directions, offsets = joint.NO_EVIDENCE.costs(M, 2.0)
+    directions, offsets = joint.NO_CLUES.costs(M, 2.0)
     np.testing.assert_allclose(directions, 4 * M)
     np.testing.assert_allclose(offsets, 2 * np.square(M).sum(axis=1))
 
@@ -303,5 +304,5 @@ def test_rings_are_told_apart_along_the_graph():
     y = np.where(np.arange(600) < 20, truth, -1)
     model = LaplacianShot().fit(X, y)
     assert model.solution_.answers.shares[2] > 0.5
-    assert model.solution_.evidence.along
+    assert model.solution_.clues.along
     assert np.mean(model.transduction_ == truth) > 0.9

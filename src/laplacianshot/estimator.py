@@ -23,7 +23,6 @@ from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
-    RICH_QUERIES,
     DefaultConstants,
     RecipeName,
 )
@@ -360,7 +359,6 @@ def fit_large(
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)
         rows = transform_features(features, "standard", columns[0], scale=columns[1])
-        chosen.transform = "none"
     solution = solve(chosen, rows, encoded.codes, n_classes, watch=watch, checkpoint=folder)
     if columns is not None:
         solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
@@ -416,7 +414,7 @@ def _report(solution: Solution, asked: str) -> str:
     elif answers.spread:
         lines.append("No class has a second label, so none could be held back to compare with a linear classifier.")
     else:
-        lines.append(f"With fewer than {RICH_QUERIES} unlabeled rows per class nothing else was tried.")
+        lines.append("With so few unlabeled rows per class nothing else was tried.")
     if answers.prototypes_held:
         lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
     if answers.absent > 0:
@@ -535,22 +533,27 @@ def _solve(
     watch: Watch | None = None,
     checkpoint: Path | None = None,
 ) -> Solution:
-    """Solve a task by formulas, in memory by the engine, or block by block, as its size demands."""
+    """Solve a task by formulas, in memory by the engine, or block by block, as its size demands.
+
+    Columns that shall have one scale have it already.
+    """
     plan = _large_plan(estimator, features, codes, n_classes)
-    transform: Transform = estimator.get_params()["transform"]
+    given: Transform = estimator.get_params()["transform"]
+    table = given == "standard"
+    transform: Transform = "none" if table else given
     with single_threaded_blas():
         center = center_of(estimator, features, codes, n_classes)
         if plan is None and len(features) <= SMALL_ROWS:
-            return _solve_in_memory(estimator, features, transform, center, codes, n_classes, FORMULAS)
+            return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, FORMULAS)
     # Here and below, as small tasks shall not wait for numba.
     if plan is None:
         from laplacianshot.engine.small import NUMERICS
 
-        return _solve_in_memory(estimator, features, transform, center, codes, n_classes, NUMERICS)
+        return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, NUMERICS)
     from laplacianshot.engine.large import LargeTask, solve_large
 
     constants = constants_of(estimator, codes, n_classes)
-    task = LargeTask(features, codes, n_classes, transform, center, constants, plan)
+    task = LargeTask(features, codes, n_classes, transform, center, constants, plan, table)
     return solve_large(task, tol=estimator.tol, watch=watch, checkpoint=checkpoint)
 
 
@@ -561,6 +564,7 @@ def _solve_in_memory(
     center: Floats | None,
     codes: Ints,
     n_classes: int,
+    table: bool,
     numerics: Numerics,
 ) -> Solution:
     """Solve a task whose rows are in memory together."""
@@ -577,7 +581,14 @@ def _solve_in_memory(
         sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():
             constants, clues, answers = gather_clues(
-                task.support, task.labels, sample, origin, len(queries), n_classes, constants
+                task.support,
+                task.labels,
+                sample,
+                origin,
+                len(queries),
+                n_classes,
+                constants,
+                table=table,
             )
         how: Any = {"tol": estimator.tol, "numerics": numerics}
         solution = solve_default(task, origin, constants, clues=clues, **how)

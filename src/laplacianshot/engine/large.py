@@ -17,12 +17,12 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
-from laplacianshot.inference.affinity import spread_classes
 from laplacianshot.inference.clues import Answers, gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.spreading import Paths
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
@@ -33,8 +33,6 @@ from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_b
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
-# Entries up to which labels are spread along the whole graph of a large set.
-_MAX_SPREAD = 2**24
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +46,7 @@ class LargeTask:
     center: Floats | None  # (D,), for cl2
     constants: DefaultConstants
     plan: LargePlan
+    table: bool = False  # whether columns were brought to one scale
     clues: Clues = NO_CLUES
     answers: Answers | None = None
 
@@ -60,7 +59,15 @@ class LargeTask:
         origin = -shift if self.transform == "cl2" else support.mean(axis=0)
         with single_threaded_blas():
             constants, clues, answers = gather_clues(
-                support, self.codes[labeled], sample, origin, n, self.n_classes, self.constants
+                support,
+                self.codes[labeled],
+                sample,
+                origin,
+                n,
+                self.n_classes,
+                self.constants,
+                table=self.table,
+                along=self.plan.along,
             )
         return replace(self, constants=constants, clues=clues.moved(shift), answers=answers)
 
@@ -192,13 +199,14 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
     clues = task.clues.moved(-shift)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
+    reached = None
+    if clues.along > 0:
+        W = sp.csr_array((graph.weights, graph.indices, graph.indptr), shape=(len(fixed), len(fixed)))
+        reached = Paths.between(W, near.ordered(graph.nodes)).spread(fixed, n_classes)[:n]
     with Workers(n * n_classes * 10) as workers:
         free = near.ordered(graph.nodes[:n])
         rounds = open_rounds(workers, free, edges, n_classes, tau, clues, constants.e, entries=entries)
-        rounds.start(prototypes, squares)
-        if clues.along and len(fixed) * n_classes <= _MAX_SPREAD:
-            W = sp.csr_array((graph.weights, graph.indices, graph.indptr), shape=(len(fixed), len(fixed)))
-            rounds.resume(spread_classes(W, fixed, n_classes)[:n])
+        rounds.start(prototypes, squares, reached=reached)
         limits: Any = {"weight": clues.weight, "tol": tol, "progress": progress}
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)

@@ -22,6 +22,8 @@ ENTRIES = (16, 32, 64, 128, 256)
 _SAMPLE_ROWS = 65536
 _SAMPLE_ENTRIES = 2**22
 _SORTED_ROWS = 2048
+# Shares up to which labels are spread along the whole graph.
+_MAX_SPREAD = 2**24
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class LargePlan:
     memory: int | None = None  # maximum number of bytes that the fit takes beyond X
     graph: GraphChoice = GraphChoice()
     max_entries: int = ENTRIES[-1]  # entries of an assignment that there is room for
+    along: bool = False  # whether labels may be spread along the whole graph
 
     def entries(self, first: Floats) -> int:
         """How many entries of a row to keep, from first assignments (m, C) of some rows.
@@ -126,7 +129,10 @@ def large_plan(
     else:
         needed.check(memory, advice="a smaller n_neighbors needs less")
     dense = entries == n_classes and can_be_dense
-    return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries)
+    # Weights and lengths of the edges, a tree of them, and five arrays of shares.
+    spread = needed.total + 64.0 * n * k + 48.0 * n + 20.0 * n * n_classes
+    along = n * n_classes <= _MAX_SPREAD and (memory is None or spread <= memory)
+    return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries, along)
 
 
 def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: int, graph: GraphChoice) -> MemoryPlan:

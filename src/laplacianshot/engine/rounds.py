@@ -102,6 +102,7 @@ class Rounds(ABC):
         self._n_free = n - len(self._clamped)
         self._squares = math.nan
         self._products: Floats | None = None
+        self._known: Floats | None = None
         self.dropped: list[float] = []
         self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_MIN_ROWS, n // 4)), MAX_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 3))
@@ -113,19 +114,34 @@ class Rounds(ABC):
     def _make_room(self, entries: int, e: float) -> None:
         """Arrays for so many entries of the assignment of every node; those of fixed nodes are e times their class."""
 
-    def start(self, prototypes: Floats, squares: float | None = None, products: Floats | None = None) -> None:
+    def start(
+        self,
+        prototypes: Floats,
+        squares: float | None = None,
+        products: Floats | None = None,
+        reached: Floats | None = None,
+    ) -> None:
         """Make ``Y = softmax(-cost)`` at the first prototypes (C, D) current: a step without graph and balance.
 
         The clues may have others. Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are
-        those with the first directions, ``d_c.x_q`` (n, C), up to what depends on q alone.
+        those with the first directions, ``d_c.x_q`` (n, C), up to what depends on q alone. Shares of the labels that
+        ``reached`` rows along the graph (n, C), where they count, are the first assignments instead.
         """
         self._squares = self._measured() if squares is None else squares
+        if reached is not None:
+            self.know(reached)
+            return self.resume(reached.astype(self._rows.dtype, copy=False))
         self.share = np.ones(self._n_classes)
         self._products = products
         start = self._clues.start
         self.step(prototypes if start is None else start.astype(prototypes.dtype), 0.0, 0.0)
         self._products = None
         self.accept()
+
+    def know(self, reached: Floats) -> None:
+        """Let the labels that reached rows along the graph, shares (n, C), count as the clues say."""
+        known = self._clues.support_of(reached)
+        self._known = None if known is None else known.astype(self._rows.dtype, copy=False)
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
@@ -160,10 +176,12 @@ class Rounds(ABC):
         return self._shares.sum(axis=0), self._features.sum(axis=0, dtype=np.float64)
 
     def _visit(self, directions: Floats, step: Step) -> None:
-        columns, known = np.ascontiguousarray(directions.T), self._products
+        columns, formed, known = np.ascontiguousarray(directions.T), self._products, self._known
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
-            products = rows @ columns if known is None else known[start:stop]
+            products = rows @ columns if formed is None else formed[start:stop]
+            if known is not None:
+                products = products + known[start:stop]
             self._step_rows(products, step, self._sums[number], start, stop)
             self._add_rows(number, start, stop, rows)
 
@@ -300,7 +318,7 @@ class DenseRounds(Rounds):
         return super().step(prototypes, lam, g, last=last)
 
     def _visit(self, directions: Floats, step: Step) -> None:
-        if not self._narrow or self._products is not None:
+        if not self._narrow or self._products is not None or self._known is not None:
             return super()._visit(directions, step)
         tile = max(16, _TILE_BYTES // (directions.itemsize * directions.shape[1]))
 

@@ -18,7 +18,6 @@ from laplacianshot.engine.passes import (
     transform_features,
 )
 from laplacianshot.engine.rounds import DenseRounds, edges_of
-from laplacianshot.inference.affinity import spread_labels
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
@@ -38,6 +37,7 @@ def joint_optimize(
     constants: DefaultConstants,
     *,
     clues: Clues | None = None,
+    reached: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F; arguments and result as in :func:`laplacianshot.inference.joint.joint_optimize`."""
@@ -49,7 +49,7 @@ def joint_optimize(
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
         rows = (support - far, labels, query - far, affinity, origin - far)
-        near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), tol=tol)
+        near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), reached=reached, tol=tol)
         return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), clues=clues)
 
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
@@ -74,9 +74,7 @@ def joint_optimize(
     with Workers((affinity.nnz + 10 * n) * n_classes) as workers:
         edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
         rounds = DenseRounds(workers, query, edges, n_classes, tau, clues, constants.e)
-        rounds.start(prototypes, products=products)
-        if clues.along:
-            rounds.resume(spread_labels(affinity, labels, n_classes).astype(dtype))
+        rounds.start(prototypes, products=products, reached=reached)
         solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
     return replace(solution, assignments=rounds.assignments(), clues=clues)
 

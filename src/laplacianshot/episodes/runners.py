@@ -33,8 +33,8 @@ from laplacianshot.inference.recipes import (
     MIN_CONFIDENCE,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
-    RICH_QUERIES,
     DefaultConstants,
+    is_rich,
 )
 from laplacianshot.inference.transforms import given_center, transform_features
 from laplacianshot.neighbors.types import Neighbors
@@ -139,7 +139,7 @@ class RunnableRecipe(Runnable):
         They are not for columns that are brought to one scale, nor where the default recipe learns from many queries,
         or from a sample of them, before it solves a task.
         """
-        many = n_query >= RICH_QUERIES * n_classes or n_query > ABSENCE.sample_rows
+        many = is_rich(n_query, n_classes) or n_query > ABSENCE.sample_rows
         rich = self._estimator.recipe == "default" and many
         return None if rich or self._transform == "standard" else self._placement
 

@@ -18,10 +18,6 @@ EdgeWeights: TypeAlias = Literal["binary", "heat"]
 # Up to this many nodes the smallest eigenvalue comes from a dense decomposition.
 _DENSE_NODES = 256
 
-# Share of the labels' mass that a step along the graph keeps.
-_SPREAD = 0.9
-_SPREAD_STEPS = 40
-
 
 def knn_affinity(
     X: Floats,
@@ -154,34 +150,3 @@ def check_affinity(graph: Any, n: int, *, name: str = "graph", nodes: str = "row
     if W.nnz and W.data.min() < 0:
         raise ValueError(f"{name} has negative weights (smallest {W.data.min():g}); weights must be >= 0.")
     return W
-
-
-def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
-    """The queries' rows (N, C) of ``(I - 0.9 W)^-1 [Y_s; 0]``, made to sum to one; W (n_s + N, n_s + N), support first.
-
-    By conjugate gradients, all classes at once.
-    """
-    classes = np.concatenate([labels, np.full(graph.shape[0] - len(labels), -1)])
-    return spread_classes(graph, classes, n_classes)[len(labels) :]
-
-
-def spread_classes(graph: sp.csr_array, classes: Ints, n_classes: int) -> Floats:
-    """The same for all nodes (n, C), with the class of each (n,), -1 where it is not known."""
-    given = np.flatnonzero(classes >= 0)
-    seeds = np.zeros((graph.shape[0], n_classes), graph.dtype)
-    seeds[given, classes[given]] = 1
-    found, residual = np.zeros_like(seeds), seeds.copy()
-    direction, energy = residual.copy(), np.einsum("nc,nc->c", residual, residual)
-    first = energy.max()
-    for _ in range(_SPREAD_STEPS):
-        image = direction - _SPREAD * (graph @ direction)
-        step = energy / np.maximum(np.einsum("nc,nc->c", direction, image), np.finfo(seeds.dtype).tiny)
-        found += step * direction
-        residual -= step * image
-        previous, energy = energy, np.einsum("nc,nc->c", residual, residual)
-        if energy.max() <= 1e-8 * first:
-            break
-        direction = residual + (energy / np.maximum(previous, np.finfo(seeds.dtype).tiny)) * direction
-    reached = np.maximum(found, 0) + seeds.dtype.type(1e-9)
-    shares: Floats = reached / reached.sum(axis=1, keepdims=True)
-    return shares

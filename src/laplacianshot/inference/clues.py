@@ -10,8 +10,7 @@ task, from all labeled rows and at most 1,024 queries:
 3. *Prototypes, a linear classifier, or the graph nearly alone?* From two labels a class on some are held back, and all
    three are asked for them. See :func:`shares_of`.
 
-The second and third are asked where there are enough queries a class to learn from (``RICH_QUERIES``); few-shot
-episodes have fewer.
+The second and third are asked where there are enough queries a class to learn from; few-shot episodes have fewer.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.stats import binomtest
 
-from laplacianshot.inference.affinity import knn_affinity, normalize, spread_labels
+from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, joint_optimize, m_step
 from laplacianshot.inference.prototypes import squared_distances
-from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, RICH_QUERIES, DefaultConstants
+from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, DefaultConstants, is_rich
+from laplacianshot.inference.spreading import Paths, spread_labels
 from laplacianshot.inference.temperature import divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -39,12 +39,16 @@ SAMPLE_ROWS = ABSENCE.sample_rows
 _INVERSE_PENALTY = 10.0
 _MAX_WEIGHT = 0.75
 _HIT = 0.5
-# What distances count for where the graph is to decide nearly alone.
-_FAINT = 0.1
+# What distances, and labels that were spread along the graph, count for where these are to decide.
+_FAINT = 0.2
+_ALONG = 0.3
+# Hits that the graph is ahead at first, for each time that the first edge between two classes is longer than a typical
+# shortest one, and at most; and the smallest share that is worth the work.
+_LEAD = 6.0
+_MAX_LEAD = 5.0
+_LEAST_GRAPH = 0.05
 # Weight that leaves a linear classifier to decide without distances.
 _NO_DISTANCES = 0.99
-# What the graph counts for, from which on rows start from the labels that reach them along it.
-_DECIDES = 0.5
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
 # KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how many times as
@@ -120,7 +124,7 @@ class HeldBack:
 def hold_prototypes(constants: DefaultConstants, clues: Clues) -> tuple[DefaultConstants, Clues]:
     """The same with prototypes that start at those of the support, and hardly move from there."""
     held = constants._replace(beta=_HOLD * constants.beta, kappa=_HOLD * constants.kappa)
-    return held, replace(clues, start=None, along=False)
+    return held, replace(clues, start=None)
 
 
 def sample_rows(n_query: int) -> Ints:
@@ -141,6 +145,9 @@ def gather_clues(
     n_query: int,
     n_classes: int,
     constants: DefaultConstants,
+    *,
+    table: bool = False,
+    along: bool = True,
 ) -> tuple[DefaultConstants, Clues, Answers]:
     """Ask the three questions.
 
@@ -156,6 +163,10 @@ def gather_clues(
     n_query, n_classes : int
     constants : DefaultConstants
         Of the whole task.
+    table : bool
+        Whether rows are of a table, with columns brought to one scale.
+    along : bool
+        Whether labels can be spread along the whole graph.
 
     Returns
     -------
@@ -174,28 +185,34 @@ def gather_clues(
             constants = constants._replace(eta=ABSENCE.push * absent**2)
             bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
             answers, clues = replace(answers, absent=absent), replace(clues, bias=bias)
-    if n_query < RICH_QUERIES * n_classes or len(sample) < 2:
+    if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
         return constants, clues, answers
     few = _some_labels(labels)
     S, y = support[few], labels[few]
+    rows = np.concatenate([S, sample])
     k = DefaultConstants.for_task(len(S), len(sample), n_classes).n_neighbors
-    graph = normalize(knn_affinity(np.concatenate([S, sample]), k))
-    found = spread_labels(graph, y, n_classes) * (n_query / len(sample))
-    prior = Prior.of_support(support, labels, origin, n_classes, constants)
-    start = m_step(prior, found.T @ sample, found.sum(axis=0))
-    first = divergence(found.mean(axis=0, dtype=np.float64) * (len(sample) / n_query))
-    clues, answers = replace(clues, start=start), replace(answers, spread=True, first_divergence=first)
-    hits, held = _Trial(S, y, sample, origin, n_classes, graph).hits()
-    if held == 0:
-        return constants, clues.moved(middle), answers
-    shares = shares_of(hits)
-    slopes, intercepts = linear_classifier(S, y, n_classes)
-    scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
-    known = 0.0 if clues.bias is None else clues.bias
-    weight = 1 - shares[0] - _FAINT * shares[2]
-    along = shares[2] > _DECIDES
-    clues = replace(clues, weight=weight, along=along, slopes=scale * slopes, bias=known + scale * intercepts)
-    return constants, clues.moved(middle), replace(answers, shares=shares, held_back=held, hits=hits)
+    paths = Paths.between(normalize(knn_affinity(rows, k)), rows)
+    lead = -math.inf
+    if answers.absent == 0:
+        # Labels of absent classes would take other rows along.
+        found = spread_labels(paths.graph, y, n_classes)
+        sizes = found * (n_query / len(sample))
+        prior = Prior.of_support(support, labels, origin, n_classes, constants)
+        clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
+        first = divergence(found.mean(axis=0, dtype=np.float64))
+        answers = replace(answers, spread=True, first_divergence=first)
+        if along:
+            lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
+    hits, held = _Trial(S, y, sample, origin, n_classes, paths).hits()
+    shares = shares_of(hits, lead) if held else _alone(lead)
+    answers = replace(answers, shares=shares, held_back=held, hits=hits)
+    clues = replace(clues, weight=1 - shares[0] - _FAINT * shares[2], along=_ALONG * shares[2])
+    if held:
+        slopes, intercepts = linear_classifier(S, y, n_classes)
+        scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
+        known = 0.0 if clues.bias is None else clues.bias
+        clues = replace(clues, slopes=scale * slopes, bias=known + scale * intercepts)
+    return constants, clues.moved(middle), answers
 
 
 def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:
@@ -271,16 +288,23 @@ def confident_scale(logits: Floats) -> float:
     return math.exp(found)
 
 
-def shares_of(hits: tuple[int, int, int]) -> tuple[float, float, float]:
+def shares_of(hits: tuple[int, int, int], lead: float = 0.0) -> tuple[float, float, float]:
     """What prototypes, classifier and graph count for, from how many held-back labels each found.
 
-    The graph counts ``1 - e^(-d/2)`` if it is d hits ahead of both others, else nothing. The rest is theirs, with
-    ``1 / (1 + e^(-d/2))`` of it, and at most 3/4, for a classifier that is d hits ahead of the prototypes.
+    The graph counts ``1 - e^(-d/2)`` if it is d hits ahead of both others, of which ``lead`` are given to it. The rest
+    is theirs, with ``1 / (1 + e^(-d/2))`` of it, and at most 3/4, for a classifier that is d hits ahead of the
+    prototypes.
     """
     by_prototypes, by_classifier, by_graph = hits
-    graph = 1 - math.exp(-_HIT * max(0, by_graph - max(by_prototypes, by_classifier)))
+    _, _, graph = _alone(by_graph - max(by_prototypes, by_classifier) + lead)
     classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier))))
     return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph
+
+
+def _alone(lead: float) -> tuple[float, float, float]:
+    """The same without a classifier, for a graph that is so many hits ahead."""
+    graph = 1 - math.exp(-_HIT * max(0.0, lead))
+    return (1 - graph, 0.0, graph) if graph >= _LEAST_GRAPH else (1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -292,7 +316,7 @@ class _Trial:
     sample: Floats
     origin: Floats
     n_classes: int
-    graph: sp.csr_array  # over support and sample
+    paths: Paths  # over support and sample
 
     def hits(self) -> tuple[tuple[int, int, int], int]:
         """How many held-back labels prototypes, classifier and graph find, and how many there are."""
@@ -311,7 +335,7 @@ class _Trial:
         """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
         n_s, n_classes = len(self.support), self.n_classes
         order = np.concatenate([kept, out, np.arange(n_s, n_s + len(self.sample))])
-        W = sp.csr_array(self.graph[order][:, order])
+        W = sp.csr_array(self.paths.graph[order][:, order])
         support, labels = self.support[kept], self.labels[kept]
         query = np.concatenate([self.support[out], self.sample])
         sizes = DefaultConstants.for_task(len(kept), len(query), n_classes)
@@ -322,10 +346,13 @@ class _Trial:
         slopes, bias = linear_classifier(support, labels, n_classes)
         scale = confident_scale(query @ slopes.T.astype(query.dtype) + bias.astype(query.dtype))
         linear = Clues(weight=_NO_DISTANCES, slopes=scale * slopes, bias=scale * bias)
+        classes = np.full(len(order), -1)
+        classes[kept] = labels
+        along = self.paths.spread(classes, n_classes)[order[len(kept) :]]
         task: Any = (support, labels, query, W, self.origin, n_classes, constants)
         return [
-            joint_optimize(*task, clues=clues).assignments[: len(out)].argmax(axis=1)
-            for clues in (start, linear, replace(start, weight=1 - _FAINT, along=True))
+            joint_optimize(*task, clues=clues, reached=given).assignments[: len(out)].argmax(axis=1)
+            for clues, given in ((start, None), (linear, None), (Clues(weight=1 - _FAINT, along=_ALONG), along))
         ]
 
 

@@ -5,7 +5,7 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
 
     F(Y, M) = sum y log y
             + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
-            - sum_qc y_qc (v_c.x_q + h_c)
+            - sum_qc y_qc (v_c.x_q + h_c + u log t_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
 
@@ -31,9 +31,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference.affinity import spread_labels
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import ABSENT_SCALE, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import ABSENT_SCALE, LEAST_SHARE, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
@@ -49,12 +48,13 @@ def joint_optimize(
     constants: DefaultConstants,
     *,
     clues: Clues | None = None,
+    reached: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
 
-    From ``Y = softmax(-cost)`` at the prototypes of the support alone, or at those that the clues have, M and Y steps
-    in turn.
+    From ``Y = softmax(-cost)`` at the prototypes of the support alone, or at those that the clues have, or from what
+    labels reached along the graph, M and Y steps in turn.
 
     Parameters
     ----------
@@ -72,6 +72,8 @@ def joint_optimize(
     constants : DefaultConstants
     clues : Clues, optional
         What else is known of the classes.
+    reached : array of shape (N, C), optional
+        Shares of the labels that reach each query along the graph, where the clues say that they count.
     tol : float
         Stop when F changes by less than this, relatively.
 
@@ -100,8 +102,7 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    first = spread_labels(W, labels, n_classes) if clues.along else None
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, clues.moved(-shift), prior.means, first)
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, clues.moved(-shift), prior.means, reached)
     solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
     return replace(
         solution,
@@ -114,9 +115,10 @@ def joint_optimize(
 
 @dataclass(frozen=True)
 class Clues:
-    """What is known of the classes besides the prototypes of their labels: costs that are linear in a row.
+    """What is known of the classes besides the prototypes of their labels.
 
-    The cost of class c for a row x is ``(1 - w) tau |x - m_c|^2 - v_c.x - h_c``.
+    The cost of class c for row q is ``(1 - w) tau |x_q - m_c|^2 - v_c.x_q - h_c - u log t_qc``, with shares t of the
+    labels that reach it along the graph.
 
     Attributes
     ----------
@@ -128,18 +130,19 @@ class Clues:
         h.
     start : array of shape (C, D), optional
         Prototypes that the first assignments are made from, in place of those of the support.
-    along : bool
-        Whether the first assignments are the labels spread along the graph instead, where all of it is in memory.
+    along : float
+        u, what labels count that were spread along the graph (:class:`~laplacianshot.inference.spreading.Paths`). Where
+        it is above zero, these are also the first assignments.
     """
 
     weight: float = 0.0
     slopes: Floats | None = None
     bias: Floats | None = None
     start: Floats | None = None
-    along: bool = False
+    along: float = 0.0
 
     def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
-        """Directions d (C, D) and offsets (C,) of the cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
+        """Directions d (C, D) and offsets (C,) of the linear cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
         tau *= 1 - self.weight
         directions = 2 * tau * prototypes
         offsets: Floats = tau * np.einsum("cd,cd->c", prototypes, prototypes, dtype=np.float64)
@@ -153,6 +156,13 @@ class Clues:
         tau *= 1 - self.weight
         moved = directions / (2 * tau)
         return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
+
+    def support_of(self, reached: Floats | None) -> Floats | None:
+        """What labels say that reached rows along the graph, ``u log t`` (N, C); None if it does not count."""
+        if reached is None or self.along == 0:
+            return None
+        logs: Floats = np.log(np.maximum(reached, LEAST_SHARE))
+        return logs * logs.dtype.type(self.along)
 
     def moved(self, offset: Floats) -> Clues:
         """The same after all rows have moved by ``offset`` (D,)."""
@@ -339,8 +349,8 @@ class PlainRounds:
     clues : Clues
     prototypes : array of shape (C, D)
         Of the first assignments, where the clues have none.
-    first : array of shape (N, C), optional
-        The first assignments themselves.
+    reached : array of shape (N, C), optional
+        Labels that reached each query along the graph, and the first assignments.
     """
 
     def __init__(
@@ -351,14 +361,15 @@ class PlainRounds:
         tau: float,
         clues: Clues,
         prototypes: Floats,
-        first: Floats | None = None,
+        reached: Floats | None = None,
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        if first is None:
+        self._known = clues.support_of(reached)
+        if reached is None:
             self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
         else:
-            self._next = softmax(np.log(first).astype(query.dtype))
+            self._next = softmax(np.log(reached).astype(query.dtype))
         self.accept()
 
     def _cost(self, prototypes: Floats) -> Floats:
@@ -367,7 +378,7 @@ class PlainRounds:
         directions, offsets = self._clues.costs(prototypes.astype(dtype, copy=False), self._tau)
         tau = (1 - self._clues.weight) * self._tau
         cost: Floats = tau * self._squares + offsets.astype(dtype) - self._query @ directions.T
-        return cost
+        return cost if self._known is None else cost - self._known.astype(dtype, copy=False)
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""

@@ -33,8 +33,13 @@ MIN_CONFIDENCE = 0.6
 DELTA = 0.02
 # KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
 ABSENT_SCALE = 0.8
-# Queries a class, on average, from which on there is enough to learn from them before the task is solved.
-RICH_QUERIES = 20
+# Smallest share of the labels that reach a row along the graph whose logarithm is taken.
+LEAST_SHARE = 1e-6
+# Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
+# episodes, where that would take most of the time; and in a table or a task of many queries.
+_EPISODE_QUERIES = 20
+_ENOUGH_QUERIES = 5
+_MANY_QUERIES = 500
 
 
 class AbsenceConstants(NamedTuple):
@@ -82,6 +87,12 @@ class AbsenceConstants(NamedTuple):
 
 
 ABSENCE = AbsenceConstants()
+
+
+def is_rich(n_query: int, n_classes: int, *, table: bool = False) -> bool:
+    """Whether there are enough queries to learn from them before a task is solved; ``table``: its rows are of one."""
+    needed = _ENOUGH_QUERIES if table or n_query >= _MANY_QUERIES else _EPISODE_QUERIES
+    return n_query >= needed * n_classes
 
 
 class DefaultConstants(NamedTuple):

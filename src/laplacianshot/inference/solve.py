@@ -21,6 +21,7 @@ from laplacianshot.inference.prototypes import (
 )
 from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -117,8 +118,21 @@ def solve_default(
     graph = knn_affinity(task.nodes, constants.n_neighbors) if task.graph is None else symmetrize(task.graph)
     degrees = graph.sum(axis=1)
     graph = normalize(graph)
+    reached = None
+    if clues.along > 0:
+        classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
+        reached = Paths.between(graph, task.nodes).spread(classes, n_classes)[n_support:]
     solution = numerics.joint_optimize(
-        task.support, task.labels, task.query, graph, origin, n_classes, constants, clues=clues, tol=tol
+        task.support,
+        task.labels,
+        task.query,
+        graph,
+        origin,
+        n_classes,
+        constants,
+        clues=clues,
+        reached=reached,
+        tol=tol,
     )
 
     weights = vote_weights(degrees, constants.n_neighbors)

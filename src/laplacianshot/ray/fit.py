@@ -215,7 +215,7 @@ class _Run:
         asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
         with single_threaded_blas():
             constants, clues, _ = gather_clues(
-                support, job.labels, asked, origin, self._n_query, job.n_classes, constants
+                support, job.labels, asked, origin, self._n_query, job.n_classes, constants, along=False
             )
         rounds = RayRounds(cluster, job, Start(prototypes, tau, clues, constants.e, entries))
         try:

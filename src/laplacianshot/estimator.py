@@ -406,13 +406,19 @@ def _report(solution: Solution, asked: str) -> str:
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
         by_prototypes, by_classifier, by_graph = answers.hits
+        apart = ", with labels of different classes far apart" if answers.lead > 0 else ""
         counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         lines.append(
             f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
-            f"classifier {by_classifier}, the graph nearly alone {by_graph}. They therefore count {counts}."
+            f"classifier {by_classifier}, labels along the graph {by_graph}{apart}. They therefore count {counts}."
         )
     elif answers.spread:
         lines.append("No class has a second label, so none could be held back to compare with a linear classifier.")
+        if answers.shares[2] > 0:
+            lines.append(
+                "Labels of different classes lie far apart, so labels that reach a row along short edges of the graph "
+                f"count {answers.shares[2]:.0%}, prototypes the rest."
+            )
     else:
         lines.append("With so few unlabeled rows per class nothing else was tried.")
     if answers.prototypes_held:

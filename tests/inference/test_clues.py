@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
@@ -13,7 +12,6 @@ from laplacianshot.engine import small
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.clues import (
-    RICH_QUERIES,
     SAMPLE_ROWS,
     absent_classes,
     confident_scale,
@@ -21,10 +19,9 @@ from laplacianshot.inference.clues import (
     linear_classifier,
     sample_rows,
     shares_of,
-    spread_labels,
 )
 from laplacianshot.inference.joint import Clues, joint_optimize
-from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.recipes import RICH_QUERIES, DefaultConstants, is_rich
 
 
 def blobs(n_classes=12, per_class=30, shots=1, width=20, spread=0.6, seed=0, present=None):
@@ -79,29 +76,6 @@ def test_few_labels_or_one_query_say_nothing_of_absent_classes():
     assert absent_classes(support, labels, query[:1], 12)[0] == 0
 
 
-# --- labels along the graph -------------------------------------------------------------------------------------------
-
-
-def test_labels_spread_as_the_equation_says():
-    rng = np.random.default_rng(1)
-    W = normalize(knn_affinity(rng.standard_normal((60, 3)), 4)).astype(np.float64)
-    labels = np.array([0, 1, 2, 1])
-    seeds = np.zeros((60, 3))
-    seeds[np.arange(4), labels] = 1
-    exact = np.linalg.solve(np.eye(60) - 0.9 * W.toarray(), seeds)[4:]
-    found = spread_labels(W, labels, 3)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    reached = exact.sum(axis=1) > 1e-3
-    assert reached.any()
-    np.testing.assert_allclose(found[reached], (exact / exact.sum(axis=1, keepdims=True))[reached], atol=1e-3)
-
-
-def test_a_part_of_the_graph_without_labels_stays_undecided():
-    W = sp.block_diag([np.array([[0, 1.0], [1.0, 0]])] * 3, format="csr")[[0, 2, 1, 3, 4, 5]][:, [0, 2, 1, 3, 4, 5]]
-    found = spread_labels(sp.csr_array(W), np.array([0, 1]), 2)
-    np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.5, 0.5], [0.5, 0.5]], atol=1e-6)
-
-
 # --- the linear classifier --------------------------------------------------------------------------------------------
 
 
@@ -130,6 +104,9 @@ def test_what_each_counts_for_follows_the_hits():
     assert shares_of((10, 9, 8)) == pytest.approx((1 - one, one, 0))
     lead = math.exp(-1.5)
     assert shares_of((10, 9, 13)) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
+    # A lead that was given is worth as much as one that was found, and may be lost.
+    assert shares_of((10, 9, 8), 5.0) == shares_of((10, 9, 13))
+    assert shares_of((10, 9, 4), 5.0)[2] == 0
     for hits in ((3, 900, 0), (0, 2000, 1999), (0, 0, 4000)):
         assert sum(shares_of(hits)) == pytest.approx(1)
 
@@ -160,14 +137,14 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
     query = np.delete(X, given, axis=0)
     _, _, answers = gathered(X[given], truth[given], query, 2)
     assert answers.hits[1] > answers.hits[0]
-    assert answers.shares[1] > 0.3
+    assert answers.shares[1] > answers.shares[0]
     assert answers.held_back == 16
 
 
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
     _, clues, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, clues.weight) == (True, 0, 0)
+    assert (answers.spread, answers.held_back, answers.shares[1]) == (True, 0, 0)
     assert clues.slopes is None
     assert answers.accuracy is None
 
@@ -208,25 +185,27 @@ def task_of(seed, dtype=np.float64, n_classes=4):
         slopes=rng.standard_normal((n_classes, 6)),
         bias=rng.standard_normal(n_classes),
         start=rng.standard_normal((n_classes, 6)),
+        along=float(rng.random() * 0.5),
     )
+    reached = rng.dirichlet(np.full(n_classes, 0.3), len(query)).astype(dtype) if seed % 2 else None
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
     constants = constants._replace(eta=float(3 * rng.random()), lam=float(rng.random() * 8)).with_choices()
     n = len(support)
-    return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), clues
+    return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), clues, reached
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_f_never_rises_with_clues_and_with_shares_that_are_pushed_apart(seed):
-    task, clues = task_of(seed)
-    objective = joint_optimize(*task, clues=clues, tol=0).objective
+    task, clues, reached = task_of(seed)
+    objective = joint_optimize(*task, clues=clues, reached=reached, tol=0).objective
     assert np.max(np.diff(objective)) <= 1e-12 * np.abs(objective).max()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_reported_f_is_the_formula(seed):
-    task, clues = task_of(seed)
+    task, clues, reached = task_of(seed)
     support, labels, query, W, origin, n_classes, constants = task
-    found = joint_optimize(*task, clues=clues)
+    found = joint_optimize(*task, clues=clues, reached=reached)
     Y, M, tau = found.assignments, found.prototypes, (1 - clues.weight) * found.tau
     Y_s, n = np.eye(n_classes)[labels], len(support)
     p = Y.mean(axis=0)
@@ -238,6 +217,8 @@ def test_the_reported_f_is_the_formula(seed):
     F = np.sum(Y * np.log(Y))
     F += tau * (np.sum(Y * distances) + constants.beta * own + constants.kappa * np.square(M - origin).sum())
     F -= np.sum(Y * (query @ clues.slopes.T + clues.bias))
+    if reached is not None:
+        F -= clues.along * np.sum(Y * np.log(np.maximum(reached, 1e-6)))
     F -= constants.lam * (constants.e * np.sum(Y * (W[n:, :n] @ Y_s)) + np.sum(Y * (W[n:, n:] @ Y)) / 2)
     F += len(query) * np.trapezoid(g, grid)
     assert found.objective[-1] == pytest.approx(F, rel=1e-5)
@@ -246,8 +227,8 @@ def test_the_reported_f_is_the_formula(seed):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_engine_solves_the_same(seed, dtype):
-    task, clues = task_of(seed, dtype)
-    plain, fast = joint_optimize(*task, clues=clues), small.joint_optimize(*task, clues=clues)
+    task, clues, reached = task_of(seed, dtype)
+    plain, fast = (solve(*task, clues=clues, reached=reached) for solve in (joint_optimize, small.joint_optimize))
     rtol = 1e-9 if dtype == np.float64 else 1e-3
     n = min(len(plain.objective), len(fast.objective))
     np.testing.assert_allclose(fast.objective[:n], plain.objective[:n], rtol=rtol)
@@ -256,7 +237,7 @@ def test_the_engine_solves_the_same(seed, dtype):
 
 
 def test_prototypes_that_stand_for_the_clues_have_their_costs():
-    task, clues = task_of(0)
+    task, clues, _ = task_of(0)
     query, M = task[2], np.random.default_rng(0).standard_normal((4, 6))
     directions, offsets = clues.costs(M, 1.7)
     moved, bias = clues.as_prototypes(M, 1.7)
@@ -304,5 +285,24 @@ def test_rings_are_told_apart_along_the_graph():
     y = np.where(np.arange(600) < 20, truth, -1)
     model = LaplacianShot().fit(X, y)
     assert model.solution_.answers.shares[2] > 0.5
-    assert model.solution_.clues.along
+    assert model.solution_.clues.along > 0.1
+    assert np.mean(model.transduction_ == truth) > 0.99
+
+
+def test_where_classes_lie_far_apart_one_label_is_enough_for_the_graph_to_count():
+    rng = np.random.default_rng(0)
+    angle, truth = rng.uniform(0, np.pi, 400), np.arange(400) % 2
+    bow = np.column_stack([np.cos(angle), np.sin(angle)])
+    X = np.where(truth[:, None] == 0, bow, [1.0, 0.4] - bow) + 0.05 * rng.standard_normal((400, 2))
+    y = np.full(400, -1)
+    y[[np.flatnonzero(truth == c)[0] for c in (0, 1)]] = [0, 1]
+    model = LaplacianShot().fit(X, y)
+    assert model.solution_.answers.shares[2] > 0.8
+    assert "far apart" in model.report_
     assert np.mean(model.transduction_ == truth) > 0.9
+
+
+def test_enough_queries_depend_on_the_kind_of_task():
+    assert [is_rich(n, 5) for n in (75, 99, 100)] == [False, False, True]
+    assert [is_rich(n, 100) for n in (499, 500, 1500)] == [False, True, True]
+    assert [is_rich(n, 5, table=True) for n in (24, 25)] == [False, True]

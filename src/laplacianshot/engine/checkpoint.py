@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from laplacianshot.engine.plan import GraphChoice
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
-from laplacianshot.neighbors.knn import knn
+from laplacianshot.neighbors.knn import chosen_method, knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.neighbors.types import GraphReport, Neighbors
 from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.progress import Progress
 
 # Increase by one whenever the same input would give another result than before.
-CODE_VERSION = 5
+CODE_VERSION = 6
 # Stages of a kind that are kept: those used last.
 MAX_KEPT = 4
 _CELLS = ("centroids", "starts", "parts")
@@ -68,12 +68,15 @@ def kept_neighbors(
     progress: Progress | None = None,
     folder: KeyedFolder | None = None,
 ) -> Neighbors:
-    """The nearest other rows of each row (n, D): from the folder of these very arguments, or searched and put there."""
+    """The nearest other rows of each row (n, D), nearest first, from the folder of these arguments or searched now."""
     kept = None if folder is None else folder.load()
     if kept is not None:
         return _from_arrays(*kept, searched=rows)
     how: Any = {**asdict(graph), "memory": memory, "progress": progress}
-    found = knn(rows, n_neighbors, **how, distances=False, reorder=True)
+    # Exact search puts neighbors in order only if it is to measure them.
+    measured = chosen_method(graph.method, len(rows), graph.target_recall) == "exact"
+    found = knn(rows, n_neighbors, **how, distances=measured, reorder=True)
+    found = replace(found, distances=found.distances[:, :0].copy())
     if folder is not None:
         cells = {} if found.index is None else {name: getattr(found.index, name) for name in _CELLS}
         folder.save(

@@ -22,7 +22,7 @@ from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
-from laplacianshot.inference.spreading import Paths
+from laplacianshot.inference.spreading import MAX_PATHS, Paths
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
@@ -92,16 +92,18 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     found = kept_neighbors(rows, task.constants.n_neighbors, task.plan.graph, progress=progress, **kept)
     stages("Graph")
     task = task.informed(rows)
-    graph = node_graph(found.order, found.indices, task.codes >= 0)
+    order, near = found.order, found.indices[:, :MAX_PATHS].copy() if task.clues.along > 0 else None
+    graph = node_graph(order, found.indices, task.codes >= 0)
     report, index = found.report, found.index
     del found
     progress = stages("Updates")
     result = None if folders is None else load_solution(folders[1])
     if result is None:
-        result = _rounds(task, rows, graph, tol, progress)
+        reached = None if near is None else _reached(task, rows, order, near)
+        result = _rounds(task, rows, graph, reached, tol, progress)
         if task.answers is not None and task.answers.collapsed(_query_shares(task, result)):
             task = task.with_held_prototypes()
-            result = _rounds(task, rows, graph, tol, progress)
+            result = _rounds(task, rows, graph, reached, tol, progress)
         if folders is not None:
             save_solution(folders[1], result)
     return fitted_of(task, rows, graph, result, report, index)
@@ -181,7 +183,17 @@ def _query_shares(task: LargeTask, result: Solution) -> Floats:
     return shares
 
 
-def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress: Progress | None) -> Solution:
+def _reached(task: LargeTask, rows: Rows, order: Ints, near: Ints) -> Floats:
+    """Shares (n, C) of the labels that reach each row of X, with neighbors (n, k) by positions in an order (n,)."""
+    reached = np.empty((len(order), task.n_classes), np.float32)
+    paths = Paths.to_neighbors(near, rows.centered().ordered(order))
+    reached[order] = paths.spread(task.codes[order], task.n_classes)
+    return reached
+
+
+def _rounds(
+    task: LargeTask, rows: Rows, graph: NodeGraph, reached: Floats | None, tol: float, progress: Progress | None
+) -> Solution:
     constants, n_classes = task.constants, task.n_classes
     # Far from zero |x|^2 - 2 x.m + |m|^2 would lose its digits, and F does not see a common shift.
     near = rows.centered()
@@ -199,14 +211,10 @@ def _rounds(task: LargeTask, rows: Rows, graph: NodeGraph, tol: float, progress:
     clues = task.clues.moved(-shift)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
-    reached = None
-    if clues.along > 0:
-        W = sp.csr_array((graph.weights, graph.indices, graph.indptr), shape=(len(fixed), len(fixed)))
-        reached = Paths.between(W, near.ordered(graph.nodes)).spread(fixed, n_classes)[:n]
     with Workers(n * n_classes * 10) as workers:
         free = near.ordered(graph.nodes[:n])
         rounds = open_rounds(workers, free, edges, n_classes, tau, clues, constants.e, entries=entries)
-        rounds.start(prototypes, squares, reached=reached)
+        rounds.start(prototypes, squares, reached=None if reached is None else reached[graph.nodes[:n]])
         limits: Any = {"weight": clues.weight, "tol": tol, "progress": progress}
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
+from laplacianshot.inference.spreading import MAX_PATHS
 from laplacianshot.inference.transforms import TABLE_COLUMNS, Rows
 from laplacianshot.neighbors.knn import Method, chosen_method, in_memory_plan, memory_plan
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, TARGET_RECALL, MemoryPlan, is_large, larger, parse_bytes
@@ -43,7 +44,7 @@ class LargePlan:
     memory: int | None = None  # maximum number of bytes that the fit takes beyond X
     graph: GraphChoice = GraphChoice()
     max_entries: int = ENTRIES[-1]  # entries of an assignment that there is room for
-    along: bool = False  # whether labels may be spread along the whole graph
+    along: bool = True  # whether labels may be spread along the whole graph
 
     def entries(self, first: Floats) -> int:
         """How many entries of a row to keep, from first assignments (m, C) of some rows.
@@ -129,8 +130,8 @@ def large_plan(
     else:
         needed.check(memory, advice="a smaller n_neighbors needs less")
     dense = entries == n_classes and can_be_dense
-    # Weights and lengths of the edges, a tree of them, and five arrays of shares.
-    spread = needed.total + 64.0 * n * k + 48.0 * n + 20.0 * n * n_classes
+    # Short edges, a tree of them, and six arrays of shares.
+    spread = needed.total + 60.0 * n * min(2 * k, 2 * MAX_PATHS) + 24.0 * n * n_classes
     along = n * n_classes <= _MAX_SPREAD and (memory is None or spread <= memory)
     return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries, along)
 

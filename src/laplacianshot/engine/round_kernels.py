@@ -132,6 +132,7 @@ def dense_rows(
 def narrow_rows(
     rows: Floats,
     directions: Floats,
+    known: Floats,
     edges: Edges,
     step: Step,
     Y: Dense,
@@ -143,6 +144,7 @@ def narrow_rows(
 ) -> None:
     """:func:`dense_rows` for rows (m, D) from ``start`` on with few directions (C, D), at least ``tile`` at a time.
 
+    What is ``known`` of each row of the set besides, (n, C), is added to the products; none if it has no rows.
     To ``features`` (C, D) and ``shares`` (C,) are added the rows, and their number, by the class that they are assigned
     to. Only where :func:`laplacianshot.neighbors.accel._vector_kernels.applies`.
     """
@@ -156,6 +158,8 @@ def narrow_rows(
             free += int(edges.fixed[start + q] < 0)
         if free > 0:
             multiply_rows(rows[first:last], directions, products[: last - first])
+            if len(known) > 0:
+                products[: last - first] += known[start + first : start + last]
         dense_rows(products, edges, step, Y, False, sums, start + first, start + last)
         if free > 0:
             add_class_sums(Y.updated[start + first : start + last], rows[first:last], features)

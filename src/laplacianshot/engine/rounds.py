@@ -102,7 +102,7 @@ class Rounds(ABC):
         self._n_free = n - len(self._clamped)
         self._squares = math.nan
         self._products: Floats | None = None
-        self._known: Floats | None = None
+        self._known = np.empty((0, n_classes), rows.dtype)
         self.dropped: list[float] = []
         self._blocks = even_blocks(n, min(_BLOCK_ROWS, max(_MIN_ROWS, n // 4)), MAX_BLOCKS)
         self._sums = np.zeros((len(self._blocks), 3))
@@ -141,7 +141,8 @@ class Rounds(ABC):
     def know(self, reached: Floats) -> None:
         """Let the labels that reached rows along the graph, shares (n, C), count as the clues say."""
         known = self._clues.support_of(reached)
-        self._known = None if known is None else known.astype(self._rows.dtype, copy=False)
+        if known is not None:
+            self._known = known.astype(self._rows.dtype, copy=False)
 
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
@@ -180,7 +181,7 @@ class Rounds(ABC):
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
             products = rows @ columns if formed is None else formed[start:stop]
-            if known is not None:
+            if len(known) > 0:
                 products = products + known[start:stop]
             self._step_rows(products, step, self._sums[number], start, stop)
             self._add_rows(number, start, stop, rows)
@@ -318,13 +319,13 @@ class DenseRounds(Rounds):
         return super().step(prototypes, lam, g, last=last)
 
     def _visit(self, directions: Floats, step: Step) -> None:
-        if not self._narrow or self._products is not None or self._known is not None:
+        if not self._narrow or self._products is not None:
             return super()._visit(directions, step)
         tile = max(16, _TILE_BYTES // (directions.itemsize * directions.shape[1]))
 
         def update(number: int, start: int, stop: int, rows: Floats) -> None:
             sums = (self._sums[number], self._features[number], self._shares[number])
-            narrow_rows(rows, directions, self._edges, step, self._state, *sums, tile, start)
+            narrow_rows(rows, directions, self._known, self._edges, step, self._state, *sums, tile, start)
 
         self._over_rows(update)
 

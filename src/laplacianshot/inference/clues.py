@@ -73,6 +73,8 @@ class Answers:
         Labels that were held back and asked for.
     hits : (int, int, int)
         How many of them the prototypes, the classifier and the graph found.
+    lead : float
+        Hits that the graph was given, as labels of different classes lie far apart.
     shares : (float, float, float)
         What each of the three counts for.
     first_divergence : float
@@ -85,6 +87,7 @@ class Answers:
     spread: bool = False
     held_back: int = 0
     hits: tuple[int, int, int] = (0, 0, 0)
+    lead: float = 0.0
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     first_divergence: float = 0.0
     prototypes_held: bool = False
@@ -191,11 +194,12 @@ def gather_clues(
     S, y = support[few], labels[few]
     rows = np.concatenate([S, sample])
     k = DefaultConstants.for_task(len(S), len(sample), n_classes).n_neighbors
-    paths = Paths.between(normalize(knn_affinity(rows, k)), rows)
+    graph = normalize(knn_affinity(rows, k))
+    paths = Paths.between(graph, rows)
     lead = -math.inf
     if answers.absent == 0:
         # Labels of absent classes would take other rows along.
-        found = spread_labels(paths.graph, y, n_classes)
+        found = spread_labels(graph, y, n_classes)
         sizes = found * (n_query / len(sample))
         prior = Prior.of_support(support, labels, origin, n_classes, constants)
         clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
@@ -203,9 +207,9 @@ def gather_clues(
         answers = replace(answers, spread=True, first_divergence=first)
         if along:
             lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
-    hits, held = _Trial(S, y, sample, origin, n_classes, paths).hits()
+    hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths).hits()
     shares = shares_of(hits, lead) if held else _alone(lead)
-    answers = replace(answers, shares=shares, held_back=held, hits=hits)
+    answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
     clues = replace(clues, weight=1 - shares[0] - _FAINT * shares[2], along=_ALONG * shares[2])
     if held:
         slopes, intercepts = linear_classifier(S, y, n_classes)
@@ -316,7 +320,8 @@ class _Trial:
     sample: Floats
     origin: Floats
     n_classes: int
-    paths: Paths  # over support and sample
+    graph: sp.csr_array  # over support and sample
+    paths: Paths
 
     def hits(self) -> tuple[tuple[int, int, int], int]:
         """How many held-back labels prototypes, classifier and graph find, and how many there are."""
@@ -335,7 +340,7 @@ class _Trial:
         """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
         n_s, n_classes = len(self.support), self.n_classes
         order = np.concatenate([kept, out, np.arange(n_s, n_s + len(self.sample))])
-        W = sp.csr_array(self.paths.graph[order][:, order])
+        W = sp.csr_array(self.graph[order][:, order])
         support, labels = self.support[kept], self.labels[kept]
         query = np.concatenate([self.support[out], self.sample])
         sizes = DefaultConstants.for_task(len(kept), len(query), n_classes)

@@ -37,7 +37,7 @@ ABSENT_SCALE = 0.8
 LEAST_SHARE = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
 # episodes, where that would take most of the time; and in a table or a task of many queries.
-_EPISODE_QUERIES = 20
+RICH_QUERIES = 20
 _ENOUGH_QUERIES = 5
 _MANY_QUERIES = 500
 
@@ -91,7 +91,7 @@ ABSENCE = AbsenceConstants()
 
 def is_rich(n_query: int, n_classes: int, *, table: bool = False) -> bool:
     """Whether there are enough queries to learn from them before a task is solved; ``table``: its rows are of one."""
-    needed = _ENOUGH_QUERIES if table or n_query >= _MANY_QUERIES else _EPISODE_QUERIES
+    needed = _ENOUGH_QUERIES if table or n_query >= _MANY_QUERIES else RICH_QUERIES
     return n_query >= needed * n_classes
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from laplacianshot.inference.affinity import knn_affinity, normalize, psd_shift, symmetrize
+from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, normalize, psd_shift, symmetrize
 from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, joint_optimize
@@ -23,6 +23,7 @@ from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, 
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import transform_features
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.types import Floats, Ints
 
 
@@ -115,13 +116,19 @@ def solve_default(
     """
     clues = NO_CLUES if clues is None else clues
     n_support, n_classes = len(task.labels), task.n_classes
-    graph = knn_affinity(task.nodes, constants.n_neighbors) if task.graph is None else symmetrize(task.graph)
+    near = None
+    if task.graph is None:
+        # Measured, neighbors come nearest first.
+        near = knn(task.nodes, constants.n_neighbors, method="exact", distances=clues.along > 0)
+        graph = neighbor_affinity(near, dtype=task.nodes.dtype)
+    else:
+        graph = symmetrize(task.graph)
     degrees = graph.sum(axis=1)
     graph = normalize(graph)
     reached = None
     if clues.along > 0:
-        classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
-        reached = Paths.between(graph, task.nodes).spread(classes, n_classes)[n_support:]
+        paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, task.nodes)
+        reached = paths.spread(np.concatenate([task.labels, np.full(len(task.query), -1)]), n_classes)[n_support:]
     solution = numerics.joint_optimize(
         task.support,
         task.labels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,8 @@ from laplacianshot.runtime.types import Floats, Ints
 _KEPT = 0.9
 _KEPT_SHORT = 0.97
 _STEPS = 100
+# Edges to each row's nearest ones that labels take.
+MAX_PATHS = 10
 # Weight of an edge that crosses from one class to another, and of one as long as that to a typical nearest neighbor:
 # exponents of the heat kernel, of which the softer one is taken.
 _CROSSING = 9.0
@@ -24,7 +27,7 @@ _TYPICAL = 2.0
 # Of the longest edges: a row far from all others is still reached.
 _MAX_EXPONENT = 50.0
 # Numbers that the rows at both ends of some edges may take.
-_BLOCK_NUMBERS = 2**22
+_BLOCK_NUMBERS = 2**18
 
 
 def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
@@ -60,37 +63,48 @@ def spread_classes(graph: sp.csr_array, classes: Ints, n_classes: int, kept: flo
 
 @dataclass(frozen=True, repr=False)
 class Paths:
-    """A graph whose edges have lengths, for labels to take the short ones first.
+    """Edges between each row and a few near ones, with their lengths, for labels to take the short ones first.
 
     Attributes
     ----------
-    graph : csr_array of shape (n, n)
-        W: symmetric, normalized.
-    lengths : array of shape (nnz,)
-        ``|x_i - x_j|^2`` of every edge, in the order of its entries.
+    lengths : csr_array of shape (n, n)
+        ``|x_i - x_j|^2`` of every edge; symmetric, with zeros that are stored.
     """
 
-    graph: sp.csr_array
-    lengths: Floats
+    lengths: sp.csr_array
 
     @classmethod
     def between(cls, graph: sp.csr_array, rows: Any) -> Paths:
-        """Those of a graph over rows (n, D)."""
-        n, width = rows.shape
-        lengths = np.empty(graph.nnz, np.float32)
+        """The shortest edges at each row (n, D) of a symmetric graph (n, n)."""
+        n = graph.shape[0]
         ends = np.repeat(np.arange(n), np.diff(graph.indptr))
-        step = max(1, _BLOCK_NUMBERS // max(1, width))
-        for start in range(0, graph.nnz, step):
-            some = slice(start, start + step)
-            gaps = rows[ends[some]] - rows[graph.indices[some]]
-            lengths[some] = np.einsum("nd,nd->n", gaps, gaps)
-        return cls(graph, lengths)
+        lengths = _squared_lengths(rows, ends, graph.indices)
+        # Positions of the edges, row by row from the shortest on.
+        order = np.lexsort((lengths, ends))
+        kept = order[np.arange(len(order)) - np.repeat(graph.indptr[:-1], np.diff(graph.indptr)) < MAX_PATHS]
+        return cls._of_edges(n, ends[kept], graph.indices[kept], lengths[kept])
+
+    @classmethod
+    def to_neighbors(cls, neighbors: Ints, rows: Any) -> Paths:
+        """To the first of the neighbors of each row (n, D), which are (n, k) from the nearest on; -1 is none."""
+        near = neighbors[:, :MAX_PATHS]
+        ends, others = np.nonzero(near >= 0)[0], near[near >= 0].astype(np.int64)
+        return cls._of_edges(len(near), ends, others, _squared_lengths(rows, ends, others))
+
+    @classmethod
+    def _of_edges(cls, n: int, ends: Ints, others: Ints, lengths: Floats) -> Paths:
+        """From edges that may be there in one direction only."""
+        first, second = np.minimum(ends, others), np.maximum(ends, others)
+        _, once = np.unique(first.astype(np.int64) * n + second, return_index=True)
+        pairs = (np.concatenate([first[once], second[once]]), np.concatenate([second[once], first[once]]))
+        return cls(sp.csr_array((np.tile(lengths[once], 2), pairs), shape=(n, n)))
 
     @cached_property
     def typical(self) -> float:
         """The median over nodes of the shortest edge's length; equal rows do not count."""
-        held = np.flatnonzero(np.diff(self.graph.indptr))
-        shortest = np.minimum.reduceat(self.lengths, self.graph.indptr[held]) if len(held) else np.zeros(0)
+        indptr = self.lengths.indptr
+        held = np.flatnonzero(np.diff(indptr))
+        shortest = np.minimum.reduceat(self.lengths.data, indptr[held]) if len(held) else np.zeros(0)
         apart = shortest[shortest > 0]
         return float(np.median(apart)) if len(apart) else 0.0
 
@@ -98,9 +112,9 @@ class Paths:
     def tree(self) -> tuple[Ints, Ints, Floats]:
         """A minimum spanning tree of every part of the graph: both ends and the length of each edge, by length."""
         # Edges of length zero would be none.
-        longer = self.lengths.astype(np.float64) + max(1e-9 * self.typical, np.finfo(np.float64).tiny)
-        tree = minimum_spanning_tree(sp.csr_array((longer, self.graph.indices, self.graph.indptr), self.graph.shape))
-        edges = tree.tocoo()
+        longer = self.lengths.astype(np.float64)
+        longer.data += max(1e-9 * self.typical, np.finfo(np.float64).tiny)
+        edges = minimum_spanning_tree(longer).tocoo()
         order = np.argsort(edges.data, kind="stable")
         return edges.row[order], edges.col[order], edges.data[order]
 
@@ -133,16 +147,24 @@ class Paths:
     def spread(self, classes: Ints, n_classes: int) -> Floats:
         """Classes (n,), -1 where not known, spread along the graph as shares (n, C), over short edges first.
 
-        An edge of squared length l weighs ``w exp(-r l)`` before W is normalized again, with
+        An edge of squared length l weighs ``exp(-r l)`` before W is normalized, with
         ``r = min(9 / crossing, 2 / typical)``.
         """
-        if self.typical == 0:
-            return spread_classes(self.graph, classes, n_classes, _KEPT_SHORT)
-        rate = _TYPICAL / self.typical
         crossing = self.crossing(classes)
-        if crossing > 0:
-            rate = min(rate, _CROSSING / crossing)
-        exponents = np.minimum(rate * self.lengths, _MAX_EXPONENT)
-        weights = self.graph.data * np.exp(-exponents).astype(self.graph.dtype)
-        weighed = sp.csr_array((weights, self.graph.indices, self.graph.indptr), shape=self.graph.shape)
-        return spread_classes(normalize(weighed), classes, n_classes, _KEPT_SHORT)
+        rate = min(
+            _TYPICAL / self.typical if self.typical > 0 else 0.0, _CROSSING / crossing if crossing > 0 else math.inf
+        )
+        graph = self.lengths.copy()
+        graph.data = np.exp(-np.minimum(rate * self.lengths.data, _MAX_EXPONENT))
+        return spread_classes(normalize(graph), classes, n_classes, _KEPT_SHORT)
+
+
+def _squared_lengths(rows: Any, ends: Ints, others: Ints) -> Floats:
+    """``|x_i - x_j|^2`` (m,) between rows of (n, D) at these positions (m,)."""
+    lengths = np.empty(len(ends), np.float32)
+    step = max(1, _BLOCK_NUMBERS // max(1, rows.shape[1]))
+    for start in range(0, len(ends), step):
+        some = slice(start, start + step)
+        gaps = rows[ends[some]] - rows[others[some]]
+        lengths[some] = np.einsum("nd,nd->n", gaps, gaps)
+    return lengths

@@ -24,6 +24,7 @@ from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.joint import Clues, Prior, balance_weight, m_step
 from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
@@ -143,6 +144,7 @@ class _Fit:
     tau: float  # temperature of the unary terms
     shift: float  # of the calibration
     clues: Clues  # what the labels said besides, at the last fit
+    reached: Floats | None  # (m, C), shares of the labels that reached each row along the graph, where they count
     eta: float
 
 
@@ -190,6 +192,10 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
     queue = suggest(found.probabilities, codes, QUEUE, kernel=cache.cover_kernel(len(class_ids)))
     novel = np.zeros(len(cache), dtype=bool)
     novel[rejected(found.novelty, codes, _NOVEL_SHARE)] = True
+    clues, reached = found.model.solution_.clues, None
+    if clues.along > 0:
+        paths = Paths.between(cache.normalized_graph(len(class_ids)), cache.rows)
+        reached = paths.spread(codes, len(class_ids))
     return Predictions(
         cache,
         class_ids,
@@ -205,7 +211,8 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             codes >= 0,
             found.model.solution_.tau,
             found.shift,
-            found.model.solution_.clues,
+            clues,
+            reached,
             found.model.solution_.constants.eta,
         ),
     )
@@ -322,6 +329,8 @@ def _descend(
     with Workers((W.nnz + 10 * len(cache)) * n_classes) as workers:
         edges = edges_of(W, codes, rows.dtype)
         rounds = DenseRounds(workers, rows, edges, n_classes, fit.tau, fit.clues, constants.e)
+        if fit.reached is not None:
+            rounds.know(fit.reached)
         rounds.resume(assignments)
         for _ in range(_ITERATIONS):
             prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)

@@ -33,6 +33,16 @@ def test_products_and_sums_are_right(n, n_classes, dim):
 
 
 @needs_wide_registers
+@pytest.mark.parametrize("n_classes", [1, 2, 7])
+def test_no_rows_add_nothing(n_classes):
+    # What lies in memory behind no rows at all.
+    X, Y = np.full((4, 64), np.nan, np.float32), np.full((4, n_classes), np.nan, np.float32)
+    sums = np.ones((n_classes, 64), np.float32)
+    add_class_sums(Y[:0], X[:0], sums)
+    assert np.all(sums == 1)
+
+
+@needs_wide_registers
 def test_rows_may_be_part_of_a_wider_array():
     wide = rows(12, 200)
     X, M = wide[2:, 64:128], rows(6, 64, seed=1)

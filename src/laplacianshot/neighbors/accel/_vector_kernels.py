@@ -253,6 +253,9 @@ def multiply_rows(rows: Floats, classes: Floats, products: Floats) -> None:
 def add_class_sums(weights: Floats, rows: Floats, sums: Floats) -> None:
     """``sums += weights^T rows`` of (n, C) and (n, D), rows of all contiguous, if :func:`applies`."""
     n, n_classes = weights.shape
+    if n == 0:
+        # Written-out loops take their first step before they ask.
+        return
     for d in range(0, rows.shape[1], _COLUMNS):
         x = rows.ctypes.data + 4 * d
         c = 0

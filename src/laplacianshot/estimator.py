@@ -355,7 +355,7 @@ def fit_large(
     solve = _solve if engine is None else engine
     chosen, rows, columns = copy(estimator), features, None
     chosen.transform = transform = transform_of(estimator, features)
-    if transform == "standard":
+    if transform == "standard" and engine is None:
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)
         rows = transform_features(features, "standard", columns[0], scale=columns[1])

@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from laplacianshot.baselines import tree_bandwidth
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_classes, spread_labels
+from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_classes, spread_labels, squared_distances_to
 from laplacianshot.neighbors.knn import knn
 
 
@@ -139,8 +139,9 @@ def test_a_graph_without_edges_leaves_rows_undecided():
 def test_a_few_near_rows_are_enough_and_neighbor_lists_give_the_same(k):
     X = np.random.default_rng(5).standard_normal((120, 3))
     near = knn(X, k, method="exact")
-    of_graph, of_lists = paths_of(X, k), Paths.to_neighbors(near.indices, X)
-    assert (of_graph.lengths != of_lists.lengths).nnz == 0
+    of_graph, of_lists = paths_of(X, k), Paths.to_neighbors(near.indices, near.distances)
+    np.testing.assert_allclose(of_graph.lengths.toarray(), of_lists.lengths.toarray(), rtol=1e-5)
+    np.testing.assert_allclose(squared_distances_to(X, near.indices), near.distances, rtol=1e-5)
     counts = np.diff(of_lists.lengths.indptr)
     assert counts.min() >= min(k, MAX_PATHS)
     exact = np.sort(squareform(pdist(X, "sqeuclidean")), axis=1)[:, 1 : 1 + min(k, MAX_PATHS)]
@@ -150,6 +151,6 @@ def test_a_few_near_rows_are_enough_and_neighbor_lists_give_the_same(k):
 
 
 def test_a_search_may_find_fewer_neighbors():
-    X = np.arange(5.0)[:, None]
-    paths = Paths.to_neighbors(np.array([[1, -1], [0, 2], [-1, -1], [2, 4], [3, -1]]), X)
+    near = np.array([[1, -1], [0, 2], [-1, -1], [2, 4], [3, -1]])
+    paths = Paths.to_neighbors(near, squared_distances_to(np.arange(5.0)[:, None], near))
     np.testing.assert_array_equal(paths.lengths.toarray(), np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1))

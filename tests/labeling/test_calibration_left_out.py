@@ -28,9 +28,9 @@ def by_hand(model, codes, row):
     constants = DefaultConstants.for_task(len(given), len(queries), n_classes)
     points = np.empty_like(model.solution_.rule.points)
     points[np.concatenate([given, queries])] = model.solution_.rule.points
-    W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model.solution_.rule.tau, codes[row]
+    W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model.solution_.tau, codes[row]
     beta, pull = constants.beta, constants.lam * constants.e
-    logits = model.solution_.rule.bias.astype(float)
+    logits = model.solution_.bias.astype(float)
     for c in range(n_classes):
         mean, mass = model.prototypes_[c], beta * np.sum(codes == c) + constants.kappa + Y[queries, c].sum()
         if c == own:

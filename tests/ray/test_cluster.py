@@ -17,10 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.cli.app import run
+from laplacianshot.estimator import fit_large
+from laplacianshot.ray import RayEngine
 from laplacianshot.ray.fit import ray_fit
 
 pytest.importorskip("ray", reason="needs the extra ray")
@@ -185,6 +187,37 @@ def test_labels_are_those_of_the_local_engine_and_stages_are_taken_up_again(node
     again = ray_fit(path, y, **where)
     assert_same(again, local)
     assert set(again.usage) == {"survey", "given_rows"}
+
+
+def test_a_table_gets_columns_of_one_scale(nodes, tmp_path):
+    X, wines = load_wine(return_X_y=True)
+    # One row far out, which counts in no mean.
+    X[100] *= 1e4
+    y = np.where(np.arange(len(X)) % 12 == 0, wines, -1)
+    np.save(tmp_path / "wine.npy", X)
+    local = LaplacianShot().fit(X, y)
+    fit = ray_fit(tmp_path / "wine.npy", y, folder=str(tmp_path / "run"), shards=SHARDS)
+    assert (fit.job.transform, local.transform_) == ("standard", "standard")
+    np.testing.assert_allclose(fit.job.center, local.center_)
+    np.testing.assert_allclose(fit.job.scale, local.solution_.scale)
+    assert_same(fit, local)
+    model = fit_large(LaplacianShot(), X, y, engine=RayEngine(run_folder=str(tmp_path / "run")).fit)
+    assert model.transform_ == "standard"
+    np.testing.assert_array_equal(model.transduction_, local.transduction_)
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+
+
+def test_prototypes_are_held_where_classes_fall_together(nodes, task, tmp_path, monkeypatch):
+    path, pixels, y, free = task
+    monkeypatch.setattr("laplacianshot.inference.clues._COLLAPSE", -10.0)
+    local = LaplacianShot().fit(pixels, y)
+    assert local.solution_.answers.prototypes_held
+    assert not np.array_equal(local.transduction_, free.transduction_)
+    where = {"folder": str(tmp_path / "run"), "shards": SHARDS}
+    fit = ray_fit(path, y, **where)
+    assert fit.prototypes_held
+    assert_same(fit, local)
+    assert ray_fit(path, y, **where).prototypes_held
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
-from laplacianshot.inference.spreading import MAX_PATHS, Paths
+from laplacianshot.inference.spreading import MAX_PATHS, Paths, squared_distances_to
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
@@ -186,8 +186,8 @@ def _query_shares(task: LargeTask, result: Solution) -> Floats:
 def _reached(task: LargeTask, rows: Rows, order: Ints, near: Ints) -> Floats:
     """Shares (n, C) of the labels that reach each row of X, with neighbors (n, k) by positions in an order (n,)."""
     reached = np.empty((len(order), task.n_classes), np.float32)
-    paths = Paths.to_neighbors(near, rows.centered().ordered(order))
-    reached[order] = paths.spread(task.codes[order], task.n_classes)
+    distances = squared_distances_to(rows.centered().ordered(order), near)
+    reached[order] = Paths.to_neighbors(near, distances).spread(task.codes[order], task.n_classes)
     return reached
 
 

@@ -130,6 +130,7 @@ class Rounds(ABC):
         self._squares = self._measured() if squares is None else squares
         if reached is not None:
             self.know(reached)
+            self.dropped.append(0.0)
             return self.resume(reached.astype(self._rows.dtype, copy=False))
         self.share = np.ones(self._n_classes)
         self._products = products

@@ -127,7 +127,7 @@ def solve_default(
     graph = normalize(graph)
     reached = None
     if clues.along > 0:
-        paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, task.nodes)
+        paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, near.distances)
         reached = paths.spread(np.concatenate([task.labels, np.full(len(task.query), -1)]), n_classes)[n_support:]
     solution = numerics.joint_optimize(
         task.support,

@@ -85,11 +85,11 @@ class Paths:
         return cls._of_edges(n, ends[kept], graph.indices[kept], lengths[kept])
 
     @classmethod
-    def to_neighbors(cls, neighbors: Ints, rows: Any) -> Paths:
-        """To the first of the neighbors of each row (n, D), which are (n, k) from the nearest on; -1 is none."""
-        near = neighbors[:, :MAX_PATHS]
-        ends, others = np.nonzero(near >= 0)[0], near[near >= 0].astype(np.int64)
-        return cls._of_edges(len(near), ends, others, _squared_lengths(rows, ends, others))
+    def to_neighbors(cls, neighbors: Ints, distances: Floats) -> Paths:
+        """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k)."""
+        near, distances = neighbors[:, :MAX_PATHS], distances[:, :MAX_PATHS]
+        held = near >= 0
+        return cls._of_edges(len(near), np.nonzero(held)[0], near[held].astype(np.int64), distances[held])
 
     @classmethod
     def _of_edges(cls, n: int, ends: Ints, others: Ints, lengths: Floats) -> Paths:
@@ -97,7 +97,7 @@ class Paths:
         first, second = np.minimum(ends, others), np.maximum(ends, others)
         _, once = np.unique(first.astype(np.int64) * n + second, return_index=True)
         pairs = (np.concatenate([first[once], second[once]]), np.concatenate([second[once], first[once]]))
-        return cls(sp.csr_array((np.tile(lengths[once], 2), pairs), shape=(n, n)))
+        return cls(sp.csr_array((np.tile(lengths[once].astype(np.float32), 2), pairs), shape=(n, n)))
 
     @cached_property
     def typical(self) -> float:
@@ -157,6 +157,13 @@ class Paths:
         graph = self.lengths.copy()
         graph.data = np.exp(-np.minimum(rate * self.lengths.data, _MAX_EXPONENT))
         return spread_classes(normalize(graph), classes, n_classes, _KEPT_SHORT)
+
+
+def squared_distances_to(rows: Any, neighbors: Ints) -> Floats:
+    """Squared distances (n, k) of rows (n, D) to their neighbors (n, k), to themselves for -1."""
+    n, k = neighbors.shape
+    others = np.where(neighbors < 0, np.arange(n)[:, None], neighbors)
+    return _squared_lengths(rows, np.repeat(np.arange(n), k), others.ravel()).reshape(n, k)
 
 
 def _squared_lengths(rows: Any, ends: Ints, others: Ints) -> Floats:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from laplacianshot.inference.prototypes import class_means, squared_distances
@@ -139,37 +139,52 @@ def is_table(X: Floats) -> bool:
 def standard_columns(X: Floats) -> tuple[Floats, Floats]:
     """Mean and inverse standard deviation of each column (D,), the latter 0 where a column is constant.
 
-    Rows that are far from all others are left out (:func:`ordinary_rows`).
+    Rows that are far from all others are left out (:func:`ordinary_range`).
     """
-    ordinary = ordinary_rows(X)
-    if 2 * np.count_nonzero(ordinary) <= len(X):
-        ordinary[:] = True
-    n = np.count_nonzero(ordinary)
-    center = sum(block[ordinary[part]].sum(axis=0) for part, block in _blocks(X)) / n
-    squares = sum(np.square(block[ordinary[part]] - center).sum(axis=0) for part, block in _blocks(X))
-    spread = np.sqrt(squares / n)
+    middle, limit = ordinary_range(X[first_seen(np.arange(len(X)))])
+    found = standard_of(middle, column_sums(X, middle, limit), len(X))
+    if found is None:
+        found = standard_of(middle, column_sums(X, middle, np.full_like(limit, np.inf)), len(X))
+        assert found is not None
+    return found
+
+
+def column_sums(X: Floats, middle: Floats, limit: Floats) -> Floats:
+    """Over the rows (n, D) within a limit (D,) of the middle (D,): their number, gaps and squared gaps, (3, D)."""
+    sums = np.zeros((3, X.shape[1]))
+    for _, block in _blocks(X):
+        gaps = block - middle
+        gaps = gaps[np.all(np.abs(gaps) <= limit, axis=1)]
+        sums += [np.full(X.shape[1], len(gaps)), gaps.sum(axis=0), np.square(gaps).sum(axis=0)]
+    return sums
+
+
+def standard_of(middle: Floats, sums: Floats, n: int) -> tuple[Floats, Floats] | None:
+    """Mean and inverse standard deviation (D,) from :func:`column_sums`; None if not half of the n rows counted."""
+    counts, gaps, squares = sums
+    if np.any(2 * counts <= n):
+        return None
+    center = middle + gaps / counts
+    spread = np.sqrt(np.maximum(squares / counts - np.square(gaps / counts), 0))
     # What is left of a constant column is rounding.
     constant = spread <= 1e-12 * (np.abs(center) + spread)
     return center, np.divide(1.0, spread, out=np.zeros_like(spread), where=~constant)
 
 
-def ordinary_rows(X: Floats) -> NDArray[np.bool_]:
-    """Whether each row (n, D) is less than 1,000 times as far from the middle, in any column, as half of them.
+def ordinary_range(some: Floats) -> tuple[Floats, Floats]:
+    """The middle (D,) of some rows (m, D), and how far from it rows are ordinary, in every column (D,).
 
-    The middle is the median of each column.
+    The middle is the median of each column. A row is ordinary that is less than 1,000 times as far from it as half of
+    the rows.
     """
-    some = _some_rows(X)
+    some = np.asarray(some, np.float64)
     middle = np.median(some, axis=0)
     gaps = np.abs(some - middle)
     typical = np.median(gaps, axis=0)
     # A column that is mostly constant has no typical gap: take the mean of those there are, without the largest.
     rare = np.sort(gaps, axis=0)[: max(1, len(gaps) - 1 - len(gaps) // 100)]
     typical = np.where(typical > 0, typical, rare.mean(axis=0))
-    limit = _FAR * np.where(typical > 0, typical, np.inf)
-    ordinary = np.empty(len(X), dtype=bool)
-    for part, block in _blocks(X):
-        ordinary[part] = np.all(np.abs(block - middle) <= limit, axis=1)
-    return ordinary
+    return middle, _FAR * np.where(typical > 0, typical, np.inf)
 
 
 def ordinary_mean(X: Floats) -> Floats:

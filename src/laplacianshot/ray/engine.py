@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import numpy as np
 from laplacianshot.embedding.encoding import Encoded
 from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
-from laplacianshot.engine.plan import LargePlan
 from laplacianshot.episodes.runners import TaskRunner
 from laplacianshot.episodes.tasks import TaskGroup
 from laplacianshot.estimator import LaplacianShot, constants_of
 from laplacianshot.inference.solution import Solution
+from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.sources import Source
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import connected
@@ -28,7 +28,7 @@ from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Floats, Ints, Transform
 
 # Calls per CPU in an evaluation: enough to end together, few enough to send the work rarely.
 _CALLS_PER_CPU = 4
@@ -85,10 +85,16 @@ class RayEngine:
             address=self.address,
             watch=watch,
         )
-        transform, center = found.job.transform, found.job.center
-        rows = Rows.transformed(features, transform, center)
+        transform, center, scale = found.job.transform, found.job.center, found.job.scale
+        table = transform == "standard"
+        if table:
+            features = transform_features(features, "standard", center, scale=scale)
+        formed: Transform = "none" if table else transform
+        rows = Rows.transformed(features, formed, center)
         constants = constants_of(estimator, codes, n_classes)
-        task = LargeTask(features, codes, n_classes, transform, center, constants, LargePlan()).informed(rows)
+        task = LargeTask(features, codes, n_classes, formed, center, constants, found.plan, table).informed(rows)
+        if found.prototypes_held:
+            task = task.with_held_prototypes()
         graph = node_graph(np.arange(len(codes)), found.neighbors())
         result = Solution(
             found.distributions(),
@@ -101,7 +107,9 @@ class RayEngine:
             bias=found.bias,
             dropped_mass=found.dropped,
         )
-        return fitted_of(task, rows, graph, result, found.graph)
+        return replace(
+            fitted_of(task, rows, graph, result, found.graph), transform=transform, center=center, scale=scale
+        )
 
     def encode(self, source: Source, encoder: str | None, progress: Progress | None = None) -> Encoded:
         """Vectors of pictures or texts."""

@@ -13,16 +13,25 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
-from laplacianshot.estimator import LaplacianShot, constants_for
-from laplacianshot.inference.clues import gather_clues, sample_rows
+from laplacianshot.estimator import LaplacianShot, constants_for, transform_of
+from laplacianshot.inference.clues import gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.joint import Prior, descend
-from laplacianshot.inference.transforms import base_mean, center_between, first_seen, given_center
+from laplacianshot.inference.spreading import Paths
+from laplacianshot.inference.transforms import (
+    base_mean,
+    center_between,
+    column_sums,
+    first_seen,
+    given_center,
+    ordinary_range,
+    standard_of,
+)
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
-from laplacianshot.ray.graph import find_neighbors, link_shards
+from laplacianshot.ray.graph import find_neighbors, first_neighbors, link_shards
 from laplacianshot.ray.job import RUN_FOLDER, Job, fetch, formed_rows, given_rows, ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
-from laplacianshot.ray.rounds import RayRounds, Start
+from laplacianshot.ray.rounds import REACHED, RayRounds, Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
 from laplacianshot.runtime.arrays import checked_rows
 from laplacianshot.runtime.errors import InputError
@@ -30,11 +39,13 @@ from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
+from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Increase by one whenever files of a run change their meaning.
-CODE_VERSION = 4
+CODE_VERSION = 5
 _SOLUTION = "solution.npz"
+# Says that classes fell together, and that the task is solved with prototypes that hardly move.
+_HELD = "held.json"
 
 
 def ray_fit(
@@ -103,8 +114,6 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError(f"recipe={estimator.recipe!r} is not supported on Ray; only the default recipe is.")
     if not isinstance(estimator.graph, str):
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
-    if estimator.get_params()["transform"] == "standard":
-        raise InputError("transform='standard' is not supported on Ray; bring the columns to one scale first.")
     if isinstance(estimator.base_mean, str):
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
 
@@ -125,9 +134,7 @@ class _Run:
     ) -> None:
         self._cluster, self._estimator, self._order, self._watch = cluster, estimator, order, watch
         n_classes = int(labels.max()) + 1
-        asked = estimator.get_params()["transform"]
-        transform: Transform = "cl2" if asked == "auto" else asked
-        self._job = job = Job(folder, shards, support, labels, n_classes, transform)
+        self._job = job = Job(folder, shards, support, labels, n_classes)
         self._n_query = job.n - len(support)
         constants = constants_for(estimator, len(support), self._n_query, n_classes)
         k = min(constants.n_neighbors, job.n - 1)
@@ -182,9 +189,23 @@ class _Run:
         made_from = (settings, asdict(self._choice), cut, digests, job.support, job.labels)
         folder = KeyedFolder.of(job.folder.url, "run", CODE_VERSION, *made_from)
         pooled = np.sum(totals, axis=0) / job.n
-        center = self._center(pooled) if job.transform == "cl2" else None
-        shift = pooled.astype(np.float32) if job.transform == "none" else None
-        self._job = replace(job, folder=folder, center=center, shift=shift)
+        some = fetch(self._cluster, job, given_rows, np.array(first_seen(range(job.n))))
+        transform = transform_of(estimator, some)
+        center, scale = self._columns(some) if transform == "standard" else (None, None)
+        if transform == "cl2":
+            center = self._center(pooled)
+        shift = pooled.astype(np.float32) if transform == "none" else None
+        self._job = replace(job, folder=folder, transform=transform, center=center, scale=scale, shift=shift)
+
+    def _columns(self, some: Floats) -> tuple[Floats, Floats]:
+        """Mean and inverse standard deviation of every column (D,), of all rows; ``some`` (m, D) say what is far."""
+        middle, limit = ordinary_range(some)
+        for reach in (limit, np.full_like(limit, np.inf)):
+            calls = [(shard, middle, reach) for shard in self._job.shards]
+            found = standard_of(middle, np.sum(self._cluster.map(shard_columns, calls), axis=0), self._job.n)
+            if found is not None:
+                return found
+        raise AssertionError("all rows count")
 
     def _center(self, pooled: Floats) -> Floats:
         job, estimator = self._job, self._estimator
@@ -203,27 +224,44 @@ class _Run:
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
         origin = -shift if job.transform == "cl2" else support.mean(axis=0)
         prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
-        prototypes = prior.means.astype(np.float32)
         shared = cluster.share(job)
         sums, squares = zip(*cluster.map(query_moments, [(shared, number) for number in job.numbers]), strict=True)
         spread = mean_spread(np.sum(sums, axis=0), sum(squares), self._n_query)
         # Of the rows in the user's order, so that the temperature does not depend on the shards.
         sample = given.query_rows(sampled_queries(range(self._n_query), job.n_classes))
         tau, entries = choose_start(
-            fetch(cluster, given, formed_rows, sample), prototypes, spread, constants, self._plan
+            fetch(cluster, given, formed_rows, sample), prior.means.astype(np.float32), spread, constants, self._plan
         )
         asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
         with single_threaded_blas():
-            constants, clues, _ = gather_clues(
-                support, job.labels, asked, origin, self._n_query, job.n_classes, constants, along=False
+            constants, clues, answers = gather_clues(
+                support,
+                job.labels,
+                asked,
+                origin,
+                self._n_query,
+                job.n_classes,
+                constants,
+                table=job.transform == "standard",
+                along=self._plan.along,
             )
-        rounds = RayRounds(cluster, job, Start(prototypes, tau, clues, constants.e, entries))
-        try:
-            limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
-            descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
-            rounds.finish()
-        finally:
-            rounds.close()
+        if clues.along > 0:
+            self._spread()
+        limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
+        while True:
+            if job.folder.has(_HELD):
+                constants, clues = hold_prototypes(constants, clues)
+                prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
+            rounds = RayRounds(cluster, job, Start(prior.means.astype(np.float32), tau, clues, constants.e, entries))
+            try:
+                descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
+                if job.folder.has(_HELD) or not answers.collapsed(rounds.share):
+                    rounds.finish()
+                    break
+                job.folder.put_json(_HELD, {})
+                rounds.discard()
+            finally:
+                rounds.close()
         reports = rounds.journal.reports
         solution = {
             "prototypes": descent.prototypes + shift,
@@ -231,16 +269,29 @@ class _Run:
             "converged": descent.converged,
             "tau": tau,
             "bias": descent.bias,
+            "prototypes_held": job.folder.has(_HELD),
             "dropped": max(report.dropped for report in reports) / self._n_query,
             "sent": [report.sent for report in reports],
             "recoveries": rounds.recoveries,
         }
         job.folder.put_arrays(_SOLUTION, solution)
 
+    def _spread(self) -> None:
+        """Shares of the labels that reach each row along the graph, into ``reached-*.npz``."""
+        job = self._job
+        if not job.missing(REACHED):
+            return
+        shared = self._cluster.share(job)
+        parts = self._cluster.map(first_neighbors, [(shared, number) for number in job.numbers])
+        near, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
+        reached = Paths.to_neighbors(near, distances).spread(job.classes(np.arange(job.n)), job.n_classes)
+        for number, shard in enumerate(job.shards):
+            job.save(REACHED, number, {"shares": reached[shard.first : shard.first + len(shard)]})
+
     def _result(self, graph: GraphReport) -> RayFit:
         kept = self._job.folder.arrays(_SOLUTION)
         arrays = {name: kept[name] for name in ("prototypes", "objective", "bias")}
-        numbers = {name: kept[name].item() for name in ("converged", "tau", "dropped", "recoveries")}
+        numbers = {name: kept[name].item() for name in ("converged", "tau", "dropped", "recoveries", "prototypes_held")}
         return RayFit(
             self._job,
             **arrays,
@@ -248,6 +299,7 @@ class _Run:
             lam=self._constants.lam,
             n_neighbors=self._constants.n_neighbors,
             graph=graph,
+            plan=self._plan,
             sent=tuple(kept["sent"].tolist()),
             seconds=self._seconds,
             usage=self._cluster.usage,
@@ -262,6 +314,11 @@ def survey(shard: Shard) -> tuple[str, Floats]:
     except ValueError as error:
         raise InputError(f"{shard.path}, rows {shard.start} to {shard.stop}: {error}") from None
     return content_key(rows), base_mean(rows) * len(rows)
+
+
+def shard_columns(shard: Shard, middle: Floats, limit: Floats) -> Floats:
+    """:func:`~laplacianshot.inference.transforms.column_sums` of a shard."""
+    return column_sums(shard.read(), middle, limit)
 
 
 def query_moments(job: Job, number: int) -> tuple[Floats, float]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from laplacianshot.engine.graph import NodeGraph, inverse_roots, union_edges
 from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.inference.spreading import MAX_PATHS
 from laplacianshot.neighbors.cells import (
     QUERY_ROWS,
     CellIndex,
@@ -107,20 +108,27 @@ def index_shard(job: Job, number: int, seed: int) -> None:
 def search_shard(job: Job, number: int, k: int, n_probes: int | None, sample: Ints) -> None:
     """The k nearest other rows of every row of a shard, in all shards, into ``neighbors-*.npz``.
 
-    ``ids`` (m, k) are rows of the whole set, nearest first, -1 where fewer were seen; ``sampled`` are squared distances
-    of those rows of the shard that are in ``sample``. Of all cells the ``n_probes`` nearest to a row are searched; None
-    searches exactly.
+    ``ids`` (m, k) are rows of the whole set, nearest first, -1 where fewer were seen, and ``near`` the first squared
+    distances to them; ``sampled`` are those of the rows of the shard that are in ``sample``. Of all cells the
+    ``n_probes`` nearest to a row are searched; None searches exactly.
     """
     found = _exact(job, number, k) if n_probes is None else _by_cells(job, number, k, n_probes)
     here = sample[job.split(sample)[number]] - job.shards[number].first
     ids = found.indices.astype(index_dtype(job.n))
-    job.save("neighbors", number, {"ids": ids, "sampled": found.distances[here]})
+    near = found.distances[:, :MAX_PATHS].astype(np.float32)
+    job.save("neighbors", number, {"ids": ids, "near": near, "sampled": found.distances[here]})
 
 
 def neighbor_lists(job: Job, number: int) -> Ints:
     """Neighbors (m, k) of the rows of a shard, as :func:`search_shard` found them."""
     ids: Ints = job.load("neighbors", number)["ids"]
     return ids
+
+
+def first_neighbors(job: Job, number: int) -> tuple[Ints, Floats]:
+    """The first neighbors of the rows of a shard, and their squared distances, (m, 10) each."""
+    kept = job.load("neighbors", number)
+    return kept["ids"][:, :MAX_PATHS], kept["near"]
 
 
 def nearest_in_shard(job: Job, number: int, queries: Floats, k: int) -> Neighbors:

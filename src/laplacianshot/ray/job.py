@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from laplacianshot.inference.transforms import transform_features
 from laplacianshot.neighbors.cells import SAMPLE_ROWS, nearest_centroids, train_centroids
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.ray.cluster import Cluster
@@ -42,7 +43,8 @@ class Job:
     labels: Ints  # (n_s,): their classes in 0..C-1
     n_classes: int
     transform: Transform = "cl2"
-    center: Floats | None = None  # (D,), for cl2
+    center: Floats | None = None  # (D,), for cl2 and standard
+    scale: Floats | None = None  # (D,), for standard
     shift: Floats | None = None  # (D,): mean of the transformed rows, subtracted where they are not of length one
     ordered: bool = False  # whether rows were put where their neighbors are
 
@@ -79,7 +81,12 @@ class Job:
         if key not in _rows:
             while len(_rows) >= _MAX_KEPT_SHARDS:
                 del _rows[next(iter(_rows))]
-            formed = Rows.transformed(self.shards[number].read(), self.transform, self.center)
+            if self.transform == "standard":
+                # A table is small.
+                held = transform_features(self.shards[number].read(), "standard", self.center, scale=self.scale)
+                formed = Rows.transformed(held)
+            else:
+                formed = Rows.transformed(self.shards[number].read(), self.transform, self.center)
             if self.shift is not None:
                 formed = replace(formed, origin=formed.origin + self.shift)
             _rows[key] = formed

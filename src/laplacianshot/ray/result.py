@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.engine.large import sparse_rows
+from laplacianshot.engine.plan import LargePlan
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Usage
 from laplacianshot.ray.graph import neighbor_lists
@@ -35,6 +36,8 @@ class RayFit:
     graph: GraphReport
     dropped: float  # largest mean mass, over the updates, that a row lost to entries not kept
     sent: tuple[int, ...]  # bytes that shards had for one another, after the first assignments and after each round
+    prototypes_held: bool = False  # whether classes fell together, and prototypes were held where the labels are
+    plan: LargePlan = field(default_factory=LargePlan)
     recoveries: int = 0  # how often workers were lost in the updates
     seconds: Mapping[str, float] = field(default_factory=dict)  # by stage; finished ones took none
     usage: Mapping[str, Usage] = field(default_factory=dict)  # what each function took on the workers

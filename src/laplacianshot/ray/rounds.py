@@ -32,6 +32,8 @@ _SAVE_ROUNDS = 10
 _RECOVERIES = 8
 _START_SECONDS = 120.0
 _JOURNAL = "rounds.npz"
+# Files with the shares (m, C) of the labels that reach the rows of a shard along the graph.
+REACHED = "reached"
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +94,8 @@ class ShardRounds:
         edges = Edges(graph.indptr, graph.indices, graph.weights, job.classes(graph.nodes).astype(np.int32))
         what = (job.n_classes, start.tau, start.clues, start.e)
         self._rounds = open_rounds(workers, rows, edges, *what, entries=start.entries)
-        self._rounds.start(start.prototypes)
+        reached = job.load(REACHED, number)["shares"] if start.clues.along > 0 else None
+        self._rounds.start(start.prototypes, reached=reached)
 
     def opened(self, saved: int | None) -> list[Any]:
         """Begin, or go on from a saved round: a report, and what each other shard needs."""
@@ -213,6 +216,10 @@ class RayRounds:
             self._cluster.results("finish", [self._host(number).finish.remote(number) for number in self._job.numbers])
 
         self._try(write)
+        self.discard()
+
+    def discard(self) -> None:
+        """End the actors, and forget what they saved."""
         self.close()
         self._forget(self.journal.saved)
         self._job.folder.remove(_JOURNAL)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +50,8 @@ _LEAST_GRAPH = 0.05
 _NO_DISTANCES = 0.99
 _FOLDS = 3
 _TRIAL_ROUNDS = 10
+# Labels held back after which no more are.
+_ENOUGH_HELD = 150
 # KL divergence of the class shares, beyond that of the first ones, that only a collapse brings; and how many times as
 # much labels then weigh in their prototypes.
 _COLLAPSE = 0.7
@@ -329,7 +330,7 @@ class _Trial:
         right, held = np.zeros(3, np.int64), 0
         for turn in range(folds):
             out = np.flatnonzero(turns == turn)
-            if len(out) == 0:
+            if len(out) == 0 or held >= _ENOUGH_HELD:
                 continue
             found = self._solved(np.flatnonzero(turns != turn), out)
             right += [np.count_nonzero(classes == self.labels[out]) for classes in found]
@@ -348,17 +349,19 @@ class _Trial:
         prior = Prior.of_support(support, labels, self.origin, n_classes, constants)
         reached = spread_labels(W, labels, n_classes)
         start = Clues(start=m_step(prior, reached.T @ query, reached.sum(axis=0)))
-        slopes, bias = linear_classifier(support, labels, n_classes)
-        scale = confident_scale(query @ slopes.T.astype(query.dtype) + bias.astype(query.dtype))
-        linear = Clues(weight=_NO_DISTANCES, slopes=scale * slopes, bias=scale * bias)
+        by_prototypes = joint_optimize(support, labels, query, W, self.origin, n_classes, constants, clues=start)
+
+        slopes, bias = (part.astype(query.dtype) for part in linear_classifier(support, labels, n_classes))
+        # In the space of the classifier's scores, where rows have as many numbers as there are classes.
+        given, scores, origin = (rows @ slopes.T + bias for rows in (support, query, self.origin))
+        linear = Clues(weight=_NO_DISTANCES, slopes=confident_scale(scores) * np.eye(n_classes))
+        by_classifier = joint_optimize(given, labels, scores, W, origin, n_classes, constants, clues=linear)
+
         classes = np.full(len(order), -1)
         classes[kept] = labels
-        along = self.paths.spread(classes, n_classes)[order[len(kept) :]]
-        task: Any = (support, labels, query, W, self.origin, n_classes, constants)
-        return [
-            joint_optimize(*task, clues=clues, reached=given).assignments[: len(out)].argmax(axis=1)
-            for clues, given in ((start, None), (linear, None), (Clues(weight=1 - _FAINT, along=_ALONG), along))
-        ]
+        along = self.paths.spread(classes, n_classes)[out]
+        found = (by_prototypes.assignments[: len(out)], by_classifier.assignments[: len(out)], along)
+        return [shares.argmax(axis=1) for shares in found]
 
 
 def _turns(support: Floats, labels: Ints) -> tuple[Ints, int]:

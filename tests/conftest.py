@@ -94,6 +94,10 @@ def clusters() -> Callable[..., tuple[Any, Any, Any]]:
 @pytest.fixture(scope="session")
 def digits():
     """Pixels, truth, and y with five labels per digit."""
+    return _digits()
+
+
+def _digits():
     from sklearn.datasets import load_digits
 
     pixels, truth = load_digits(return_X_y=True)
@@ -101,6 +105,14 @@ def digits():
     for digit in range(10):
         y[np.flatnonzero(truth == digit)[:5]] = digit
     return pixels.astype(np.float32), truth, y
+
+
+@pytest.fixture(scope="session")
+def vectors():
+    """The digits with a little noise: vectors that are centered and brought to length one, without equal distances."""
+    pixels, truth, y = _digits()
+    noise = np.random.default_rng(0).standard_normal(pixels.shape)
+    return (pixels + 0.02 * noise).astype(np.float32), truth, y
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ from laplacianshot.inference.solve import (
     solve_reference,
 )
 from laplacianshot.inference.transforms import (
+    are_levels,
     blended_center,
     given_center,
     is_table,
@@ -85,7 +86,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     transform : {"auto", "cl2", "standard", "l2", "none"}
         Center and L2-normalize the rows, bring every column to mean 0 and standard deviation 1, only L2-normalize the
         rows, or leave them. With ``"auto"`` the default recipe takes ``standard`` for tables, that is for at most 40
-        columns or columns of mixed scales, and ``cl2`` for everything else; the others take ``cl2``.
+        columns or columns of mixed scales, ``none`` for gray levels and counts, and ``cl2`` for everything else; the
+        others take ``cl2``.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
         (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
@@ -398,9 +400,10 @@ def _report(solution: Solution, asked: str) -> str:
         "l2": "rows brought to length 1",
         "none": "rows as they are",
     }
-    reason = "as you asked" if asked != "auto" else "the rows look like a table"
-    if asked == "auto" and solution.transform != "standard":
-        reason = "the rows look like vectors of an encoder"
+    looks = {"standard": "a table", "none": "gray levels or counts"}
+    reason = f"the rows look like {looks.get(solution.transform, 'vectors of an encoder')}"
+    if asked != "auto":
+        reason = "as you asked"
     lines = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
     start = "from labels spread along the graph" if answers.spread else "from the labels"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
@@ -502,8 +505,11 @@ def transform_of(estimator: LaplacianShot, features: Floats) -> Transform:
     given: Transform | Literal["auto"] = estimator.get_params()["transform"]
     if given != "auto":
         return given
-    is_free = estimator.recipe == "default" and estimator.base_mean is None
-    return "standard" if is_free and is_table(features) else "cl2"
+    if estimator.recipe != "default" or estimator.base_mean is not None:
+        return "cl2"
+    if is_table(features):
+        return "standard"
+    return "none" if are_levels(features) else "cl2"
 
 
 def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> Floats | None:

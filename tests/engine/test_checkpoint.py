@@ -10,6 +10,11 @@ from laplacianshot.engine import checkpoint as checkpoint_module
 from laplacianshot.estimator import fit_large
 
 
+@pytest.fixture(scope="module")
+def digits(vectors):
+    return vectors
+
+
 @pytest.fixture
 def searches(monkeypatch):
     """How often neighbors were sought."""

@@ -12,6 +12,11 @@ from laplacianshot.estimator import fit_large
 
 
 @pytest.fixture(scope="module")
+def digits(vectors):
+    return vectors
+
+
+@pytest.fixture(scope="module")
 def small(digits):
     X, _, y = digits
     return LaplacianShot().fit(X, y)

@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from laplacianshot.baselines import tree_bandwidth
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_classes, spread_labels, squared_distances_to
+from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_labels, squared_distances_to
 from laplacianshot.neighbors.knn import knn
 
 
@@ -99,10 +99,20 @@ def test_shares_follow_the_equation_of_the_weighed_graph():
     seeds = np.zeros((50, 3))
     seeds[np.arange(4), classes[:4]] = 1
     exact = np.linalg.solve(np.eye(50) - 0.97 * scale[:, None] * weighed * scale, seeds)
-    reached = exact.sum(axis=1) > 1e-3
-    assert reached.sum() > 30
+    reached = exact.sum(axis=1) > 0.01
+    assert reached.sum() > 40
     shares = exact / exact.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(paths.spread(classes, 3)[reached], shares[reached], atol=2e-3)
+    shares[:4] = seeds[:4]
+    np.testing.assert_allclose(paths.spread(classes, 3)[reached], shares[reached], atol=1e-4)
+
+
+def test_labels_reach_the_far_end_of_a_long_chain():
+    X = np.concatenate([np.arange(0, 300.0), np.arange(310, 320.0)])[:, None]
+    classes = np.full(len(X), -1)
+    classes[[0, -1]] = 0, 1
+    found = paths_of(X, 2).spread(classes, 2)
+    np.testing.assert_array_equal(found.argmax(axis=1), X[:, 0] > 305)
+    assert found[:300, 0].min() > 0.99
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
@@ -132,7 +142,6 @@ def test_a_graph_without_edges_leaves_rows_undecided():
     found = empty.spread(np.array([0, 1, -1, -1]), 2)
     np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.5, 0.5], [0.5, 0.5]], atol=1e-6)
     assert empty.crossing(np.array([0, 1, -1, -1])) == 0
-    np.testing.assert_allclose(spread_classes(sp.csr_array((4, 4)), np.array([0, 1, -1, -1]), 2), found)
 
 
 @pytest.mark.parametrize("k", [5, 40])

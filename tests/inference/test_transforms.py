@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot import LaplacianShot
+from laplacianshot.inference.transforms import are_levels, base_mean, transform_features
 
 
 @pytest.fixture
@@ -65,3 +67,33 @@ def test_base_mean_of_a_memory_map_equals_the_mean(tmp_path, X):
 def test_an_empty_base_set_is_refused():
     with pytest.raises(ValueError, match="non-empty"):
         base_mean(np.empty((0, 4)))
+
+
+# --- gray levels ------------------------------------------------------------------------------------------------------
+
+
+def test_digits_are_gray_levels_and_stay_as_they_are():
+    X, truth = load_digits(return_X_y=True)
+    assert are_levels(X)
+    assert are_levels(X.astype(np.uint8))
+    y = np.where(np.arange(len(X)) < 60, truth, -1)
+    model = LaplacianShot().fit(X, y)
+    assert model.transform_ == "none"
+    assert "gray levels or counts" in model.report_
+    assert LaplacianShot(base_mean="pooled").fit(X, y).transform_ == "cl2"
+    assert LaplacianShot.paper().fit(X, y).transform_ == "cl2"
+
+
+def test_vectors_are_no_gray_levels():
+    X, _ = load_digits(return_X_y=True)
+    assert not are_levels(X + 0.01 * np.random.default_rng(0).standard_normal(X.shape))
+    assert not are_levels(X[:10])
+
+
+def test_gray_levels_with_hubs_are_no_such_rows():
+    # Rows of little ink are near to all others.
+    rng = np.random.default_rng(0)
+    ink = rng.uniform(0.02, 0.5, 400)
+    strokes = (rng.random((400, 300)) < ink[:, None]).astype(np.float32)
+    assert len(np.unique(strokes)) == 2
+    assert not are_levels(strokes)

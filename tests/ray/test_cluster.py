@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_wine
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.cli.app import run
@@ -119,13 +119,9 @@ def nodes():
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory):
+def task(tmp_path_factory, vectors):
     """Digits in a file, codes with five labels a digit, and what the engine of one machine finds."""
-    pixels, truth = load_digits(return_X_y=True)
-    pixels = pixels.astype(np.float32)
-    y = np.full(len(truth), -1)
-    for digit in range(10):
-        y[np.flatnonzero(truth == digit)[:5]] = digit
+    pixels, _, y = vectors
     path = tmp_path_factory.mktemp("set") / "rows.npy"
     np.save(path, pixels)
     return path, pixels, y, LaplacianShot().fit(pixels, y)

@@ -18,6 +18,11 @@ from laplacianshot.runtime.types import Floats, Ints
 _KEPT = 0.9
 _KEPT_SHORT = 0.97
 _STEPS = 100
+# Smallest share of a class, for logarithms.
+_LEAST = 1e-9
+# What must arrive at a row for it to be reached, and how often those that are reached pass it on.
+_REACHED = 0.01
+_WAVES = 20
 # Edges to each row's nearest ones that labels take.
 MAX_PATHS = 10
 # Weight of an edge that crosses from one class to another, and of one as long as that to a typical nearest neighbor:
@@ -36,29 +41,36 @@ def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
     By conjugate gradients, all classes at once.
     """
     classes = np.concatenate([labels, np.full(graph.shape[0] - len(labels), -1)])
-    return spread_classes(graph, classes, n_classes)[len(labels) :]
+    found = _spread(graph, _indicators(classes, n_classes).astype(graph.dtype), _KEPT, 1e-8)[len(labels) :]
+    reached = np.maximum(found, 0) + graph.dtype.type(_LEAST)
+    shares: Floats = reached / reached.sum(axis=1, keepdims=True)
+    return shares
 
 
-def spread_classes(graph: sp.csr_array, classes: Ints, n_classes: int, kept: float = _KEPT) -> Floats:
-    """The same for all nodes (n, C), with the class of each (n,), -1 where it is not known, and ``kept`` for 0.9."""
+def _indicators(classes: Ints, n_classes: int) -> Floats:
+    """Rows (n, C) of one for a class, zero for -1."""
+    seeds = np.zeros((len(classes), n_classes))
     given = np.flatnonzero(classes >= 0)
-    seeds = np.zeros((graph.shape[0], n_classes), graph.dtype)
     seeds[given, classes[given]] = 1
+    return seeds
+
+
+def _spread(graph: sp.csr_array, seeds: Floats, kept: float, tol: float) -> Floats:
+    """``(I - kept W)^-1 seeds`` (n, C) by conjugate gradients, to ``tol`` times the first squared residual."""
+    tiny = np.finfo(seeds.dtype).tiny
     found, residual = np.zeros_like(seeds), seeds.copy()
     direction, energy = residual.copy(), np.einsum("nc,nc->c", residual, residual)
     first = energy.max()
     for _ in range(_STEPS):
         image = direction - kept * (graph @ direction)
-        step = energy / np.maximum(np.einsum("nc,nc->c", direction, image), np.finfo(seeds.dtype).tiny)
+        step = energy / np.maximum(np.einsum("nc,nc->c", direction, image), tiny)
         found += step * direction
         residual -= step * image
         previous, energy = energy, np.einsum("nc,nc->c", residual, residual)
-        if energy.max() <= 1e-8 * first:
+        if energy.max() <= tol * first:
             break
-        direction = residual + (energy / np.maximum(previous, np.finfo(seeds.dtype).tiny)) * direction
-    reached = np.maximum(found, 0) + seeds.dtype.type(1e-9)
-    shares: Floats = reached / reached.sum(axis=1, keepdims=True)
-    return shares
+        direction = residual + (energy / np.maximum(previous, tiny)) * direction
+    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,15 +160,31 @@ class Paths:
         """Classes (n,), -1 where not known, spread along the graph as shares (n, C), over short edges first.
 
         An edge of squared length l weighs ``exp(-r l)`` before W is normalized, with
-        ``r = min(9 / crossing, 2 / typical)``.
+        ``r = min(9 / crossing, 2 / typical)``. Rows that less than a hundredth of a label reaches are reached in the
+        same way from those that were; what no label is joined with stays undecided.
         """
         crossing = self.crossing(classes)
         rate = min(
             _TYPICAL / self.typical if self.typical > 0 else 0.0, _CROSSING / crossing if crossing > 0 else math.inf
         )
-        graph = self.lengths.copy()
-        graph.data = np.exp(-np.minimum(rate * self.lengths.data, _MAX_EXPONENT))
-        return spread_classes(normalize(graph), classes, n_classes, _KEPT_SHORT)
+        graph = self.lengths.astype(np.float64)
+        graph.data = np.exp(-np.minimum(rate * graph.data, _MAX_EXPONENT))
+        graph = normalize(graph)
+        shares = _indicators(classes, n_classes)
+        waiting = classes < 0
+        # What is far from all labels is reached from rows that they have reached, in a few waves.
+        for _ in range(_WAVES):
+            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-14), 0)
+            totals = found.sum(axis=1)
+            new = np.flatnonzero(waiting & (totals > _REACHED))
+            if len(new) == 0:
+                break
+            shares[new] = found[new] / totals[new, None]
+            waiting[new] = False
+        shares[waiting] = 1 / n_classes
+        shares += _LEAST
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
 
 def squared_distances_to(rows: Any, neighbors: Ints) -> Floats:

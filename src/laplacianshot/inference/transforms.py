@@ -12,6 +12,7 @@ from scipy.special import softmax
 from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.arrays import mean_of_rows
 from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
 
@@ -26,6 +27,12 @@ _SAMPLE_ROWS = 4096
 # Columns up to which rows are taken for a table, and how much more one column may vary than most in other rows.
 TABLE_COLUMNS = 40
 MIXED_SCALES = 30.0
+# Different values up to which rows are taken for gray levels or counts; how many of them are asked for their neighbors,
+# for how many, and how often these must choose one another.
+MAX_LEVELS = 257
+_ASKED_ROWS = 1024
+_ASKED_NEIGHBORS = 10
+_AS_OFTEN = 0.95
 # A row that is this much farther from the middle than half of the rows is left out of means and standard deviations.
 _FAR = 1000.0
 # Largest standard value: what is farther out counts as this far.
@@ -134,6 +141,29 @@ def is_table(X: Floats) -> bool:
     spread = _some_rows(X).std(axis=0)
     spread = spread[spread > 0]
     return len(spread) > 0 and bool(spread.max() > MIXED_SCALES * np.median(spread))
+
+
+def are_levels(X: Floats) -> bool:
+    """Whether rows (n, D) are gray levels or counts that are best compared as they are.
+
+    They have few different values, and rows choose one another as neighbors about as often as they do when they are
+    centered and brought to length one: of the 10 nearest rows at least 0.95 times as many.
+    """
+    seen = first_seen(np.arange(len(X)))
+    few = X[seen[:: -(-len(seen) // _ASKED_ROWS)]]
+    if len(few) <= _ASKED_NEIGHBORS or any(len(np.unique(part)) > MAX_LEVELS for part in (few[:64], few)):
+        return False
+    few = few.astype(np.float64)
+    as_they_are, directions = few - few.mean(axis=0), transform_features(few, "cl2", few.mean(axis=0))
+    return _mutual_neighbors(as_they_are) >= _AS_OFTEN * _mutual_neighbors(directions)
+
+
+def _mutual_neighbors(rows: Floats) -> float:
+    """Share of the 10 nearest rows of each row (m, D) that have it among their own."""
+    near = knn(rows, _ASKED_NEIGHBORS, method="exact", distances=False).indices
+    pairs = np.repeat(np.arange(len(near)), near.shape[1]) * len(near) + near.ravel()
+    back = near.ravel() * len(near) + np.repeat(np.arange(len(near)), near.shape[1])
+    return float(np.isin(pairs, back).mean())
 
 
 def standard_columns(X: Floats) -> tuple[Floats, Floats]:

@@ -416,12 +416,12 @@ def _report(solution: Solution, asked: str) -> str:
             f"classifier {by_classifier}, labels along the graph {by_graph}{apart}. They therefore count {counts}."
         )
     elif answers.spread:
-        lines.append("No class has a second label, so none could be held back to compare with a linear classifier.")
-        if answers.shares[2] > 0:
-            lines.append(
-                "Labels of different classes lie far apart, so labels that reach a row along short edges of the graph "
-                f"count {answers.shares[2]:.0%}, prototypes the rest."
-            )
+        prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares)
+        apart = f", and labels that reach a row along the graph {graph}, as those of different classes lie far apart"
+        lines.append(
+            f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
+            f"classifier {classifier}{apart if answers.lead > 0 else ''}."
+        )
     else:
         lines.append("With so few unlabeled rows per class nothing else was tried.")
     if answers.prototypes_held:

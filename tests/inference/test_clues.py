@@ -97,18 +97,20 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
 
 
 def test_what_each_counts_for_follows_the_hits():
-    assert shares_of((10, 10, 10)) == (0.5, 0.5, 0)
-    assert shares_of((30, 10, 10)) == pytest.approx((1, 0, 0), abs=1e-3)
-    assert shares_of((10, 30, 30)) == pytest.approx((0.25, 0.75, 0))
+    assert shares_of((10, 10, 10), 30) == (0.5, 0.5, 0)
+    assert shares_of((30, 10, 10), 30) == pytest.approx((1, 0, 0), abs=1e-3)
+    assert shares_of((10, 30, 30), 30) == pytest.approx((0.25, 0.75, 0))
     one = 1 / (1 + math.exp(0.5))
-    assert shares_of((10, 9, 8)) == pytest.approx((1 - one, one, 0))
+    assert shares_of((10, 9, 8), 30) == pytest.approx((1 - one, one, 0))
     lead = math.exp(-1.5)
-    assert shares_of((10, 9, 13)) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
+    assert shares_of((10, 9, 13), 30) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
     # A lead that was given is worth as much as one that was found, and may be lost.
-    assert shares_of((10, 9, 8), 5.0) == shares_of((10, 9, 13))
-    assert shares_of((10, 9, 4), 5.0)[2] == 0
+    assert shares_of((10, 9, 8), 30, 5.0) == shares_of((10, 9, 13), 30)
+    assert shares_of((10, 9, 4), 30, 5.0)[2] == 0
+    assert shares_of((0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0))
+    assert shares_of((0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lead, 0.2 * lead, 1 - lead))
     for hits in ((3, 900, 0), (0, 2000, 1999), (0, 0, 4000)):
-        assert sum(shares_of(hits)) == pytest.approx(1)
+        assert sum(shares_of(hits, 4000)) == pytest.approx(1)
 
 
 # --- all three --------------------------------------------------------------------------------------------------------
@@ -143,9 +145,9 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
 
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
-    _, clues, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, answers.shares[1]) == (True, 0, 0)
-    assert clues.slopes is None
+    _, _, answers = gathered(support, labels, query, 12)
+    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0))
+    assert answers.shares[1] == pytest.approx(0.25 * answers.shares[0])
     assert answers.accuracy is None
 
 

@@ -38,6 +38,8 @@ SAMPLE_ROWS = ABSENCE.sample_rows
 _INVERSE_PENALTY = 10.0
 _MAX_WEIGHT = 0.75
 _HIT = 0.5
+# Weight of the classifier where no label can be held back.
+_UNASKED = 0.2
 # What distances, and labels that were spread along the graph, count for where these are to decide.
 _FAINT = 0.2
 _ALONG = 0.3
@@ -209,14 +211,13 @@ def gather_clues(
         if along:
             lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
     hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths).hits()
-    shares = shares_of(hits, lead) if held else _alone(lead)
+    shares = shares_of(hits, held, lead)
     answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
     clues = replace(clues, weight=1 - shares[0] - _FAINT * shares[2], along=_ALONG * shares[2])
-    if held:
-        slopes, intercepts = linear_classifier(S, y, n_classes)
-        scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
-        known = 0.0 if clues.bias is None else clues.bias
-        clues = replace(clues, slopes=scale * slopes, bias=known + scale * intercepts)
+    slopes, intercepts = linear_classifier(S, y, n_classes)
+    scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
+    known = 0.0 if clues.bias is None else clues.bias
+    clues = replace(clues, slopes=scale * slopes, bias=known + scale * intercepts)
     return constants, clues.moved(middle), answers
 
 
@@ -293,23 +294,19 @@ def confident_scale(logits: Floats) -> float:
     return math.exp(found)
 
 
-def shares_of(hits: tuple[int, int, int], lead: float = 0.0) -> tuple[float, float, float]:
+def shares_of(hits: tuple[int, int, int], held: int, lead: float = 0.0) -> tuple[float, float, float]:
     """What prototypes, classifier and graph count for, from how many held-back labels each found.
 
     The graph counts ``1 - e^(-d/2)`` if it is d hits ahead of both others, of which ``lead`` are given to it. The rest
     is theirs, with ``1 / (1 + e^(-d/2))`` of it, and at most 3/4, for a classifier that is d hits ahead of the
-    prototypes.
+    prototypes; if no labels were held back, 1/5.
     """
     by_prototypes, by_classifier, by_graph = hits
-    _, _, graph = _alone(by_graph - max(by_prototypes, by_classifier) + lead)
-    classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier))))
+    graph = 1 - math.exp(-_HIT * max(0.0, by_graph - max(by_prototypes, by_classifier) + lead))
+    if graph < _LEAST_GRAPH:
+        graph = 0.0
+    classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier)))) if held else _UNASKED
     return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph
-
-
-def _alone(lead: float) -> tuple[float, float, float]:
-    """The same without a classifier, for a graph that is so many hits ahead."""
-    graph = 1 - math.exp(-_HIT * max(0.0, lead))
-    return (1 - graph, 0.0, graph) if graph >= _LEAST_GRAPH else (1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class PoissonLearning(Baseline):
         (D - W) U = B,    b_s = y_s - mean(Y) for labeled rows, 0 for others,    label_q = argmax_c u_qc
 
     Both take the steps of the paper's first algorithm: conjugate gradients, the package's default, need a connected
-    graph.
+    graph. Their labels are the same.
     """
 
     def __init__(self, package: bool, n_neighbors: int = 10) -> None:

@@ -96,7 +96,7 @@ def page(found: Sequence[Found], command: str, *, draws: int, max_rows: int, poi
 
 def _poisson_text(poisson: str) -> str:
     if poisson == "re-made":
-        return "re-made from the paper of Calder et al., 2020, as the package graphlearning was not installed"
+        return "re-made from the paper of Calder et al., 2020; its labels are those of the package graphlearning"
     return f"{poisson}, the package of its authors"
 
 

@@ -419,7 +419,7 @@ def test_no_thread_is_left_behind(tmp_path):
 PROCESS = """
 import sys, time, tests.embedding.test_encoding as t
 import laplacianshot.embedding.encoding as encoding
-encoding.SAVE_SECONDS = 0.05
+encoding.SAVE_SECONDS = 0.0
 items = t.Memory([t.picture(number) for number in range(60)])
 def progress(done, total):
     if done >= int(sys.argv[2]):

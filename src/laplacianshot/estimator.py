@@ -409,7 +409,8 @@ def _report(solution: Solution, asked: str) -> str:
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
         by_prototypes, by_classifier, by_graph = answers.hits
-        apart = ", with labels of different classes far apart" if answers.lead > 0 else ""
+        helped = answers.lead > 0 and answers.shares[2] > 0
+        apart = ", and labels of different classes lie far apart" if helped else ""
         counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         lines.append(
             f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "

@@ -7,8 +7,9 @@ task, from all labeled rows and at most 1,024 queries:
    queries are to one another. See :func:`absent_classes`.
 2. *Where do prototypes start?* From one label they are noise. The labels are spread along the graph first, and the
    prototypes of what they reach are the start. See :func:`spread_labels`.
-3. *Prototypes, a linear classifier, or the graph nearly alone?* From two labels a class on some are held back, and all
-   three are asked for them. See :func:`shares_of`.
+3. *Prototypes, a linear classifier, or labels along the graph?* From two labels a class on some are held back, and all
+   three are asked for them; the graph is given a lead where classes lie far apart
+   (:class:`~laplacianshot.inference.spreading.Paths`). See :func:`shares_of`.
 
 The second and third are asked where there are enough queries a class to learn from; few-shot episodes have fewer.
 """

@@ -59,14 +59,17 @@ def test_the_share_of_absent_classes_by_hand():
     # Nine queries a unit apart; a label at distance 2 from them is farther than all, one at distance 0 nearer.
     query = np.arange(9.0)[:, None]
     support = np.array([[-2.0]] * 6 + [[0.0]] * 6)
-    f, log_presence = absent_classes(support, np.repeat([0, 1], 6), query, 2)
+    labels = np.repeat(np.arange(4), 3)
+    f, log_presence = absent_classes(support, labels, query, 4)
     assert f == 0  # mean rank 1/2
     support[6:] = -3.0
-    f, log_presence = absent_classes(support, np.repeat([0, 1], 6), query, 2)
+    f, log_presence = absent_classes(support, labels, query, 4)
     deviation = 1 / math.sqrt(12 * 12)
     assert f == pytest.approx(min(0.95, 2 * (1 - deviation) - 1))
-    odds = math.log((1 - f) / f) - 6 * math.log(8) / math.sqrt(6)
+    odds = math.log((1 - f) / f) - 3 * math.log(8) / math.sqrt(3)
     np.testing.assert_allclose(log_presence, -math.log1p(math.exp(-odds)))
+    # Of a few classes, one that is rare would seem to be absent.
+    assert absent_classes(support, labels % 3, query, 3)[0] == 0
 
 
 def test_few_labels_or_one_query_say_nothing_of_absent_classes():

@@ -373,7 +373,7 @@ def _find_absent(
     """
     nearest, ranks, by_class = s
     n, n_support, n_classes = len(gram), len(labels), len(bias)
-    if n_support < known.min_labels or n - n_support < 2:
+    if n_classes < known.min_classes or n_support < known.min_labels or n - n_support < 2:
         return 0.0
     nearest[:] = np.inf
     for q in range(n_support, n):

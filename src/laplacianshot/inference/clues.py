@@ -236,7 +236,7 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     f is 0 unless ``mean r`` is three standard deviations above 1/2.
     """
     nothing = 0.0, np.zeros(n_classes)
-    if len(support) < ABSENCE.min_labels or len(sample) < 2:
+    if n_classes < ABSENCE.min_classes or len(support) < ABSENCE.min_labels or len(sample) < 2:
         return nothing
     between = squared_distances(sample, sample, wide=False)
     np.fill_diagonal(between, np.inf)

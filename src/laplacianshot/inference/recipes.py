@@ -51,6 +51,8 @@ class AbsenceConstants(NamedTuple):
     ----------
     sample_rows : int
         Queries that are looked at.
+    min_classes : int
+        Classes from which on some may be found absent: of a few, one that is merely rare would be.
     min_labels : int
         Labels from which on classes may be found absent.
     gate : float
@@ -74,6 +76,7 @@ class AbsenceConstants(NamedTuple):
     """
 
     sample_rows: int = 1024
+    min_classes: int = 4
     min_labels: int = 8
     gate: float = 3.0
     margin: float = 1.0

@@ -140,3 +140,14 @@ def test_small_sets_keep_nothing(digits, tmp_path):
     X, _, y = digits
     fit_large(LaplacianShot(), X, y, checkpoint=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_prototypes_that_were_held_are_remembered(digits, large, tmp_path, monkeypatch):
+    monkeypatch.setattr("laplacianshot.inference.clues._COLLAPSE", -10.0)
+    X, _, y = digits
+    first, again = (fit_large(LaplacianShot(), X, y, checkpoint=tmp_path) for _ in range(2))
+    for clf in (first, again):
+        assert clf.solution_.answers.prototypes_held
+        assert "held where the labels are" in clf.report_
+    assert again.solution_.constants == first.solution_.constants
+    np.testing.assert_array_equal(again.predict(X), first.predict(X))

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.engine.plan import GraphChoice
+from laplacianshot.inference.clues import Answers
 from laplacianshot.inference.solution import Solution
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import chosen_method, knn
@@ -41,7 +42,10 @@ def save_solution(folder: KeyedFolder, solution: Solution) -> None:
     """Keep the end of the rounds."""
     Y = solution.assignments
     parts = {name: getattr(Y, name) for name in _SPARSE} if sp.issparse(Y) else {"assignments": Y}
-    facts = {"shape": Y.shape} | {name: np.asarray(getattr(solution, name)).item() for name in _NUMBERS}
+    held = solution.answers is not None and solution.answers.prototypes_held
+    facts = {"shape": Y.shape, "prototypes_held": held} | {
+        name: np.asarray(getattr(solution, name)).item() for name in _NUMBERS
+    }
     arrays = {name: getattr(solution, name) for name in ("labels", "prototypes", "objective", "bias")}
     folder.save(facts, {**arrays, **parts}, keep=MAX_KEPT)
 
@@ -56,7 +60,8 @@ def load_solution(folder: KeyedFolder) -> Solution | None:
         Y = arrays.pop("assignments")
     else:
         Y = sp.csr_array(tuple(arrays.pop(name) for name in _SPARSE), shape=tuple(facts["shape"]))
-    return Solution(assignments=Y, **{name: facts[name] for name in _NUMBERS}, **arrays)
+    answers = Answers(prototypes_held=facts["prototypes_held"])
+    return Solution(assignments=Y, answers=answers, **{name: facts[name] for name in _NUMBERS}, **arrays)
 
 
 def kept_neighbors(

@@ -22,7 +22,7 @@ from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
-from laplacianshot.inference.spreading import MAX_PATHS, Paths, squared_distances_to
+from laplacianshot.inference.spreading import MAX_LISTED, Paths, squared_distances_to
 from laplacianshot.neighbors.cells import CellIndex
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
@@ -92,7 +92,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
     found = kept_neighbors(rows, task.constants.n_neighbors, task.plan.graph, progress=progress, **kept)
     stages("Graph")
     task = task.informed(rows)
-    order, near = found.order, found.indices[:, :MAX_PATHS].copy() if task.clues.along > 0 else None
+    order, near = found.order, found.indices[:, :MAX_LISTED].copy() if task.clues.along > 0 else None
     graph = node_graph(order, found.indices, task.codes >= 0)
     report, index = found.report, found.index
     del found
@@ -105,7 +105,9 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
             task = task.with_held_prototypes()
             result = _rounds(task, rows, graph, reached, tol, progress)
         if folders is not None:
-            save_solution(folders[1], result)
+            save_solution(folders[1], replace(result, answers=task.answers))
+    elif result.answers is not None and result.answers.prototypes_held:
+        task = task.with_held_prototypes()
     return fitted_of(task, rows, graph, result, report, index)
 
 

@@ -163,3 +163,17 @@ def test_a_search_may_find_fewer_neighbors():
     near = np.array([[1, -1], [0, 2], [-1, -1], [2, 4], [3, -1]])
     paths = Paths.to_neighbors(near, squared_distances_to(np.arange(5.0)[:, None], near))
     np.testing.assert_array_equal(paths.lengths.toarray(), np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1))
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_rows_that_are_there_several_times_count_once(times):
+    rng = np.random.default_rng(6)
+    X = np.concatenate([rng.standard_normal((60, 2)), 5 + rng.standard_normal((60, 2))])
+    classes = np.full(120, -1)
+    classes[[0, 60]] = 0, 1
+    once, often = (paths_of(np.tile(X, (t, 1)), 25 * t) for t in (1, times))
+    more = np.concatenate([classes, np.full((times - 1) * 120, -1)])
+    assert often.typical == pytest.approx(once.typical)
+    assert often.crossing(more) == pytest.approx(once.crossing(classes))
+    found = often.spread(more, 2).argmax(axis=1)
+    np.testing.assert_array_equal(found, np.tile(np.arange(120) >= 60, times))

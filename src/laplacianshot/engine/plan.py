@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
-from laplacianshot.inference.spreading import MAX_PATHS
+from laplacianshot.inference.spreading import MAX_LISTED
 from laplacianshot.inference.transforms import TABLE_COLUMNS, Rows
 from laplacianshot.neighbors.knn import Method, chosen_method, in_memory_plan, memory_plan
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, TARGET_RECALL, MemoryPlan, is_large, larger, parse_bytes
@@ -113,7 +113,8 @@ def small_plan(n: int, n_query: int, n_classes: int, width: int, k: int, itemsiz
         "assignments": 7.0 * itemsize * n_query * n_classes,
         "sums": 2.0 * itemsize * MAX_BLOCKS * n_classes * (width + VISIT_ROWS),
     }
-    return larger(MemoryPlan(search), MemoryPlan(solve))
+    spread = {"transformed rows": rows, "graph": graph, "spread labels": _spread_bytes(n, k, n_classes)}
+    return larger(MemoryPlan(search), MemoryPlan(solve), MemoryPlan(spread))
 
 
 def large_plan(
@@ -130,10 +131,14 @@ def large_plan(
     else:
         needed.check(memory, advice="a smaller n_neighbors needs less")
     dense = entries == n_classes and can_be_dense
-    # Short edges, a tree of them, and six arrays of shares.
-    spread = needed.total + 60.0 * n * min(2 * k, 2 * MAX_PATHS) + 24.0 * n * n_classes
+    spread = needed.total + _spread_bytes(n, k, n_classes)
     along = n * n_classes <= _MAX_SPREAD and (memory is None or spread <= memory)
     return LargePlan(dense, memory, graph, ENTRIES[-1] if dense else entries, along)
+
+
+def _spread_bytes(n: int, k: int, n_classes: int) -> float:
+    """What it takes to spread labels along the graph: short edges, a tree of them, and seven arrays of shares."""
+    return 60.0 * n * min(2 * k, 2 * MAX_LISTED) + 56.0 * n * n_classes
 
 
 def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: int, graph: GraphChoice) -> MemoryPlan:

@@ -112,7 +112,7 @@ class Rounds(ABC):
 
     @abstractmethod
     def _make_room(self, entries: int, e: float) -> None:
-        """Arrays for so many entries of the assignment of every node; those of fixed nodes are e times their class."""
+        """Arrays for ``entries`` entries of every node's assignment; those of fixed nodes are e times their class."""
 
     def start(
         self,
@@ -141,7 +141,7 @@ class Rounds(ABC):
 
     def know(self, reached: Floats) -> None:
         """Let the labels that reached rows along the graph, shares (n, C), count as the clues say."""
-        known = self._clues.support_of(reached)
+        known = self._clues.graph_logits(reached)
         if known is not None:
             self._known = known.astype(self._rows.dtype, copy=False)
 

@@ -48,7 +48,7 @@ _ALONG = 0.3
 # shortest one, and at most; and the smallest share that is worth the work.
 _LEAD = 6.0
 _MAX_LEAD = 5.0
-_LEAST_GRAPH = 0.05
+_MIN_GRAPH = 0.05
 # Weight that leaves a linear classifier to decide without distances.
 _NO_DISTANCES = 0.99
 _FOLDS = 3
@@ -304,7 +304,7 @@ def shares_of(hits: tuple[int, int, int], held: int, lead: float = 0.0) -> tuple
     """
     by_prototypes, by_classifier, by_graph = hits
     graph = 1 - math.exp(-_HIT * max(0.0, by_graph - max(by_prototypes, by_classifier) + lead))
-    if graph < _LEAST_GRAPH:
+    if graph < _MIN_GRAPH:
         graph = 0.0
     classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier)))) if held else _UNASKED
     return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph

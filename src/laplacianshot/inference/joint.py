@@ -32,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import ABSENT_SCALE, LEAST_SHARE, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import ABSENT_SCALE, MIN_REACHED, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
@@ -157,11 +157,11 @@ class Clues:
         moved = directions / (2 * tau)
         return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
 
-    def support_of(self, reached: Floats | None) -> Floats | None:
-        """What labels say that reached rows along the graph, ``u log t`` (N, C); None if it does not count."""
+    def graph_logits(self, reached: Floats | None) -> Floats | None:
+        """What labels that reached rows along the graph add to logits, ``u log t`` (N, C); None if nothing."""
         if reached is None or self.along == 0:
             return None
-        logs: Floats = np.log(np.maximum(reached, LEAST_SHARE))
+        logs: Floats = np.log(np.maximum(reached, MIN_REACHED))
         return logs * logs.dtype.type(self.along)
 
     def moved(self, offset: Floats) -> Clues:
@@ -365,7 +365,7 @@ class PlainRounds:
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._known = clues.support_of(reached)
+        self._known = clues.graph_logits(reached)
         if reached is None:
             self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
         else:

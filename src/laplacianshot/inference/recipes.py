@@ -34,7 +34,7 @@ DELTA = 0.02
 # KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
 ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
-LEAST_SHARE = 1e-6
+MIN_REACHED = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
 # episodes, where that would take most of the time; and in a table or a task of many queries.
 RICH_QUERIES = 20

@@ -19,12 +19,15 @@ _KEPT = 0.9
 _KEPT_SHORT = 0.97
 _STEPS = 100
 # Smallest share of a class, for logarithms.
-_LEAST = 1e-9
+_MIN_SHARE = 1e-9
 # What must arrive at a row for it to be reached, and how often those that are reached pass it on.
 _REACHED = 0.01
 _WAVES = 20
-# Edges to each row's nearest ones that labels take.
+# Different lengths of the edges to a row's nearest ones that labels take, how many of its neighbors are asked for them,
+# and the part of a length by which others may differ and still be the same.
 MAX_PATHS = 10
+MAX_LISTED = 30
+_EQUAL = 1e-5
 # Weight of an edge that crosses from one class to another, and of one as long as that to a typical nearest neighbor:
 # exponents of the heat kernel, of which the softer one is taken.
 _CROSSING = 9.0
@@ -42,7 +45,7 @@ def spread_labels(graph: sp.csr_array, labels: Ints, n_classes: int) -> Floats:
     """
     classes = np.concatenate([labels, np.full(graph.shape[0] - len(labels), -1)])
     found = _spread(graph, _indicators(classes, n_classes).astype(graph.dtype), _KEPT, 1e-8)[len(labels) :]
-    reached = np.maximum(found, 0) + graph.dtype.type(_LEAST)
+    reached = np.maximum(found, 0) + graph.dtype.type(_MIN_SHARE)
     shares: Floats = reached / reached.sum(axis=1, keepdims=True)
     return shares
 
@@ -93,19 +96,27 @@ class Paths:
         lengths = _squared_lengths(rows, ends, graph.indices)
         # Positions of the edges, row by row from the shortest on.
         order = np.lexsort((lengths, ends))
-        kept = order[np.arange(len(order)) - np.repeat(graph.indptr[:-1], np.diff(graph.indptr)) < MAX_PATHS]
-        return cls._of_edges(n, ends[kept], graph.indices[kept], lengths[kept])
+        return cls._of_edges(n, ends[order], graph.indices[order], lengths[order])
 
     @classmethod
     def to_neighbors(cls, neighbors: Ints, distances: Floats) -> Paths:
         """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k)."""
-        near, distances = neighbors[:, :MAX_PATHS], distances[:, :MAX_PATHS]
-        held = near >= 0
-        return cls._of_edges(len(near), np.nonzero(held)[0], near[held].astype(np.int64), distances[held])
+        held = neighbors[:, :MAX_LISTED] >= 0
+        near, distances = neighbors[:, :MAX_LISTED][held], distances[:, :MAX_LISTED][held]
+        return cls._of_edges(len(held), np.nonzero(held)[0], near.astype(np.int64), distances)
 
     @classmethod
     def _of_edges(cls, n: int, ends: Ints, others: Ints, lengths: Floats) -> Paths:
-        """From edges that may be there in one direction only."""
+        """From the edges at each row in turn, shortest first, which may be there in one direction only.
+
+        Edges of a row are counted by their lengths, so that equal rows count once.
+        """
+        starts = np.flatnonzero(np.diff(ends, prepend=-1))
+        longer = np.diff(lengths, prepend=-np.inf) > _EQUAL * lengths
+        longer[starts] = True
+        place = np.cumsum(longer)
+        near = place - np.repeat(place[starts], np.diff(np.append(starts, len(ends)))) < MAX_PATHS
+        ends, others, lengths = ends[near], others[near], lengths[near]
         first, second = np.minimum(ends, others), np.maximum(ends, others)
         _, once = np.unique(first.astype(np.int64) * n + second, return_index=True)
         pairs = (np.concatenate([first[once], second[once]]), np.concatenate([second[once], first[once]]))
@@ -113,11 +124,14 @@ class Paths:
 
     @cached_property
     def typical(self) -> float:
-        """The median over nodes of the shortest edge's length; equal rows do not count."""
+        """The median over nodes of the length of the shortest edge to a row that is not equal."""
         indptr = self.lengths.indptr
         held = np.flatnonzero(np.diff(indptr))
-        shortest = np.minimum.reduceat(self.lengths.data, indptr[held]) if len(held) else np.zeros(0)
-        apart = shortest[shortest > 0]
+        if len(held) == 0:
+            return 0.0
+        lengths = np.where(self.lengths.data > 0, self.lengths.data, np.inf)
+        shortest = np.minimum.reduceat(lengths, indptr[held])
+        apart = shortest[np.isfinite(shortest)]
         return float(np.median(apart)) if len(apart) else 0.0
 
     @cached_property
@@ -182,7 +196,7 @@ class Paths:
             shares[new] = found[new] / totals[new, None]
             waiting[new] = False
         shares[waiting] = 1 / n_classes
-        shares += _LEAST
+        shares += _MIN_SHARE
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from laplacianshot.engine.graph import NodeGraph, inverse_roots, union_edges
 from laplacianshot.engine.plan import GraphChoice
-from laplacianshot.inference.spreading import MAX_PATHS
+from laplacianshot.inference.spreading import MAX_LISTED
 from laplacianshot.neighbors.cells import (
     QUERY_ROWS,
     CellIndex,
@@ -115,7 +115,7 @@ def search_shard(job: Job, number: int, k: int, n_probes: int | None, sample: In
     found = _exact(job, number, k) if n_probes is None else _by_cells(job, number, k, n_probes)
     here = sample[job.split(sample)[number]] - job.shards[number].first
     ids = found.indices.astype(index_dtype(job.n))
-    near = found.distances[:, :MAX_PATHS].astype(np.float32)
+    near = found.distances[:, :MAX_LISTED].astype(np.float32)
     job.save("neighbors", number, {"ids": ids, "near": near, "sampled": found.distances[here]})
 
 
@@ -128,7 +128,7 @@ def neighbor_lists(job: Job, number: int) -> Ints:
 def first_neighbors(job: Job, number: int) -> tuple[Ints, Floats]:
     """The first neighbors of the rows of a shard, and their squared distances, (m, 10) each."""
     kept = job.load("neighbors", number)
-    return kept["ids"][:, :MAX_PATHS], kept["near"]
+    return kept["ids"][:, :MAX_LISTED], kept["near"]
 
 
 def nearest_in_shard(job: Job, number: int, queries: Floats, k: int) -> Neighbors:

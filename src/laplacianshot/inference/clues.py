@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +33,9 @@ from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, DefaultCons
 from laplacianshot.inference.spreading import Paths, spread_labels
 from laplacianshot.inference.temperature import divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from laplacianshot.inference.priors import Hints
 
 # Queries that the three questions are asked of.
 SAMPLE_ROWS = ABSENCE.sample_rows
@@ -85,6 +89,8 @@ class Answers:
         ``KL(p|u)`` of the class shares that the spread labels give.
     prototypes_held : bool
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
+    hints : Hints, optional
+        What names and another model's scores said.
     """
 
     absent: float = 0.0
@@ -95,6 +101,7 @@ class Answers:
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     first_divergence: float = 0.0
     prototypes_held: bool = False
+    hints: Hints | None = None
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -155,6 +162,7 @@ def gather_clues(
     *,
     table: bool = False,
     along: bool = True,
+    known: Clues = NO_CLUES,
 ) -> tuple[DefaultConstants, Clues, Answers]:
     """Ask the three questions.
 
@@ -174,6 +182,8 @@ def gather_clues(
         Whether rows are of a table, with columns brought to one scale.
     along : bool
         Whether labels can be spread along the whole graph.
+    known : Clues
+        What is known of the classes already, from their names, say; the answers are added to it.
 
     Returns
     -------
@@ -182,18 +192,18 @@ def gather_clues(
     clues : Clues
     answers : Answers
     """
-    answers, clues = Answers(), NO_CLUES
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle
+    answers, clues = Answers(), known.moved(-middle)
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            constants = constants._replace(eta=ABSENCE.push * absent**2)
+            constants = constants._replace(eta=max(constants.eta, ABSENCE.push * absent**2))
             bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
-            answers, clues = replace(answers, absent=absent), replace(clues, bias=bias)
+            answers, clues = replace(answers, absent=absent), clues.with_linear(None, bias)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
-        return constants, clues, answers
+        return constants, clues.moved(middle), answers
     few = _some_labels(labels)
     S, y = support[few], labels[few]
     rows = np.concatenate([S, sample])
@@ -205,7 +215,7 @@ def gather_clues(
         # Labels of absent classes would take other rows along.
         found = spread_labels(graph, y, n_classes)
         sizes = found * (n_query / len(sample))
-        prior = Prior.of_support(support, labels, origin, n_classes, constants)
+        prior = Prior.of_support(support, labels, origin, n_classes, constants, clues)
         clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
         first = divergence(found.mean(axis=0, dtype=np.float64))
         answers = replace(answers, spread=True, first_divergence=first)
@@ -217,8 +227,7 @@ def gather_clues(
     clues = replace(clues, weight=1 - shares[0] - _FAINT * shares[2], along=_ALONG * shares[2])
     slopes, intercepts = linear_classifier(S, y, n_classes)
     scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
-    known = 0.0 if clues.bias is None else clues.bias
-    clues = replace(clues, slopes=scale * slopes, bias=known + scale * intercepts)
+    clues = clues.with_linear(scale * slopes, scale * intercepts)
     return constants, clues.moved(middle), answers
 
 

@@ -4,14 +4,16 @@ For queries Q (N rows), support S with labels clamped to ``Y_s``, prototypes M, 
 rows, uniform u and class shares ``p = mean_q y_q``, minimize::
 
     F(Y, M) = sum y log y
-            + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
-            - sum_qc y_qc (v_c.x_q + h_c + u log t_qc)
+            + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2
+                    + sum_c k_c |m_c - o_c|^2 ]
+            - sum_qc y_qc (v_c.x_q + h_c + u log t_qc + l_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
 
-The third line is what else is known of the classes (:class:`Clues`). The last one draws the shares to equal ones as
-long as they are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may
-have no queries at all.
+The third line draws prototypes to what names or another model say of their classes, and the fourth is what else is
+known of the classes (:class:`Clues`) or of single rows (l). The last one draws the shares to equal ones as long as they
+are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may have no queries
+at all. If the shares of the classes are known, u is not uniform but has these.
 
 Each round minimizes F over M (:func:`m_step`), then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
@@ -49,6 +51,7 @@ def joint_optimize(
     *,
     clues: Clues | None = None,
     reached: Floats | None = None,
+    known: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
@@ -61,7 +64,7 @@ def joint_optimize(
     support : array of shape (n_s, D)
         Transformed labeled rows.
     labels : int array of shape (n_s,)
-        Their classes in ``0..C-1``, each at least once.
+        Their classes in ``0..C-1``, each at least once unless the clues have anchors.
     query : array of shape (N, D)
         Transformed unlabeled rows; assignments and prototypes are returned in their dtype.
     affinity : csr_array of shape (n_s + N, n_s + N)
@@ -74,6 +77,8 @@ def joint_optimize(
         What else is known of the classes.
     reached : array of shape (N, C), optional
         Shares of the labels that reach each query along the graph, where the clues say that they count.
+    known : array of shape (N, C), optional
+        l, what is known of each query: logarithms of probabilities, times their weight.
     tol : float
         Stop when F changes by less than this, relatively.
 
@@ -87,7 +92,8 @@ def joint_optimize(
     # F does not see a common shift of all rows, and small numbers cancel less.
     shift = query.mean(axis=0, dtype=np.float64).astype(dtype) if n else np.zeros(len(origin), dtype)
     S, Q, W = support - shift, query - shift, affinity.astype(dtype)
-    prior = Prior.of_support(S, labels, origin - shift, n_classes, constants)
+    near = clues.moved(-shift)
+    prior = Prior.of_support(S, labels, origin - shift, n_classes, constants, near)
     a = squared_distances(Q, prior.means, wide=False)
     # With one query there is no pair of queries: take all rows.
     spread = mean_squared_distance(Q) or mean_squared_distance(np.concatenate([S, Q]))
@@ -102,8 +108,8 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, clues.moved(-shift), prior.means, reached)
-    solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
+    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, near, prior.means, reached, known)
+    solution = descend(rounds, prior, constants, n, tau, dtype, clues=clues, tol=tol)
     return replace(
         solution,
         assignments=rounds.Y,
@@ -133,6 +139,12 @@ class Clues:
     along : float
         u, what labels count that were spread along the graph (:class:`~laplacianshot.inference.spreading.Paths`). Where
         it is above zero, these are also the first assignments.
+    anchors : array of shape (C, D), optional
+        o_c, where names or another model place the classes.
+    pull : array of shape (C,), optional
+        k_c, weight of each anchor in its prototype; given with the anchors.
+    shares : array of shape (C,), optional
+        u, class shares among the queries that are known; None: equal ones.
     """
 
     weight: float = 0.0
@@ -140,6 +152,9 @@ class Clues:
     bias: Floats | None = None
     start: Floats | None = None
     along: float = 0.0
+    anchors: Floats | None = None
+    pull: Floats | None = None
+    shares: Floats | None = None
 
     def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
         """Directions d (C, D) and offsets (C,) of the linear cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
@@ -157,20 +172,34 @@ class Clues:
         moved = directions / (2 * tau)
         return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
 
-    def graph_logits(self, reached: Floats | None) -> Floats | None:
-        """What labels that reached rows along the graph add to logits, ``u log t`` (N, C); None if nothing."""
+    def row_logits(self, reached: Floats | None, known: Floats | None = None) -> Floats | None:
+        """What labels that reached rows along the graph, and what is known of rows, add to logits; None if nothing.
+
+        ``u log t + l`` (N, C)
+        """
         if reached is None or self.along == 0:
-            return None
+            return known
         logs: Floats = np.log(np.maximum(reached, MIN_REACHED))
-        return logs * logs.dtype.type(self.along)
+        logs *= logs.dtype.type(self.along)
+        return logs if known is None else logs + known
 
     def moved(self, offset: Floats) -> Clues:
         """The same after all rows have moved by ``offset`` (D,)."""
         start = None if self.start is None else self.start + offset
+        anchors = None if self.anchors is None else self.anchors + offset
+        moved = replace(self, start=start, anchors=anchors)
         if self.slopes is None:
-            return replace(self, start=start)
+            return moved
         bias = -(self.slopes @ offset) + (0.0 if self.bias is None else self.bias)
-        return replace(self, bias=bias, start=start)
+        return replace(moved, bias=bias)
+
+    def with_linear(self, slopes: Floats | None, bias: Floats | None) -> Clues:
+        """The same with slopes (C, D) and a bias (C,) added."""
+        return replace(self, slopes=_sum_of(self.slopes, slopes), bias=_sum_of(self.bias, bias))
+
+
+def _sum_of(a: Floats | None, b: Floats | None) -> Floats | None:
+    return b if a is None else a if b is None else a + b
 
 
 NO_CLUES = Clues()
@@ -181,7 +210,8 @@ class Prior:
     """What support and origin say of the prototypes.
 
     ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
-    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``.
+    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``. Anchors add
+    ``sum_c k_c |m_c - o_c|^2``, and k_c to the mass.
     """
 
     means: Floats
@@ -190,13 +220,25 @@ class Prior:
 
     @classmethod
     def of_support(
-        cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
+        cls,
+        support: Floats,
+        labels: Ints,
+        origin: Floats,
+        n_classes: int,
+        constants: DefaultConstants,
+        clues: Clues = NO_CLUES,
     ) -> Prior:
-        """From transformed labeled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
+        """From transformed labeled rows (n_s, D), their classes (n_s,), the origin (D,) and the anchors of clues."""
         beta, kappa = constants.beta, constants.kappa
         mass = beta * np.bincount(labels, minlength=n_classes) + kappa
-        means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
+        sums = beta * class_sums(support, labels, n_classes) + kappa * origin
+        if clues.anchors is not None and clues.pull is not None:
+            mass = mass + clues.pull
+            sums = sums + clues.pull[:, None] * clues.anchors
+        means = sums / mass[:, None]
         least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
+        if clues.anchors is not None and clues.pull is not None:
+            least += float(clues.pull @ np.square(means - clues.anchors).sum(axis=1))
         return cls(means, mass, least)
 
     def moved(self, offset: Floats) -> Prior:
@@ -205,11 +247,11 @@ class Prior:
 
     @cached_property
     def sums(self) -> Floats:
-        """``mass_c means_c = beta sum_{s in c} x_s + kappa o``, (C, D)."""
+        """``mass_c means_c = beta sum_{s in c} x_s + kappa o + k_c o_c``, (C, D)."""
         return self.mass[:, None] * self.means
 
     def cost(self, prototypes: Floats) -> float:
-        """``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` at these prototypes (C, D)."""
+        """``beta sum_s |x_s - m_ys|^2 + sum_c (kappa |m_c - o|^2 + k_c |m_c - o_c|^2)`` at prototypes (C, D)."""
         gaps = prototypes - self.means
         return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
 
@@ -217,21 +259,23 @@ class Prior:
 def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     """Prototypes that minimize F at given assignments, from ``Y^T Q`` (C, D) and ``sum_q y_q`` (C,).
 
-    ``m_c = (beta sum_{s in c} x_s + sum_q y_qc x_q + kappa o) / (beta n_c + sum_q y_qc + kappa)``
+    ``m_c = (beta sum_{s in c} x_s + sum_q y_qc x_q + kappa o + k_c o_c) / (beta n_c + sum_q y_qc + kappa + k_c)``
     """
     prototypes: Floats = (prior.sums + class_features) / (prior.mass + counts)[:, None]
     return prototypes
 
 
-def y_step(log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: float) -> tuple[Floats, Floats]:
+def y_step(
+    log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: float, u: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Assignments (N, C) that minimize a bound of F that is tight at Y: their logarithms, and themselves.
 
-    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - g log p ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, g of
+    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - g log(p/u) ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, g of
     :func:`balance_weight` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
     """
     h = hold_weight(lam, g)
     # Numbers of Python keep the dtype of the arrays.
-    return softmax((-cost + lam * b + h * log_Y - (g * log_share(p)).astype(cost.dtype)) / (1 + h))
+    return softmax((-cost + lam * b + h * log_Y - (g * log_share(p, u)).astype(cost.dtype)) / (1 + h))
 
 
 def softmax(logits: Floats) -> tuple[Floats, Floats]:
@@ -249,19 +293,19 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
     return logs, Y
 
 
-def balance_weight(p: Floats, constants: DefaultConstants) -> float:
+def balance_weight(p: Floats, constants: DefaultConstants, u: Floats | None = None) -> float:
     """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))``, the slope of the balance at ``K = KL(p|u)``, p (C,)."""
-    kl = divergence(p)
+    kl = divergence(p, u)
     pull = constants.gamma * math.exp(-kl / constants.delta)
     return pull if constants.eta == 0 else pull + constants.eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
 
 
-def balance_cost(p: Floats, constants: DefaultConstants) -> float:
+def balance_cost(p: Floats, constants: DefaultConstants, u: Floats | None = None) -> float:
     """The integral of g up to ``K = KL(p|u)``: ``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
 
     Its first part is ``gamma K`` in the limit of infinite delta.
     """
-    kl, delta, s = divergence(p), constants.delta, ABSENT_SCALE
+    kl, delta, s = divergence(p, u), constants.delta, ABSENT_SCALE
     pull = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
     return pull - constants.eta * (kl - s * math.sqrt(math.pi) / 2 * math.erf(kl / s))
 
@@ -278,10 +322,10 @@ def hold_weight(lam: float, g: float) -> float:
     return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
-def log_share(p: Floats) -> Floats:
-    """``log p``, finite where a share has vanished."""
+def log_share(p: Floats, u: Floats | None = None) -> Floats:
+    """``log(p / u)`` up to a constant, finite where a share has vanished; without u ``log p``."""
     logs: Floats = np.log(np.maximum(p, np.finfo(np.float64).tiny))
-    return logs
+    return logs if u is None else logs - np.log(u)
 
 
 @dataclass(frozen=True)
@@ -301,12 +345,13 @@ def objective(
     tau: float,
     prior: Prior,
     constants: DefaultConstants,
+    u: Floats | None = None,
 ) -> float:
     """F at assignments with shares p (C,) and prototypes (C, D), from two sums over the n queries.
 
     ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``.
     """
-    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + n * balance_cost(p, constants)
+    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + n * balance_cost(p, constants, u)
 
 
 class Rounds(Protocol):
@@ -351,6 +396,8 @@ class PlainRounds:
         Of the first assignments, where the clues have none.
     reached : array of shape (N, C), optional
         Labels that reached each query along the graph, and the first assignments.
+    known : array of shape (N, C), optional
+        What is known of each query.
     """
 
     def __init__(
@@ -362,10 +409,11 @@ class PlainRounds:
         clues: Clues,
         prototypes: Floats,
         reached: Floats | None = None,
+        known: Floats | None = None,
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._known = clues.graph_logits(reached)
+        self._known = clues.row_logits(reached, known)
         if reached is None:
             self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
         else:
@@ -387,7 +435,7 @@ class PlainRounds:
         if last:
             return Sums(pairwise, math.nan)
         cost = self._cost(prototypes)
-        self._next = log_Y, Y = y_step(self._log_Y, cost, self._s + WY, self.share, lam, g)
+        self._next = log_Y, Y = y_step(self._log_Y, cost, self._s + WY, self.share, lam, g, self._clues.shares)
         return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s))
 
     def accept(self) -> None:
@@ -410,7 +458,7 @@ def descend(
     tau: float,
     dtype: np.dtype[Any],
     *,
-    weight: float = 0.0,
+    clues: Clues = NO_CLUES,
     tol: float = TOLERANCE,
     progress: Callable[[int, int], object] | None = None,
 ) -> Solution:
@@ -426,8 +474,8 @@ def descend(
     tau : float
     dtype : dtype
         Of the prototypes.
-    weight : float
-        That of the clues, which the distances have less.
+    clues : Clues
+        Their weight, which the distances have less, and the shares that are known.
     tol : float
     progress : callable, optional
         Called with the number of rounds done and their maximum.
@@ -438,7 +486,7 @@ def descend(
         Without assignments: the rounds have them.
     """
     values: list[float] = []
-    distance = (1 - weight) * tau
+    distance, u = (1 - clues.weight) * tau, clues.shares
     prototypes = prior.means
     smooth = math.nan
     converged = False
@@ -448,9 +496,10 @@ def descend(
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = m_step(prior, rounds.class_features, n * rounds.share).astype(dtype)
         last = done == constants.max_rounds
-        sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants), last=last)
+        sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants, u), last=last)
         if done > constants.start_rounds:
-            values.append(objective(smooth, sums.pairwise, prototypes, rounds.share, n, distance, prior, constants))
+            at = (smooth, sums.pairwise, prototypes, rounds.share, n, distance, prior, constants, u)
+            values.append(objective(*at))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
             if converged or last:
                 break
@@ -459,7 +508,7 @@ def descend(
         done += 1
         if progress is not None:
             progress(done, constants.max_rounds)
-    bias = (-balance_weight(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
+    bias = (-balance_weight(rounds.share, constants, u) * log_share(rounds.share, u)).astype(dtype)
     return Solution(
         None, prototypes, np.array(values), converged, constants.lam,
         tau=tau, bias=bias, constants=constants, prior=prior,

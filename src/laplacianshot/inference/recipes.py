@@ -31,6 +31,8 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
+# gamma and delta where the class shares are known.
+KNOWN_GAMMA, KNOWN_DELTA = 3.0, 0.2
 # KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
 ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
@@ -171,6 +173,10 @@ class DefaultConstants(NamedTuple):
             pair_spread=PAIR_SPREAD / rho,
         )
         return constants.with_choices(lam=constants.lam)
+
+    def with_known_shares(self) -> DefaultConstants:
+        """The same where the shares of the classes are known: they keep their weight up to a larger divergence."""
+        return self._replace(gamma=KNOWN_GAMMA, delta=KNOWN_DELTA)
 
     def with_choices(
         self, *, lam: float | None = None, n_neighbors: int | None = None, max_rounds: int | None = None

@@ -36,7 +36,7 @@ class Task:
     nodes : array of shape (n_s + N, D)
         Transformed rows, the support first.
     labels : int array of shape (n_s,)
-        Classes of the support in ``0..C-1``, each at least once.
+        Classes of the support in ``0..C-1``, each at least once unless names or a prior are known.
     n_classes : int
     graph : csr_array of shape (n_s + N, n_s + N), optional
         The user's own affinities between the nodes, in place of nearest neighbors.
@@ -99,6 +99,7 @@ def solve_default(
     *,
     tol: float,
     clues: Clues | None = None,
+    known: Floats | None = None,
     numerics: Numerics = FORMULAS,
 ) -> Solution:
     """The recommended recipe (:mod:`laplacianshot.inference.joint`).
@@ -112,6 +113,8 @@ def solve_default(
     tol : float
     clues : Clues, optional
         What is known of the classes besides (:func:`~laplacianshot.inference.clues.gather_clues`).
+    known : array of shape (N, C), optional
+        What is known of each query (:meth:`~laplacianshot.inference.priors.Hints.row_logits`).
     numerics : Numerics
     """
     clues = NO_CLUES if clues is None else clues
@@ -139,6 +142,7 @@ def solve_default(
         constants,
         clues=clues,
         reached=reached,
+        known=known,
         tol=tol,
     )
 

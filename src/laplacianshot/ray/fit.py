@@ -247,7 +247,7 @@ class _Run:
             )
         if clues.along > 0:
             self._spread()
-        limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
+        limits: dict[str, Any] = {"clues": clues, "tol": self._estimator.tol, "progress": progress}
         while True:
             if job.folder.has(_HELD):
                 constants, clues = hold_prototypes(constants, clues)

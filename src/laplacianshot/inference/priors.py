@@ -47,8 +47,8 @@ from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 # grows.
 _OMEGA, _MAX_OMEGA = 0.5, 2.0
 _AGREEING = 0.5
-# Weight of an anchor in its prototype, in rows.
-_PULL = 10.0
+# Weight of an anchor in its prototype, in labels where each class has one.
+_PULL = 3.0
 # Rows that a name itself counts for in its anchor, where classes seem to be absent.
 _NAME_ROWS = 1.0
 # Power of the prior from which class shares are learned, and how often they are updated.
@@ -56,8 +56,10 @@ _SHARPNESS = 3.0
 _SHARE_ROUNDS = 50
 # Weight of the log-shares, the smallest of them, and eta, where classes are surely absent.
 _SHARE_WEIGHT, _MIN_LOG_SHARE, _PUSH = 0.5, -7.0, 2.0
-# Labels that a prior is trusted by before there are any.
+# Labels that a prior is trusted by before there are any; and log-odds by which the labels of a class must be likelier by
+# chance than by its name for the name to be doubted.
 _FREE_LABELS = 2.0
+_DOUBT = 2.0
 # Smallest probability of a given prior, and how far the sum of a row may be from one.
 _MIN_PRIOR = 1e-3
 _SUM_TOLERANCE = 1e-3
@@ -204,6 +206,8 @@ class Hints:
         Power of the prior, times its trust.
     trust : (float, float)
         a of the names and of the prior; 1 without labels.
+    belief : array of shape (C,)
+        How far the name of each class is believed, from 0 (or without a name) to 1.
     hits : ((int, int), (int, int))
         Labels that the names, and the prior, find on their own, and how many there were to find.
     absence : float
@@ -228,6 +232,7 @@ class Hints:
     scale: float
     prior_scale: float
     trust: tuple[float, float]
+    belief: Floats
     hits: tuple[tuple[int, int], tuple[int, int]]
     absence: float
     log_shares: Floats
@@ -238,13 +243,13 @@ class Hints:
     omega: float = _OMEGA
     agreement: float = 1.0
 
-    @property
-    def pull(self) -> Floats:
-        """Weight (C,) of each anchor."""
-        knowledge = self.knowledge
-        if knowledge.prior is not None:
-            return np.full(len(self.log_shares), _PULL * max(self.trust))
-        return _PULL * self.trust[0] * knowledge.named
+    def pull(self, n_query: int) -> Floats:
+        """Weight (C,) of each anchor: that of three labels, where every class has one, as far as it is trusted."""
+        n_classes = len(self.log_shares)
+        weight = _PULL * DefaultConstants.for_task(n_classes, n_query, n_classes).beta
+        if self.knowledge.prior is not None:
+            return np.full(n_classes, weight * max(self.trust))
+        return weight * self.trust[0] * self.belief
 
     def class_means(self, sample: Floats, places: Floats) -> Floats:
         """Anchors (C, D): means of sampled rows (m, D) by their prior, and of places (C, D) of classes not present."""
@@ -268,7 +273,7 @@ class Hints:
         return center
 
     def clues(
-        self, sample: Floats, transform: Transform, center: Floats | None, constants: DefaultConstants
+        self, sample: Floats, n_query: int, transform: Transform, center: Floats | None, constants: DefaultConstants
     ) -> tuple[DefaultConstants, Clues, Hints]:
         """What F takes of them, for transformed rows.
 
@@ -276,6 +281,8 @@ class Hints:
         ----------
         sample : array of shape (m, D)
             Transformed queries, those of :func:`read_hints`.
+        n_query : int
+            How many there are in all.
         transform : {"none", "l2", "cl2"}
         center : array of shape (D,), for ``cl2``
         constants : DefaultConstants
@@ -301,7 +308,7 @@ class Hints:
             slopes=slopes,
             bias=shares if bias is None else bias + shares,
             anchors=self.class_means(sample.astype(np.float64), places),
-            pull=self.pull,
+            pull=self.pull(n_query),
             shares=self.knowledge.shares,
         )
         if math.isfinite(constants.delta):
@@ -326,22 +333,22 @@ class Hints:
         """Slopes v (C, D) and bias (C,) with ``v_c.x' + h_c = omega s cos(x, t_c)``, up to what all classes share.
 
         Of a transformed row ``x' = (x - center) / |x - center|``, x is ``center + length x'``, for which the mean length
-        is taken. A class without a name gets the mean of all others, and is as likely as the mean of them.
+        is taken. A class whose name is not believed gets the mean of all others, and is as likely as the mean of them.
         """
         names = self.knowledge.names
         assert names is not None
-        named = self.knowledge.named
-        scale = self.scale / self.norm
+        scale, belief = self.scale / self.norm, self.belief
         length, middle = self.norm if transform == "l2" else 1.0, np.zeros(names.shape[1])
         if center is not None:
             middle = np.asarray(center, np.float64)
             length = math.sqrt(max(0.0, self._spread_about(middle)))
         slopes, bias = scale * length * names, scale * (names @ middle)
-        if not named.all():
-            logits = sample @ slopes[named].T.astype(sample.dtype) + bias[named]
-            ahead = logsumexp(logits, axis=1) - math.log(named.sum()) - logits.mean(axis=1)
-            slopes[~named] = slopes[named].mean(axis=0)
-            bias[~named] = bias[named].mean() + float(ahead.mean())
+        if np.any(belief < 1):
+            logits = sample @ slopes.T.astype(sample.dtype) + bias
+            share = belief / max(belief.sum(), 1e-12)
+            ahead = float((_mean_logit(logits, belief) - logits @ share).mean())
+            slopes = belief[:, None] * slopes + (1 - belief)[:, None] * (share @ slopes)
+            bias = belief * bias + (1 - belief) * (share @ bias + ahead)
         return omega * slopes, omega * (bias - bias.mean())
 
     def _spread_about(self, center: Floats) -> float:
@@ -384,23 +391,27 @@ def read_hints(
         Their classes.
     n_classes : int
     """
-    logs, known = np.zeros((len(sample), n_classes)), np.zeros(len(sample), bool)
+    logs, trusted = np.zeros((2, len(sample), n_classes))
+    known = np.zeros(len(sample), bool)
     scale = prior_scale = 0.0
     trust, hits = [0.0, 0.0], [(0, 0), (0, 0)]
+    belief = np.zeros(n_classes) if knowledge.names is None else knowledge.named.astype(np.float64)
     rows = np.asarray(sample, np.float64)
     norm = float(np.linalg.norm(rows, axis=1).mean()) if len(rows) else 1.0
     norm = norm if norm > 0 else 1.0
     if knowledge.names is not None:
         named = knowledge.named
-        cosines = _cosines(rows, knowledge.names[named])
-        scale = confident_scale(cosines) if len(rows) and named.sum() > 1 else 1.0
-        asked = np.flatnonzero(named[labels])
-        of_labels = _cosines(np.asarray(support[asked], np.float64), knowledge.names[named])
-        numbers = np.cumsum(named)[labels[asked]] - 1
-        trust[0] = trust_of(scale * of_labels, numbers, scale * cosines)
-        hits[0] = int(np.count_nonzero(of_labels.argmax(axis=1) == numbers)), len(asked)
+        cosines, of_labels = (_cosines(np.asarray(X, np.float64), knowledge.names) for X in (rows, support))
+        scale = confident_scale(cosines[:, named]) if len(rows) and named.sum() > 1 else 1.0
+        found = np.where(named, of_labels, -np.inf).argmax(axis=1)
+        hits[0] = int(np.count_nonzero(found == labels)), int(np.count_nonzero(named[labels]))
+        of_labels = _of_all(scale * of_labels, belief)
+        # Of all names: those that are believed were chosen by the same labels.
+        trust[0] = trust_of(of_labels, labels, _of_all(scale * cosines, belief))
+        belief = believed(of_labels, labels, belief)
+        logs += _of_all(scale * cosines, belief)
+        trusted += trust[0] * logs
         scale *= trust[0]
-        logs += _spread_over(scale * cosines, named)
         known[:] = True
     if knowledge.prior is not None:
         given, of_labels = _log_prior(knowledge.prior[sampled]), _log_prior(knowledge.prior[labeled])
@@ -408,12 +419,15 @@ def read_hints(
         prior_scale = min(1.0, confident_scale(given[told])) if told.any() else 1.0
         trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[told])
         hits[1] = int(np.count_nonzero(of_labels[asked].argmax(axis=1) == labels[asked])), len(asked)
-        prior_scale *= trust[1]
         logs += prior_scale * given
+        prior_scale *= trust[1]
+        trusted += prior_scale * given
         known |= told
-    logs = log_softmax(logs, axis=1)
-    absence, log_shares, shares = _presence(logs[known], n_classes)
-    responsibilities = np.exp(log_softmax(logs + log_shares, axis=1)) * known[:, None]
+    # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
+    # Nobody can say who is absent among classes that have no name, or a wrong one.
+    sure = max(trust[0] * float(belief.min()), trust[1])
+    absence, log_shares, shares = _presence(log_softmax(logs[known], axis=1), sure, n_classes)
+    responsibilities = np.exp(log_softmax(trusted + log_shares, axis=1)) * known[:, None]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(sample.shape[1])
     places = np.tile(mean, (n_classes, 1))
     if knowledge.names is not None:
@@ -422,7 +436,7 @@ def read_hints(
         places = np.where(knowledge.named[:, None], near + mean - weights @ near / max(weights.sum(), 1e-12), mean)
     square = float(np.einsum("nd,nd->n", rows, rows).mean()) if len(rows) else 0.0
     return Hints(
-        knowledge, scale, prior_scale, (trust[0], trust[1]), (hits[0], hits[1]), absence, log_shares,
+        knowledge, scale, prior_scale, (trust[0], trust[1]), belief, (hits[0], hits[1]), absence, log_shares,
         responsibilities, places, norm, (mean, square),
     )  # fmt: skip
 
@@ -452,7 +466,7 @@ def informed(
     known = Clues(shares=knowledge.shares)
     if hints is not None:
         moved = sample if shift is None else sample + shift
-        constants, known, hints = hints.clues(moved, transform, center, constants)
+        constants, known, hints = hints.clues(moved, n_query, transform, center, constants)
         known = known if shift is None else known.moved(-shift)
         if len(np.unique(labels)) < n_classes:
             return constants, known, Answers(hints=hints)
@@ -465,8 +479,12 @@ def informed(
 def trust_of(of_labels: Floats, labels: Ints, of_rows: Floats) -> float:
     """How far logits are to be trusted, from 0 to 1: the power a at which they explain labels best.
 
-    ``max_a sum_i log softmax(a l_i)_{y_i} + 2 mean_q softmax(l_q).log softmax(a l_q)``, for the logits l of labeled
-    rows (n_s, C) and of others (m, C): before any label speaks against them, they are taken at their word.
+    a is where this is largest, for the logits l of labeled rows (n_s, C) and of others (m, C)::
+
+        L(a) = sum_i log softmax(a l_i)_{y_i} + 2 mean_q softmax(l_q).log softmax(a l_q)
+
+    The second part stands for two labels that agree: before any label speaks against them, logits are taken at their
+    word. What explains labels hardly better than chance counts less: ``a (1 - exp(L(0) - L(a)))``.
     """
     if len(labels) == 0:
         return 1.0
@@ -479,7 +497,8 @@ def trust_of(of_labels: Floats, labels: Ints, of_rows: Floats) -> float:
             value -= _FREE_LABELS * float((own * log_softmax(a * of_rows, axis=1)).sum(axis=1).mean())
         return value
 
-    return float(minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
+    best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    return float(best.x * -math.expm1(min(0.0, best.fun - cost(0.0))))
 
 
 def learned_shares(logs: Floats) -> Floats:
@@ -493,14 +512,14 @@ def learned_shares(logs: Floats) -> Floats:
     return p / p.sum()
 
 
-def _presence(logs: Floats, n_classes: int) -> tuple[float, Floats, Floats]:
+def _presence(logs: Floats, trust: float, n_classes: int) -> tuple[float, Floats, Floats]:
     """w, ``w log(C p)`` (C,) and the shares p (C,) learned from ``log z`` (m, C)."""
     if len(logs) == 0:
         return 0.0, np.zeros(n_classes), np.full(n_classes, 1 / n_classes)
     p = learned_shares(logs)
     # By chance shares of m rows differ from equal ones by (C - 1) / 2m.
     excess = max(0.0, divergence(p) - (n_classes - 1) / (2 * len(logs)))
-    w = -math.expm1(-((excess / ABSENT_SCALE) ** 2))
+    w = -trust * math.expm1(-((excess / ABSENT_SCALE) ** 2))
     return w, w * np.maximum(np.log(np.maximum(n_classes * p, 1e-300)), _MIN_LOG_SHARE), p
 
 
@@ -510,12 +529,31 @@ def _cosines(rows: Floats, names: Floats) -> Floats:
     return cosines
 
 
-def _spread_over(logits: Floats, named: Any) -> Floats:
-    """Logits of classes with a name as those of all: one without is as likely as the mean of those with one."""
-    out = np.empty((len(logits), len(named)))
-    out[:, named] = logits
-    out[:, ~named] = (logsumexp(logits, axis=1) - math.log(named.sum()))[:, None] if len(logits) else 0.0
-    return out
+def believed(logits: Floats, labels: Ints, belief: Floats) -> Floats:
+    """How far the name of each class is believed, (C,), given that of classes without labels.
+
+    ``min(1, exp(2 + sum_i log(C z_ic)))`` over the labeled rows (n_s, C) of class c: nobody answers to a wrong name.
+    """
+    n_classes = logits.shape[1]
+    evidence = log_softmax(logits, axis=1)[np.arange(len(labels)), labels] + math.log(n_classes)
+    total = np.bincount(labels, evidence, n_classes)
+    found: Floats = belief * np.exp(np.minimum(0.0, _DOUBT + total))
+    return found
+
+
+def _of_all(logits: Floats, belief: Floats) -> Floats:
+    """Logits (m, C) where a class whose name is not believed is as likely as the mean of those whose is."""
+    if np.all(belief == 1) or not belief.any() or len(logits) == 0:
+        return logits
+    mixed: Floats = belief * logits + (1 - belief) * _mean_logit(logits, belief)[:, None]
+    return mixed
+
+
+def _mean_logit(logits: Floats, belief: Floats) -> Floats:
+    """``log(sum_c b_c exp(l_c) / sum_c b_c)`` of each row (m, C)."""
+    total = max(float(belief.sum()), 1e-12)
+    found: Floats = logsumexp(logits, axis=1, b=np.maximum(belief / total, 1e-300))
+    return found
 
 
 def _log_prior(prior: Floats) -> Floats:

@@ -18,7 +18,7 @@ all as long as they are about equal. Names that nobody answers to would else tak
 
 *How far are they to be trusted?* Labels tell: their likelihood under ``z^a`` is largest at a trust a from 0 to 1. And
 where names and the graph contradict one another, so that neighbors mostly have different names, there is little to learn
-from neighbors: omega rises from 0.5 to at most 2.
+from neighbors: omega rises from 0.5 to at most 8.
 
 Everything is found from the labeled rows and at most 1,024 others (:func:`read_hints`).
 """
@@ -45,7 +45,7 @@ from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 # Weight of the prior, and the largest where neighbors contradict it; the share of neighbors that agree below which it
 # grows.
-_OMEGA, _MAX_OMEGA = 0.5, 2.0
+_OMEGA, _MAX_OMEGA = 0.5, 8.0
 _AGREEING = 0.5
 # Weight of an anchor in its prototype, in labels where each class has one.
 _PULL = 3.0
@@ -247,9 +247,11 @@ class Hints:
         """Weight (C,) of each anchor: that of three labels, where every class has one, as far as it is trusted."""
         n_classes = len(self.log_shares)
         weight = _PULL * DefaultConstants.for_task(n_classes, n_query, n_classes).beta
-        if self.knowledge.prior is not None:
-            return np.full(n_classes, weight * max(self.trust))
-        return weight * self.trust[0] * self.belief
+        if self.knowledge.prior is None:
+            return weight * self.trust[0] * self.belief
+        # A class that the prior gives no row to has no anchor of its own.
+        mass = self.responsibilities.sum(axis=0)
+        return weight * np.maximum(self.trust[0] * self.belief, self.trust[1] * mass / (1 + mass))
 
     def class_means(self, sample: Floats, places: Floats) -> Floats:
         """Anchors (C, D): means of sampled rows (m, D) by their prior, and of places (C, D) of classes not present."""
@@ -424,8 +426,9 @@ def read_hints(
         trusted += prior_scale * given
         known |= told
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
-    # Nobody can say who is absent among classes that have no name, or a wrong one.
-    sure = max(trust[0] * float(belief.min()), trust[1])
+    # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
+    told_of = float(np.isfinite(knowledge.prior[sampled, 0]).mean()) if knowledge.prior is not None and len(rows) else 0.0
+    sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * told_of - 1))
     absence, log_shares, shares = _presence(log_softmax(logs[known], axis=1), sure, n_classes)
     responsibilities = np.exp(log_softmax(trusted + log_shares, axis=1)) * known[:, None]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(sample.shape[1])

@@ -482,7 +482,9 @@ def _report(solution: Solution, asked: str) -> str:
     if asked != "auto":
         reason = "as you asked"
     lines = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
-    start = "from labels spread along the graph" if answers.spread else "from the labels"
+    hints = answers.hints
+    source = "the labels" if answers.spread or hints is None or hints.n_labels else "what is known of the classes"
+    start = "from labels spread along the graph" if answers.spread else f"from {source}"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
         by_prototypes, by_classifier, by_graph = answers.hits
@@ -500,8 +502,12 @@ def _report(solution: Solution, asked: str) -> str:
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
             f"classifier {classifier}{apart if answers.lead > 0 else ''}."
         )
-    else:
+    elif hints is None or hints.n_labels:
         lines.append("With so few unlabeled rows per class nothing else was tried.")
+    if hints is not None:
+        lines += hints.report()
+    if solution.clues is not None and solution.clues.shares is not None:
+        lines.append("The class shares are drawn to those that you gave.")
     if answers.prototypes_held:
         lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
     if answers.absent > 0:
@@ -691,9 +697,7 @@ def _hints(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) 
     if not knowledge.of_rows:
         return None
     labeled, sampled = np.flatnonzero(codes >= 0), _sampled(codes)
-    return read_hints(
-        knowledge, features[sampled], sampled, features[labeled], labeled, codes[labeled], n_classes
-    )
+    return read_hints(knowledge, features[sampled], sampled, features[labeled], labeled, codes[labeled], n_classes)
 
 
 def _solve_in_memory(

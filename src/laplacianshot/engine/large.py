@@ -68,7 +68,7 @@ class LargeTask:
         return replace(self, constants=constants, clues=clues.moved(shift), answers=answers)
 
     def origin(self, support: Floats, rows: Rows, shift: Floats) -> Floats:
-        """What every prototype is drawn to, (D,), for rows that are moved by ``-shift``: labeled (n_s, D), all (n, D)."""
+        """What every prototype is drawn to, (D,): for labeled rows (n_s, D) and all (n, D), moved by ``-shift``."""
         if self.transform == "cl2":
             return -shift
         middle: Floats = (support if len(support) else rows[np.flatnonzero(self.codes < 0)[:_BLOCK_ROWS]]).mean(axis=0)

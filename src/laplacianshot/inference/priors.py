@@ -17,8 +17,7 @@ With ``K = KL(p|u)``, less its mean under equal shares, ``w = 1 - exp(-(K/0.8)^2
 all as long as they are about equal. Names that nobody answers to would else take rows from those that are present.
 
 *How far are they to be trusted?* Labels tell: their likelihood under ``z^a`` is largest at a trust a from 0 to 1. And
-where names and the graph contradict one another, so that neighbors mostly have different names, there is little to learn
-from neighbors: omega rises from 0.5 to at most 8.
+where neighbors mostly have different names, there is little to learn from neighbors: omega rises from 0.5 to at most 8.
 
 Everything is found from the labeled rows and at most 1,024 others (:func:`read_hints`).
 """
@@ -56,8 +55,10 @@ _SHARPNESS = 3.0
 _SHARE_ROUNDS = 50
 # Weight of the log-shares, the smallest of them, and eta, where classes are surely absent.
 _SHARE_WEIGHT, _MIN_LOG_SHARE, _PUSH = 0.5, -7.0, 2.0
-# Labels that a prior is trusted by before there are any; and log-odds by which the labels of a class must be likelier by
-# chance than by its name for the name to be doubted.
+# Absence from which on it is reported.
+_SURELY = 0.2
+# Labels that a prior is trusted by before there are any; and log-odds by which the labels of a class must speak against
+# its name for the name to be doubted.
 _FREE_LABELS = 2.0
 _DOUBT = 2.0
 # Smallest probability of a given prior, and how far the sum of a row may be from one.
@@ -109,7 +110,9 @@ def checked_names(names: ArrayLike, n_features: int) -> Floats:
     """Vectors of names (C, D) as unit vectors, or an error that says what is wrong with them."""
     rows = _numbers(names, "names")
     if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] != n_features:
-        raise ValueError(f"names has shape {rows.shape}, expected (C, {n_features}): a vector per class, as long as X's.")
+        raise ValueError(
+            f"names has shape {rows.shape}, expected (C, {n_features}): a vector per class, as long as X's."
+        )
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"names has NaN or infinite entries, first in row {_first(~np.isfinite(rows).all(axis=1))}.")
     lengths = np.linalg.norm(rows, axis=1)
@@ -141,7 +144,9 @@ def checked_shares(shares: ArrayLike, n_classes: int) -> Floats:
     """Class shares (C,) that sum to one, or an error that says what is wrong with them."""
     u = _numbers(shares, "class_shares")
     if u.shape != (n_classes,):
-        raise ValueError(f"class_shares has shape {u.shape}, expected ({n_classes},): a share per class, in sorted order.")
+        raise ValueError(
+            f"class_shares has shape {u.shape}, expected ({n_classes},): a share per class, in sorted order."
+        )
     if not np.all(np.isfinite(u)) or np.any(u <= 0):
         raise ValueError(f"class_shares must be above 0 and finite, got {u[~(u > 0) | ~np.isfinite(u)][0]:g}.")
     return u / u.sum()
@@ -212,6 +217,8 @@ class Hints:
         Labels that the names, and the prior, find on their own, and how many there were to find.
     absence : float
         w, from 0 to 1: how surely classes are absent.
+    shares : array of shape (C,)
+        p.
     log_shares : array of shape (C,)
         ``w log(C p)``.
     responsibilities : array of shape (m, C)
@@ -222,6 +229,7 @@ class Hints:
         Mean length of the rows.
     moments : (array of shape (D,), float)
         Mean and mean square of the sampled rows before any transform.
+    n_labels : int
     omega : float
         Weight of ``log z``.
     agreement : float
@@ -235,11 +243,13 @@ class Hints:
     belief: Floats
     hits: tuple[tuple[int, int], tuple[int, int]]
     absence: float
+    shares: Floats
     log_shares: Floats
     responsibilities: Floats
     places: Floats
     norm: float
     moments: tuple[Floats, float]
+    n_labels: int
     omega: float = _OMEGA
     agreement: float = 1.0
 
@@ -334,8 +344,8 @@ class Hints:
     ) -> tuple[Floats, Floats]:
         """Slopes v (C, D) and bias (C,) with ``v_c.x' + h_c = omega s cos(x, t_c)``, up to what all classes share.
 
-        Of a transformed row ``x' = (x - center) / |x - center|``, x is ``center + length x'``, for which the mean length
-        is taken. A class whose name is not believed gets the mean of all others, and is as likely as the mean of them.
+        Of a transformed row ``x' = (x - center) / |x - center|``, x is ``center + length x'``; the mean length stands
+        for all. A class whose name is not believed gets the mean of all others, and is as likely as the mean of them.
         """
         names = self.knowledge.names
         assert names is not None
@@ -357,6 +367,30 @@ class Hints:
         """``mean_q |x_q - center|^2`` of the sampled rows before any transform."""
         mean, square = self.moments
         return float(square - 2 * mean @ center + center @ center)
+
+    def report(self) -> list[str]:
+        """What names and prior counted for, in a few sentences."""
+        lines = []
+        known = (self.knowledge.names is not None, self.knowledge.prior is not None)
+        for what, given, trust, (found, asked) in zip(("names", "prior"), known, self.trust, self.hits, strict=True):
+            if not given:
+                continue
+            some = f" of {np.count_nonzero(self.knowledge.named)} classes" if what == "names" else ""
+            if asked:
+                lines.append(
+                    f"The {what}{some} alone: {found} of {asked} labels are found, so that it counts {trust:.0%}."
+                )
+            else:
+                lines.append(
+                    f"The {what}{some} count{'' if some else 's'} in full, as no label speaks for or against it."
+                )
+        if self.omega > _OMEGA:
+            times = f"{self.omega / _OMEGA:.1f} times"
+            lines.append(f"Only {self.agreement:.0%} of neighbors agree by them, so they weigh {times} as much.")
+        if self.absence > _SURELY:
+            present = math.exp(-divergence(self.shares))
+            lines.append(f"By them about {present:.0%} of the classes are present among the unlabeled rows.")
+        return lines
 
     def row_logits(self, rows: Ints) -> Floats | None:
         """``omega log P`` (m, C) of these rows of X, zero where nothing is known; None without a prior."""
@@ -427,7 +461,9 @@ def read_hints(
         known |= told
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
     # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
-    told_of = float(np.isfinite(knowledge.prior[sampled, 0]).mean()) if knowledge.prior is not None and len(rows) else 0.0
+    told_of = (
+        float(np.isfinite(knowledge.prior[sampled, 0]).mean()) if knowledge.prior is not None and len(rows) else 0.0
+    )
     sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * told_of - 1))
     absence, log_shares, shares = _presence(log_softmax(logs[known], axis=1), sure, n_classes)
     responsibilities = np.exp(log_softmax(trusted + log_shares, axis=1)) * known[:, None]
@@ -439,8 +475,8 @@ def read_hints(
         places = np.where(knowledge.named[:, None], near + mean - weights @ near / max(weights.sum(), 1e-12), mean)
     square = float(np.einsum("nd,nd->n", rows, rows).mean()) if len(rows) else 0.0
     return Hints(
-        knowledge, scale, prior_scale, (trust[0], trust[1]), belief, (hits[0], hits[1]), absence, log_shares,
-        responsibilities, places, norm, (mean, square),
+        knowledge, scale, prior_scale, (trust[0], trust[1]), belief, (hits[0], hits[1]), absence, shares, log_shares,
+        responsibilities, places, norm, (mean, square), len(labels),
     )  # fmt: skip
 
 

@@ -31,8 +31,8 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
-# gamma and delta where the class shares are known.
-KNOWN_GAMMA, KNOWN_DELTA = 3.0, 0.2
+# gamma and delta where the class shares are known: they may be wrong by a factor of two.
+KNOWN_GAMMA, KNOWN_DELTA = 2.0, 0.1
 # KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
 ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.

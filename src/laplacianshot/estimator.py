@@ -502,7 +502,10 @@ def _report(solution: Solution, asked: str) -> str:
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
             f"classifier {classifier}{apart if answers.lead > 0 else ''}."
         )
-    elif hints is None or hints.n_labels:
+    elif hints is not None and hints.some_unlabeled:
+        if hints.n_labels:
+            lines.append("Some classes have no label, so nothing else was asked of the labels.")
+    else:
         lines.append("With so few unlabeled rows per class nothing else was tried.")
     if hints is not None:
         lines += hints.report()

@@ -230,6 +230,8 @@ class Hints:
     moments : (array of shape (D,), float)
         Mean and mean square of the sampled rows before any transform.
     n_labels : int
+    some_unlabeled : bool
+        Whether some class has no label.
     omega : float
         Weight of ``log z``.
     agreement : float
@@ -250,6 +252,7 @@ class Hints:
     norm: float
     moments: tuple[Floats, float]
     n_labels: int
+    some_unlabeled: bool
     omega: float = _OMEGA
     agreement: float = 1.0
 
@@ -371,19 +374,11 @@ class Hints:
     def report(self) -> list[str]:
         """What names and prior counted for, in a few sentences."""
         lines = []
-        known = (self.knowledge.names is not None, self.knowledge.prior is not None)
-        for what, given, trust, (found, asked) in zip(("names", "prior"), known, self.trust, self.hits, strict=True):
-            if not given:
-                continue
-            some = f" of {np.count_nonzero(self.knowledge.named)} classes" if what == "names" else ""
-            if asked:
-                lines.append(
-                    f"The {what}{some} alone: {found} of {asked} labels are found, so that it counts {trust:.0%}."
-                )
-            else:
-                lines.append(
-                    f"The {what}{some} count{'' if some else 's'} in full, as no label speaks for or against it."
-                )
+        if self.knowledge.names is not None:
+            named = np.count_nonzero(self.knowledge.named)
+            lines.append(_counts(f"Names of {named} classes", self.trust[0], self.hits[0]))
+        if self.knowledge.prior is not None:
+            lines.append(_counts("Prior", self.trust[1], self.hits[1]))
         if self.omega > _OMEGA:
             times = f"{self.omega / _OMEGA:.1f} times"
             lines.append(f"Only {self.agreement:.0%} of neighbors agree by them, so they weigh {times} as much.")
@@ -398,6 +393,14 @@ class Hints:
             return None
         weight = np.float32(self.omega * self.prior_scale)
         return weight * _log_prior(self.knowledge.prior[rows]).astype(np.float32)
+
+
+def _counts(what: str, trust: float, hits: tuple[int, int]) -> str:
+    """What one of them counts, and why."""
+    found, asked = hits
+    if not asked:
+        return f"{what}: counted in full, as no label speaks for or against."
+    return f"{what}: counted {trust:.0%}, as {found} of {asked} labels are found that way alone."
 
 
 def read_hints(
@@ -429,7 +432,7 @@ def read_hints(
     """
     logs, trusted = np.zeros((2, len(sample), n_classes))
     known = np.zeros(len(sample), bool)
-    scale = prior_scale = 0.0
+    scale = prior_scale = covered = 0.0
     trust, hits = [0.0, 0.0], [(0, 0), (0, 0)]
     belief = np.zeros(n_classes) if knowledge.names is None else knowledge.named.astype(np.float64)
     rows = np.asarray(sample, np.float64)
@@ -459,12 +462,10 @@ def read_hints(
         prior_scale *= trust[1]
         trusted += prior_scale * given
         known |= told
+        covered = float(told.mean()) if len(told) else 0.0
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
     # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
-    told_of = (
-        float(np.isfinite(knowledge.prior[sampled, 0]).mean()) if knowledge.prior is not None and len(rows) else 0.0
-    )
-    sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * told_of - 1))
+    sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * covered - 1))
     absence, log_shares, shares = _presence(log_softmax(logs[known], axis=1), sure, n_classes)
     responsibilities = np.exp(log_softmax(trusted + log_shares, axis=1)) * known[:, None]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(sample.shape[1])
@@ -476,7 +477,7 @@ def read_hints(
     square = float(np.einsum("nd,nd->n", rows, rows).mean()) if len(rows) else 0.0
     return Hints(
         knowledge, scale, prior_scale, (trust[0], trust[1]), belief, (hits[0], hits[1]), absence, shares, log_shares,
-        responsibilities, places, norm, (mean, square), len(labels),
+        responsibilities, places, norm, (mean, square), len(labels), len(np.unique(labels)) < n_classes,
     )  # fmt: skip
 
 
@@ -507,7 +508,7 @@ def informed(
         moved = sample if shift is None else sample + shift
         constants, known, hints = hints.clues(moved, n_query, transform, center, constants)
         known = known if shift is None else known.moved(-shift)
-        if len(np.unique(labels)) < n_classes:
+        if hints.some_unlabeled:
             return constants, known, Answers(hints=hints)
     constants, clues, answers = gather_clues(
         support, labels, sample, origin, n_query, n_classes, constants, table=table, along=along, known=known

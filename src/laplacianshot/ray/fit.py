@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
-from laplacianshot.estimator import LaplacianShot, constants_for, transform_of
+from laplacianshot.estimator import LaplacianShot, constants_for, is_balanced, transform_of
 from laplacianshot.inference.clues import gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.spreading import Paths
@@ -116,6 +116,8 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
     if isinstance(estimator.base_mean, str):
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
+    if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
+        raise InputError("An array of class_shares is not supported on Ray yet; use 'equal' or None.")
 
 
 class _Run:
@@ -211,7 +213,7 @@ class _Run:
         job, estimator = self._job, self._estimator
         if estimator.base_mean is not None:
             return given_center(estimator.base_mean, job.shards[0].width)
-        if estimator.balanced:
+        if is_balanced(estimator):
             return pooled
         queries = fetch(self._cluster, job, given_rows, job.query_rows(first_seen(range(self._n_query))))
         support = fetch(self._cluster, job, given_rows, job.support)

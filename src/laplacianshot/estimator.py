@@ -509,7 +509,7 @@ def _report(solution: Solution, asked: str) -> str:
         lines.append("With so few unlabeled rows per class nothing else was tried.")
     if hints is not None:
         lines += hints.report()
-    if solution.clues is not None and solution.clues.shares is not None:
+    if getattr(solution.clues, "shares", None) is not None:
         lines.append("The class shares are drawn to those that you gave.")
     if answers.prototypes_held:
         lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +51,7 @@ def joint_optimize(
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
         rows = (support - far, labels, query - far, affinity, origin - far)
-        more = {"reached": reached, "known": known}
+        more: Any = {"reached": reached, "known": known}
         near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), tol=tol, **more)
         return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), clues=clues)
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
@@ -97,10 +97,11 @@ class Knowledge:
         return tuple(b"" if part is None else part.tobytes() for part in parts) if given else ()
 
     @property
-    def named(self) -> Any:
+    def named(self) -> NDArray[np.bool_]:
         """Which classes have a name, (C,)."""
         assert self.names is not None
-        return np.any(self.names != 0, axis=1)
+        found: NDArray[np.bool_] = np.any(self.names != 0, axis=1)
+        return found
 
 
 NOTHING_KNOWN = Knowledge()
@@ -118,7 +119,8 @@ def checked_names(names: ArrayLike, n_features: int) -> Floats:
     lengths = np.linalg.norm(rows, axis=1)
     if np.any(lengths == 0):
         raise ValueError(f"names has a row of zeros, row {_first(lengths == 0)}; leave out classes without a name.")
-    return rows / lengths[:, None]
+    unit: Floats = rows / lengths[:, None]
+    return unit
 
 
 def checked_prior(prior: ArrayLike, n: int) -> Floats:
@@ -149,7 +151,8 @@ def checked_shares(shares: ArrayLike, n_classes: int) -> Floats:
         )
     if not np.all(np.isfinite(u)) or np.any(u <= 0):
         raise ValueError(f"class_shares must be above 0 and finite, got {u[~(u > 0) | ~np.isfinite(u)][0]:g}.")
-    return u / u.sum()
+    shares_of_one: Floats = u / u.sum()
+    return shares_of_one
 
 
 def _numbers(given: ArrayLike, name: str) -> Floats:
@@ -264,7 +267,8 @@ class Hints:
             return weight * self.trust[0] * self.belief
         # A class that the prior gives no row to has no anchor of its own.
         mass = self.responsibilities.sum(axis=0)
-        return weight * np.maximum(self.trust[0] * self.belief, self.trust[1] * mass / (1 + mass))
+        pull: Floats = weight * np.maximum(self.trust[0] * self.belief, self.trust[1] * mass / (1 + mass))
+        return pull
 
     def class_means(self, sample: Floats, places: Floats) -> Floats:
         """Anchors (C, D): means of sampled rows (m, D) by their prior, and of places (C, D) of classes not present."""
@@ -434,7 +438,7 @@ def read_hints(
     known = np.zeros(len(sample), bool)
     scale = prior_scale = covered = 0.0
     trust, hits = [0.0, 0.0], [(0, 0), (0, 0)]
-    belief = np.zeros(n_classes) if knowledge.names is None else knowledge.named.astype(np.float64)
+    belief: Floats = np.zeros(n_classes) if knowledge.names is None else knowledge.named.astype(np.float64)
     rows = np.asarray(sample, np.float64)
     norm = float(np.linalg.norm(rows, axis=1).mean()) if len(rows) else 1.0
     norm = norm if norm > 0 else 1.0
@@ -454,7 +458,8 @@ def read_hints(
         known[:] = True
     if knowledge.prior is not None:
         given, of_labels = _log_prior(knowledge.prior[sampled]), _log_prior(knowledge.prior[labeled])
-        told, asked = given.any(axis=1), np.flatnonzero(of_labels.any(axis=1))
+        told: Any = given.any(axis=1)
+        asked = np.flatnonzero(of_labels.any(axis=1))
         prior_scale = min(1.0, confident_scale(given[told])) if told.any() else 1.0
         trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[told])
         hits[1] = int(np.count_nonzero(of_labels[asked].argmax(axis=1) == labels[asked])), len(asked)
@@ -549,7 +554,8 @@ def learned_shares(logs: Floats) -> Floats:
     for _ in range(_SHARE_ROUNDS):
         # p (sharp / (sharp p)): the mean of r, with two products.
         p = p * (sharp.T @ (1 / np.maximum(sharp @ p, 1e-300))) / len(sharp)
-    return p / p.sum()
+    shares: Floats = p / p.sum()
+    return shares
 
 
 def _presence(logs: Floats, trust: float, n_classes: int) -> tuple[float, Floats, Floats]:

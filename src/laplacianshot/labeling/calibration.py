@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.evidence import WEIGHTS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
 from laplacianshot.labeling.result import dense
 from laplacianshot.neighbors.rows import Rows
@@ -102,8 +103,9 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     query = points.ordered(np.arange(n, len(points))) if isinstance(points, Rows) else points[n:]
     support = points[:n]
     first = solution.prior.means.astype(support.dtype)
-    logits = left_out_logits(model, codes)
-    first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, 0.0)
+    logits = left_out_logits(model, codes) if n else np.zeros((0, n_classes))
+    pull = _pull(solution)
+    first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, pull)
     of_given = Margins.of_logits(logits, first_logits)
     if len(queries) == 0:
         columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
@@ -211,7 +213,9 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     support = rule.points[: len(given)]
     # Distances alone: a linear classifier has learned the row's own label.
     solution = model.solution_
-    logits: Floats = -solution.tau * _distances_without(support, labels, solution.prototypes, constants, masses)
+    logits: Floats = -solution.tau * _distances_without(
+        support, labels, solution.prototypes, constants, masses + _pull(solution)
+    )
     logits += solution.bias
 
     # Votes: neighbors' assignments, those of given rows times e.
@@ -235,12 +239,21 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     return logits
 
 
+def _pull(solution: Solution) -> Floats | float:
+    """Return the weight (C,) of what names or a prior say of the prototypes."""
+    pull = getattr(solution.clues, "pull", None)
+    return 0.0 if pull is None else pull
+
+
 def _distances_without(
-    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
+    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, others: Floats | float
 ) -> Floats:
-    """Return squared distances (n_s, C) of given rows to the prototypes, to their own as if computed without them."""
+    """Return squared distances (n_s, C) of given rows to the prototypes, to their own as if computed without them.
+
+    ``others`` is what else a prototype is the mean of, in rows (C,).
+    """
     beta = constants.beta
     distances = squared_distances(rows, prototypes).astype(np.float64)
-    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
+    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + others
     distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
     return distances

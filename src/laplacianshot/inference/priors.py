@@ -37,6 +37,7 @@ from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.clues import Answers, confident_scale, gather_clues
 from laplacianshot.inference.joint import Clues
 from laplacianshot.inference.labels import EncodedLabels
+from laplacianshot.inference.prototypes import class_means
 from laplacianshot.inference.recipes import ABSENT_SCALE, DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.inference.transforms import transform_features
@@ -461,13 +462,20 @@ def read_hints(
         told: Any = given.any(axis=1)
         asked = np.flatnonzero(of_labels.any(axis=1))
         prior_scale = min(1.0, confident_scale(given[told])) if told.any() else 1.0
-        trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[told])
+        if told.any():
+            trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[told])
         hits[1] = int(np.count_nonzero(of_labels[asked].argmax(axis=1) == labels[asked])), len(asked)
         logs += prior_scale * given
         prior_scale *= trust[1]
         trusted += prior_scale * given
         known |= told
         covered = float(told.mean()) if len(told) else 0.0
+    some_unlabeled = len(np.unique(labels)) < n_classes
+    if not some_unlabeled and len(rows):
+        own = _label_logits(rows, np.asarray(support, np.float64), labels, n_classes)
+        logs += own
+        trusted += own
+        known[:] = True
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
     # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
     sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * covered - 1))
@@ -482,7 +490,7 @@ def read_hints(
     square = float(np.einsum("nd,nd->n", rows, rows).mean()) if len(rows) else 0.0
     return Hints(
         knowledge, scale, prior_scale, (trust[0], trust[1]), belief, (hits[0], hits[1]), absence, shares, log_shares,
-        responsibilities, places, norm, (mean, square), len(labels), len(np.unique(labels)) < n_classes,
+        responsibilities, places, norm, (mean, square), len(labels), some_unlabeled,
     )  # fmt: skip
 
 
@@ -567,6 +575,21 @@ def _presence(logs: Floats, trust: float, n_classes: int) -> tuple[float, Floats
     excess = max(0.0, divergence(p) - (n_classes - 1) / (2 * len(logs)))
     w = -trust * math.expm1(-((excess / ABSENT_SCALE) ** 2))
     return w, w * np.maximum(np.log(np.maximum(n_classes * p, 1e-300)), _MIN_LOG_SHARE), p
+
+
+def _label_logits(rows: Floats, support: Floats, labels: Ints, n_classes: int) -> Floats:
+    """What labels say of rows (m, D) where every class has k or more: logits (m, C) of the cosines to class means.
+
+    About the mean of the class means, as confident as the recipe wants and times ``k / (k + 1)``: a class with a wrong
+    name is present if its labels are near.
+    """
+    means = class_means(support, labels, n_classes)
+    middle = means.mean(axis=0)
+    toward = means - middle
+    lengths = np.linalg.norm(toward, axis=1, keepdims=True)
+    cosines = _cosines(rows - middle, toward / np.where(lengths > 0, lengths, 1.0))
+    per_class = len(labels) / n_classes
+    return per_class / (per_class + 1) * confident_scale(cosines) * cosines
 
 
 def _cosines(rows: Floats, names: Floats) -> Floats:

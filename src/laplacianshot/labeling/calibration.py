@@ -15,6 +15,7 @@ The labels themselves stay those of the fit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.estimator import LaplacianShot
+from laplacianshot.inference.clues import Answers
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
@@ -36,6 +38,8 @@ _INTERCEPT = -2.0121
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
 _SIMULATED_SHIFT = (-0.477, 0.845)
+# What is taken off the log-odds of labels where no label is given, and the least share of agreeing neighbors.
+_UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
 # number of given rows of its class.
 _ECHO = 2.5
@@ -69,7 +73,7 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     evidence = gather(model, codes)
-    shift = shift_of(evidence.checks)
+    shift = shift_of(evidence.checks) + unchecked_shift(model.solution_.answers)
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
@@ -132,6 +136,18 @@ def shift_of(checks: Checks) -> float:
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
     base, slope = _SIMULATED_SHIFT if checks.simulated else (0.0, 1.0)
     return base + slope * shift
+
+
+def unchecked_shift(answers: Answers | None) -> float:
+    """Return the shift of labels that no given label has checked: of names or a prior alone; else 0.
+
+    ``-1/2 + min(0, log a / (1 - a))`` for a share a of neighbors that agree by them: where fewer than half do, at least
+    one of two neighbors is wrong.
+    """
+    if answers is None or answers.hints is None or answers.hints.n_labels:
+        return 0.0
+    agreement = min(max(answers.hints.agreement, _MIN_AGREEMENT), 0.5)
+    return _UNCHECKED + math.log(agreement / (1 - agreement))
 
 
 def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:

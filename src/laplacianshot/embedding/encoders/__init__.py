@@ -64,8 +64,8 @@ ENCODERS: Mapping[str, str] = MappingProxyType(
     {
         "efficientnet-lite0": "EfficientNet-Lite0, trained on ImageNet, for pictures (1280-d); the default for them",
         "minilm-l6": "all-MiniLM-L6-v2 for texts in English (384-d); the default for them",
-        "clip:NAME": "CLIP or a relative of it in the package transformers, for pictures and names of their classes",
         "onnx:FILE": "an ONNX file of your own, for pictures; onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json also for names",
+        "clip:NAME": "CLIP or a relative of it in the package transformers, for pictures and names of their classes",
         "checkpoint:PATH": "a network that laplacianshot train has trained: its folder or a .safetensors file",
         "timm:NAME": "a pretrained network of the package timm, for pictures",
         "hf:NAME": "a model of the package transformers by its name on the hub or its folder, for pictures or texts",

@@ -475,7 +475,6 @@ def read_hints(
         own = _label_logits(rows, np.asarray(support, np.float64), labels, n_classes)
         logs += own
         trusted += own
-        known[:] = True
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
     # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
     sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * covered - 1))

@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 
 from laplacianshot import LaplacianShot
 from laplacianshot.engine import small as small_rounds
+from laplacianshot.estimator import fit_large
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import Clues, Prior, balance_cost, balance_weight, m_step
@@ -286,6 +287,16 @@ def test_large_sets_are_labeled_from_names_and_a_prior_as_small_ones_are():
     )
     assert np.mean(small.transduction_ == large.transduction_) > 0.99
     assert np.mean(large.predict(X[:200]) == truth[:200]) > 0.95
+
+
+def test_only_a_fit_with_the_same_names_goes_on_from_a_checkpoint(tmp_path):
+    X, truth, names = named_rows(rows=300)
+    first, again, other = (
+        fit_large(LaplacianShot(graph="cells"), X, unlabeled(X), names=given, checkpoint=tmp_path)
+        for given in (names, names, names[::-1])
+    )
+    np.testing.assert_array_equal(again.transduction_, first.transduction_)
+    assert np.mean(other.transduction_ == 3 - truth) > 0.95
 
 
 def test_equal_shares_are_the_same_as_balanced(clusters):

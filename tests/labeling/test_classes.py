@@ -1,11 +1,14 @@
 """Names of classes, scores and shares at the edge: read, encoded and used by ``label_source``."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from laplacianshot import label_source
+from laplacianshot.inference.clues import Answers
+from laplacianshot.labeling.calibration import unchecked_shift
 from laplacianshot.labeling.classes import read_classes, read_prior, read_shares
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.sources import open_source
@@ -77,6 +80,13 @@ def test_vectors_are_labeled_from_vectors_of_names(vectors):
     assert set(result.origins) == {"predicted"}
     assert 0.5 < result.confidence.mean() < 1
     assert any("Names of 3 classes: counted in full" in note for note in result.notes)
+
+
+def test_labels_from_names_alone_are_less_certain_where_neighbors_disagree():
+    answers = [Answers(hints=SimpleNamespace(n_labels=0, agreement=share)) for share in (0.9, 0.5, 0.1)]
+    assert [round(unchecked_shift(one), 3) for one in answers] == [-0.5, -0.5, -2.697]
+    assert unchecked_shift(Answers(hints=SimpleNamespace(n_labels=3, agreement=0.1))) == 0
+    assert unchecked_shift(Answers()) == unchecked_shift(None) == 0
 
 
 def test_names_may_lie_in_a_file_of_arrays(vectors, tmp_path):

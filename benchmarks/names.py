@@ -279,7 +279,7 @@ def speed(given: NamedSet) -> str:
     pairs = [(seconds(), seconds(names=given.names)) for _ in range(11)][1:]
     plain, named = np.min(pairs, axis=0)
     what = f"A fit of 5,000 rows of {given.name} with 5 labels per class"
-    return f"{what} takes {named / plain:.2f} times as long with names as without."
+    return f"{what} takes {named / plain:.2f} times the processor time with names."
 
 
 def main() -> None:

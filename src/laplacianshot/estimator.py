@@ -603,7 +603,7 @@ def _solve_in_memory(
                 constants,
                 table=table,
             )
-        how: Any = {"tol": estimator.tol, "numerics": numerics}
+        how: Any = {"tol": estimator.tol, "table": table, "numerics": numerics}
         solution = solve_default(task, origin, constants, clues=clues, **how)
         if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
             answers = replace(answers, prototypes_held=True)

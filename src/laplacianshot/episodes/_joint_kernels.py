@@ -4,7 +4,7 @@ A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` w
 the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
 :mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
 :mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.clues`, follows
-from distances. What else is learned from many queries does not: such tasks are not for these kernels.
+from distances; :mod:`laplacianshot.inference.episode` has the stages of a few-shot task. What else is learned from many queries does not: such tasks are not for these kernels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from laplacianshot.baselines._kernels import transport
 from laplacianshot.engine.step_kernels import (
     balance,
     balance_cost,
@@ -39,6 +40,7 @@ from laplacianshot.episodes._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
+from laplacianshot.inference.episode import Stages
 from laplacianshot.inference.recipes import AbsenceConstants, DefaultConstants
 from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
@@ -80,11 +82,28 @@ class _Rounds(NamedTuple):
     logs: Floats  # (N, C): log Y
     pulled: Floats  # (N, C): G Y
     cost: Floats  # (N, C)
-    field: Floats  # (N, C): W Y
+    field: Floats  # (N, C): lam W Y + mu H Y
     p: Floats  # (C,)
     inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
     class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), g log p_c
     bias: Floats  # (C,): h
+
+
+class _Equal(NamedTuple):
+    """What makes class shares equal."""
+
+    logits: Floats  # (1, C, N)
+    plans: Floats  # (1, C, N)
+    potentials: Floats  # (1, C)
+
+
+class _Ridge(NamedTuple):
+    """A linear classifier of all rows, fitted anew in each round; square arrays of size 0 where there is none."""
+
+    inverse: Floats  # (n, n): (G + r I)^-1, G about the mean
+    hat: Floats  # (N, N): mu H_qq
+    scores: Floats  # (N, C): mu H_qq Y
+    by_labels: Floats  # (N, C): mu H_qs Y_s
 
 
 class _Absence(NamedTuple):
@@ -101,16 +120,19 @@ class JointScratch(NamedTuple):
     graph: _Graph
     prior: _Prior
     rounds: _Rounds
+    equal: _Equal
+    ridge: _Ridge
     absence: _Absence
     unary: Floats  # (N, C)
     gaps: Floats  # (2, N, C)
     y: Floats  # (N, C)
     new_y: Floats  # (N, C)
+    kept: Floats  # (2, N, C): assignments of a trial, and their logarithms
     row: Floats  # (n,)
 
     @classmethod
-    def of(cls, n: int, n_support: int, n_classes: int, n_neighbors: int) -> Self:
-        """Arrays for tasks of this size."""
+    def of(cls, n: int, n_support: int, n_classes: int, n_neighbors: int, *, ridge: bool = False) -> Self:
+        """Arrays for tasks of this size, with or without a linear classifier."""
         n_query, k, C = n - n_support, min(n_neighbors, n - 1), n_classes
 
         def floats(*shape: int) -> Floats:
@@ -127,9 +149,13 @@ class JointScratch(NamedTuple):
         prior = _Prior(ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C))
         square, logs, pulled, cost, field = floats(n_query, n_query), *(per_query() for _ in range(4))
         rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C), floats(C))
+        equal = _Equal(np.empty((1, C, n_query)), np.empty((1, C, n_query)), np.empty((1, C)))
+        size, inner = (n, n_query) if ridge else (0, 0)
+        linear = _Ridge(floats(size, size), floats(inner, inner), per_query(), per_query())
         absence = _Absence(floats(n), np.empty(n_support), np.empty(C))
         gaps, y, new_y = floats(2, n_query, C), per_query(), per_query()
-        return cls(graph, prior, rounds, absence, per_query(), gaps, y, new_y, floats(n))
+        kept = floats(2, n_query, C)
+        return cls(graph, prior, rounds, equal, linear, absence, per_query(), gaps, y, new_y, kept, floats(n))
 
 
 @part_kernel
@@ -341,14 +367,35 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 
 
 @inlined_kernel
-def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
+def _equalize(y: Floats, s: _Rounds, equal: _Equal) -> float:
+    """``y <- softmax(logs + f)`` with the f that make all class shares equal; else as :func:`_normalize`."""
+    logs = s.logs
+    n, n_classes = y.shape
+    for q in range(n):
+        for c in range(n_classes):
+            equal.logits[0, c, q] = logs[q, c]
+    transport(equal.logits, equal.potentials, equal.plans)
+    for q in range(n):
+        for c in range(n_classes):
+            logs[q, c] += np.float32(equal.potentials[0, c])
+    return _normalize(y, s)
+
+
+@inlined_kernel
+def _y_step(lam: float, g: float, new_y: Floats, scratch: JointScratch) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
-    ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
+    ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c - mu (H_qs Y_s)_c`` without ``tau |x_q|^2``. Infinite
+    g makes all shares equal.
     """
-    mass, to_queries = prior.mass, prior.to_queries
+    s = scratch.rounds
+    mass, to_queries = scratch.prior.mass, scratch.prior.to_queries
+    support_field, by_labels = scratch.graph.support_field, scratch.ridge.by_labels
     _, logs, pulled, costs, field, p, _, class_cost, _ = s
     n, n_classes = new_y.shape
+    all_equal = math.isinf(g)
+    if all_equal:
+        g = 0.0
     hold = hold_weight(lam, g)
     keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
     for c in range(n_classes):
@@ -356,10 +403,45 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
     for q in range(n):
         for c in range(n_classes):
             product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
-            cost = class_cost[0, c] - class_cost[1, c] * product - graph * support_field[q, c]
+            known = graph * support_field[q, c] + by_labels[q, c]
+            cost = class_cost[0, c] - class_cost[1, c] * product - known
             costs[q, c] = cost
-            logs[q, c] = step_logit(graph * field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
-    return _normalize(new_y, s)
+            logs[q, c] = step_logit(field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
+    return _equalize(new_y, s, scratch.equal) if all_equal else _normalize(new_y, s)
+
+
+@inlined_kernel
+def _fill_ridge(gram: Floats, labels: Ints, mu: float, row: Floats, s: _Ridge) -> None:
+    """``mu H_qq`` and ``mu H_qs Y_s`` from inner products (n, n) and labels (n_s,).
+
+    With G the inner products about the mean of all rows and r the mean of its diagonal, ``H = I - r (G + r I)^-1``.
+    """
+    inverse, hat, _, by_labels = s
+    n, n_support = len(gram), len(labels)
+    whole = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += gram[i, j]
+        row[i] = np.float32(total / n)
+        whole += total / n
+    mean = np.float32(whole / n)
+    trace = 0.0
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j] = gram[i, j] - row[i] - row[j] + mean
+        trace += inverse[i, i]
+    penalty = np.float32(max(trace / n, 1e-30))
+    for i in range(n):
+        inverse[i, i] += penalty
+    inverse[:] = np.linalg.inv(inverse)
+    scale = np.float32(mu) * penalty
+    for q in range(n - n_support):
+        for p in range(n - n_support):
+            hat[q, p] = -scale * inverse[n_support + q, n_support + p]
+        hat[q, q] += np.float32(mu)
+        for i in range(n_support):
+            by_labels[q, labels[i]] -= scale * inverse[n_support + q, i]
 
 
 @part_kernel
@@ -415,7 +497,7 @@ def _find_absent(
     return known.push * share**2
 
 
-@inlined_kernel
+@part_kernel
 def _descend(
     b: int,
     place: int,
@@ -426,22 +508,28 @@ def _descend(
     tol: float,
     s: JointScratch,
     out: BatchSolution,
-) -> None:
-    """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes.
+) -> float:
+    """M and Y steps of one task from the assignments in ``s.y``, until F changes by less than ``tol`` of itself.
 
-    eta is the task's own.
+    ``fixed_cost`` is what no step changes, eta is the task's own. Gives F without the cost of the shares.
     """
     y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
     indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
+    hat, scores = s.ridge.hat, s.ridge.scores
     found, iterations, converged, assignments, objective = out
     n_query, n_classes = y.shape
     done = 0
     recorded = 0
     smooth = 0.0
     value = 0.0
+    balanced = 0.0
+    converged[b, place] = 0
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
-        # field = W Y among the queries.
+        graph = np.float32(lam)
+        if constants.mu > 0:
+            np.dot(hat, y, scores)
+        # field = lam W Y + mu H Y among the queries.
         pairwise = 0.0
         for q in range(n_query):
             field_q = field[q]
@@ -452,10 +540,13 @@ def _descend(
                 for c in range(n_classes):
                     field_q[c] += weight * neighbor[c]
             for c in range(n_classes):
+                field_q[c] *= graph
+                if constants.mu > 0:
+                    field_q[c] += scores[q, c]
                 pairwise += y[q, c] * field_q[c]
         if done > constants.start_rounds:
             before = value
-            value = smooth - lam / 2 * pairwise
+            value = smooth - pairwise / 2
             if objective.shape[0] > 0:
                 objective[b, place, recorded] = value
             recorded += 1
@@ -464,13 +555,16 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = balance(p, constants.gamma, constants.delta, eta)
-        energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
+        g = math.inf if math.isinf(constants.gamma) else balance(p, constants.gamma, constants.delta, eta)
+        energy = _y_step(lam, g, new_y, s)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, eta)
+        balanced = 0.0 if math.isinf(g) else n_query * balance_cost(p, constants.gamma, constants.delta, eta)
+        smooth += balanced
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded
+    if done % 2 == 1:
+        s.y[:] = y
     for q in range(n_query):
         choice = 0
         for c in range(1, n_classes):
@@ -480,6 +574,62 @@ def _descend(
         if place == 0 and assignments.shape[0] > 0:
             for c in range(n_classes):
                 assignments[b, q, c] = y[q, c]
+    return value - balanced
+
+
+@inlined_kernel
+def _start(unary: Floats, tau: float, equal: bool, s: JointScratch) -> None:
+    """First assignments, with equal shares where these are demanded."""
+    _first_assignments(unary, tau, s.y, s.rounds)
+    if equal:
+        s.equal.potentials[:] = 0
+        _equalize(s.y, s.rounds, s.equal)
+
+
+@inlined_kernel
+def _solve_episode(
+    b: int,
+    place: int,
+    gram: Floats,
+    labels: Ints,
+    tau: float,
+    fixed_cost: float,
+    stages: Stages,
+    eta: float,
+    tol: float,
+    s: JointScratch,
+    out: BatchSolution,
+) -> None:
+    """The stages of :func:`laplacianshot.inference.episode.episode_optimize` for one task."""
+    known = math.isinf(stages.free.delta)
+    both = not known and eta == 0
+    equal = known
+    if both or stages.weight > 0:
+        price = 0.0
+        if not known:
+            _start(s.unary, tau, False, s)
+            price -= _descend(b, place, tau, tau * fixed_cost, stages.free, eta, tol, s, out)
+        if both:
+            s.kept[0] = s.y
+            s.kept[1] = s.rounds.logs
+        if known or both:
+            _start(s.unary, tau, True, s)
+            price += _descend(b, place, tau, tau * fixed_cost, stages.equal, 0.0, tol, s, out)
+        equal = known or (both and price < stages.price)
+        if both and not equal:
+            s.y[:] = s.kept[0]
+            s.rounds.logs[:] = s.kept[1]
+            for c in range(s.y.shape[1]):
+                s.rounds.p[c] = s.y[:, c].mean()
+    else:
+        _start(s.unary, tau, equal, s)
+    if stages.weight > 0:
+        _fill_ridge(gram, labels, stages.last_free.mu, s.row, s.ridge)
+    rest = (1 - stages.weight) * tau
+    if equal:
+        _descend(b, place, rest, rest * fixed_cost, stages.last_equal, 0.0, tol, s, out)
+    else:
+        _descend(b, place, rest, rest * fixed_cost, stages.last_free, eta, tol, s, out)
 
 
 @kernel
@@ -489,6 +639,8 @@ def joint_tasks(
     ties: Ties,
     origin_on_support: bool,
     constants: DefaultConstants,
+    stages: Stages,
+    episode: bool,
     absence: AbsenceConstants,
     min_confidence: float,
     tol: float,
@@ -498,8 +650,9 @@ def joint_tasks(
 ) -> None:
     """The default recipe for every task: grams (B, n, n), labels (B, n_s).
 
-    ``origin_on_support``: the origin o is the mean of the support, else zero. ``place`` is the number of this weight of
-    the graph in ``out``. Classes may be found absent unless delta is infinite.
+    ``origin_on_support``: the origin o is the mean of the support, else zero. ``episode``: tasks are few-shot tasks,
+    solved in ``stages``. ``place`` is the number of this weight of the graph in ``out``. Classes may be found absent
+    unless delta is infinite.
     """
     n, n_support = grams.shape[1], labels.shape[1]
     query_gram = s.rounds.query_gram
@@ -517,6 +670,7 @@ def joint_tasks(
         fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)
         s.rounds.bias[:] = ZERO
+        s.ridge.by_labels[:] = ZERO
         eta = 0.0
         if math.isfinite(constants.delta):
             eta = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
@@ -524,5 +678,8 @@ def joint_tasks(
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
         tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
-        _first_assignments(s.unary, tau, s.y, s.rounds)
-        _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)
+        if episode:
+            _solve_episode(b, place, gram, labels[b], tau, fixed_cost, stages, eta, tol, s, out)
+        else:
+            _start(s.unary, tau, False, s)
+            _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)

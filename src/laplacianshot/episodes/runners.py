@@ -25,16 +25,20 @@ from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
 from laplacianshot.estimator import LaplacianShot, center_of, check_parameters
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
+from laplacianshot.inference.episode import Stages
 from laplacianshot.inference.joint import hold_weight
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import (
     ABSENCE,
+    EPISODE_ROWS,
     MIN_CONFIDENCE,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
     DefaultConstants,
+    is_episode,
     is_rich,
+    ridge_share,
 )
 from laplacianshot.inference.transforms import given_center, transform_features
 from laplacianshot.neighbors.types import Neighbors
@@ -43,7 +47,7 @@ from laplacianshot.runtime.threads import Prefetch, available_threads, row_block
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
-_MAX_RECIPE_ROWS = 1200
+_MAX_RECIPE_ROWS = EPISODE_ROWS
 _MAX_BASELINE_ROWS = 6000
 # Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
 _DENSE_NODES = 256
@@ -192,10 +196,13 @@ class RunnableRecipe(Runnable):
         ]
         max_updates = max(constants.max_rounds - constants.start_rounds for constants in choices)
         solution = BatchSolution.empty(len(batch), len(choices), n_query, n_classes, max_updates, keep)
-        scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors)
+        episode = is_episode(n_support, n_query, n_classes)
+        ridge = episode and ridge_share(n_classes) > 0
+        scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors, ridge=ridge)
         on_support, tol = self._transform != "cl2", float(estimator.tol)
         for place, constants in enumerate(choices):
-            chosen = (on_support, constants, ABSENCE, MIN_CONFIDENCE, tol, place)
+            stages = Stages.of(constants, n_query, n_classes)
+            chosen = (on_support, constants, stages, episode, ABSENCE, MIN_CONFIDENCE, tol, place)
             joint_tasks(batch.gram, batch.labels, batch.ties, *chosen, scratch, solution)
         return solution
 

@@ -7,13 +7,15 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
             + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
             - sum_qc y_qc (v_c.x_q + h_c + u log t_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
+            + mu [ (r |V|^2 + |X V|^2)/2 - sum_i y_i.(V^T x_i) ]
             + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
 
-The third line is what else is known of the classes (:class:`Clues`). The last one draws the shares to equal ones as
-long as they are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may
-have no queries at all.
+The third line is what else is known of the classes (:class:`Clues`). The fifth one, of few-shot tasks with many
+classes, is a linear classifier V of all rows x_i about their mean, given labels and assignments alike (:class:`Ridge`).
+The last one draws the shares to equal ones as long as they are nearly equal and, where eta > 0, away from them once
+they are far from equal: then some classes may have no queries at all. Infinite gamma makes all shares equal.
 
-Each round minimizes F over M (:func:`m_step`), then an upper bound of F over Y that is tight at the current Y
+Each round minimizes F over M (:func:`m_step`) and V, then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
 
 :func:`joint_optimize` runs the formulas below as they are written. Faster ways to take the same steps, for large tasks,
@@ -37,6 +39,12 @@ from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
 
+# Equal shares: relative error allowed in the sum of a class, the maximum number of steps to get there, and the longest
+# of Newton's: where assignments are nearly certain, their curvature says little.
+_BALANCED = 1e-13
+_MAX_BALANCING = 200
+_MAX_BALANCE_STEP = 5.0
+
 
 def joint_optimize(
     support: Floats,
@@ -49,6 +57,7 @@ def joint_optimize(
     *,
     clues: Clues | None = None,
     reached: Floats | None = None,
+    first: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
@@ -74,6 +83,8 @@ def joint_optimize(
         What else is known of the classes.
     reached : array of shape (N, C), optional
         Shares of the labels that reach each query along the graph, where the clues say that they count.
+    first : array of shape (N, C), optional
+        First assignments; default: from prototypes, or from what is reached.
     tol : float
         Stop when F changes by less than this, relatively.
 
@@ -102,14 +113,22 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, clues.moved(-shift), prior.means, reached)
+    ridge = Ridge.of_rows(S, Q, Y_s, constants.mu) if constants.mu > 0 else None
+    known = clues.moved(-shift)
+    equal = math.isinf(constants.gamma)
+    rounds = PlainRounds(
+        Q, W[n_support:, n_support:], s, tau, known, prior.means, reached, first=first, ridge=ridge, equal=equal
+    )
     solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
+    if ridge is not None:
+        clues = ridge.joined(rounds.Y, known).moved(shift)
     return replace(
         solution,
         assignments=rounds.Y,
         prototypes=solution.prototypes + shift,
         prior=prior.moved(shift),
         clues=clues,
+        bias=rounds.potentials if equal else solution.bias,
     )
 
 
@@ -176,6 +195,67 @@ class Clues:
 NO_CLUES = Clues()
 
 
+@dataclass(frozen=True, repr=False)
+class Ridge:
+    """A linear classifier that is fitted anew in each round, by ridge regression on all rows and their assignments.
+
+    With rows X (n, D) about their mean, assignments A (n, C) of all of them and ``G = X X^T``, F is least over V at ::
+
+        V = X^T (G + r I)^-1 A,        X V = H A,        H = G (G + r I)^-1
+
+    and is then ``-mu/2 tr(A^T H A)``. The penalty r is the mean squared length of a row.
+
+    Attributes
+    ----------
+    rows : array of shape (n, D)
+        X, the support first.
+    center : array of shape (D,)
+        The mean that was taken away.
+    inverse : array of shape (n, n)
+        ``(G + r I)^-1``.
+    penalty : float
+        r.
+    labels : array of shape (n_s, C)
+        Assignments of the support.
+    mu : float
+    """
+
+    rows: Floats
+    center: Floats
+    inverse: Floats
+    penalty: float
+    labels: Floats
+    mu: float
+
+    @classmethod
+    def of_rows(cls, support: Floats, query: Floats, labels: Floats, mu: float) -> Ridge:
+        """For labeled rows (n_s, D) with assignments (n_s, C), and queries (N, D)."""
+        rows = np.concatenate([support, query]).astype(np.float64)
+        center = rows.mean(axis=0)
+        rows -= center
+        gram = rows @ rows.T
+        penalty = max(float(np.trace(gram)) / len(rows), np.finfo(np.float64).tiny)
+        gram.flat[:: len(rows) + 1] += penalty
+        return cls(rows, center, np.linalg.inv(gram), penalty, labels, mu)
+
+    @cached_property
+    def hat(self) -> Floats:
+        """``mu`` times the rows of H that belong to queries, (N, n)."""
+        whole: Floats = self.mu * (np.eye(len(self.rows)) - self.penalty * self.inverse)
+        return whole[len(self.labels) :]
+
+    def joined(self, Y: Floats, clues: Clues) -> Clues:
+        """The clues with what V, at assignments Y (N, C) of the queries, says of a row."""
+        A = np.concatenate([self.labels, Y]).astype(np.float64)
+        slopes = self.mu * (A.T @ self.inverse) @ self.rows
+        bias = -slopes @ self.center
+        return replace(
+            clues,
+            slopes=slopes if clues.slopes is None else slopes + clues.slopes,
+            bias=bias if clues.bias is None else bias + clues.bias,
+        )
+
+
 @dataclass(frozen=True)
 class Prior:
     """What support and origin say of the prototypes.
@@ -234,6 +314,47 @@ def y_step(log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: flo
     return softmax((-cost + lam * b + h * log_Y - (g * log_share(p)).astype(cost.dtype)) / (1 + h))
 
 
+def equal_shares(logits: Floats) -> tuple[Floats, Floats, Floats]:
+    """Logarithms and values of ``Y = softmax(logits + f)`` (N, C) whose classes have equal sums, and f (C,).
+
+    Such Y minimizes ``sum y (log y - logits)`` among assignments with equal class shares. The potentials f minimize the
+    convex ``D(f) = sum_q log sum_c exp(logits_qc + f_c) - (N/C) sum_c f_c``; a step is Newton's if D falls by it, else
+    ``f_c += log((N/C) / sum_q y_qc)``, by which D always falls.
+    """
+    n, n_classes = logits.shape
+    target = n / n_classes
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+
+    def at(f: Floats) -> tuple[Floats, Floats, float]:
+        top = wide + f
+        most = top.max(axis=1, keepdims=True)
+        Y = np.exp(top - most)
+        totals = Y.sum(axis=1, keepdims=True)
+        Y /= totals
+        return Y, Y.sum(axis=0), float((np.log(totals) + most).sum()) - target * float(f.sum())
+
+    f = np.zeros(n_classes)
+    Y, sums, value = at(f)
+    for _ in range(_MAX_BALANCING):
+        if np.abs(sums - target).max() <= _BALANCED * target:
+            break
+        curvature = np.diag(sums) - Y.T @ Y
+        # Only differences of potentials count: the first one stays.
+        step = np.zeros(n_classes)
+        step[1:] = np.linalg.lstsq(curvature[1:, 1:], (target - sums)[1:], rcond=None)[0]
+        step *= min(1.0, _MAX_BALANCE_STEP / max(float(np.abs(step).max()), _MAX_BALANCE_STEP))
+        moved = at(f + step)
+        if moved[2] < value:
+            f = f + step
+        else:
+            f = f + np.log(target / np.maximum(sums, np.finfo(np.float64).tiny))
+            moved = at(f)
+        Y, sums, value = moved
+    log_Y, Y = softmax((wide + f).astype(logits.dtype))
+    return log_Y, Y, f
+
+
 def softmax(logits: Floats) -> tuple[Floats, Floats]:
     """Logarithms of ``Y = softmax(logits)``, and Y itself, (N, C).
 
@@ -251,6 +372,8 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
 
 def balance_weight(p: Floats, constants: DefaultConstants) -> float:
     """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))``, the slope of the balance at ``K = KL(p|u)``, p (C,)."""
+    if math.isinf(constants.gamma):
+        return math.inf
     kl = divergence(p)
     pull = constants.gamma * math.exp(-kl / constants.delta)
     return pull if constants.eta == 0 else pull + constants.eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
@@ -259,8 +382,10 @@ def balance_weight(p: Floats, constants: DefaultConstants) -> float:
 def balance_cost(p: Floats, constants: DefaultConstants) -> float:
     """The integral of g up to ``K = KL(p|u)``: ``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
 
-    Its first part is ``gamma K`` in the limit of infinite delta.
+    Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K is zero, and so is the cost.
     """
+    if math.isinf(constants.gamma):
+        return 0.0
     kl, delta, s = divergence(p), constants.delta, ABSENT_SCALE
     pull = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
     return pull - constants.eta * (kl - s * math.sqrt(math.pi) / 2 * math.erf(kl / s))
@@ -286,15 +411,19 @@ def log_share(p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of one pass: ``pairwise = tr(Y^T W_qq Y)`` before the step, ``smooth`` of :func:`objective` after it."""
+    """Sums of one pass: ``pairwise = tr(Y^T W_qq Y)`` before the step, ``smooth`` of :func:`objective` after it.
+
+    ``linear = mu tr(Y^T H_qq Y)`` before the step, where a :class:`Ridge` is part of it.
+    """
 
     pairwise: float
     smooth: float
+    linear: float = 0.0
 
 
 def objective(
     smooth: float,
-    pairwise: float,
+    before: Sums,
     prototypes: Floats,
     p: Floats,
     n: int,
@@ -302,11 +431,13 @@ def objective(
     prior: Prior,
     constants: DefaultConstants,
 ) -> float:
-    """F at assignments with shares p (C,) and prototypes (C, D), from two sums over the n queries.
+    """F at assignments with shares p (C,) and prototypes (C, D), from sums over the n queries.
 
-    ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``.
+    ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q - mu (H_qs Y_s)_q)``, and the sums that the next pass
+    forms ``before`` its step. What only labels have part in is left out of the linear classifier's term.
     """
-    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + n * balance_cost(p, constants)
+    pairs = constants.lam / 2 * before.pairwise + before.linear / 2
+    return smooth - pairs + tau * prior.cost(prototypes) + n * balance_cost(p, constants)
 
 
 class Rounds(Protocol):
@@ -351,6 +482,16 @@ class PlainRounds:
         Of the first assignments, where the clues have none.
     reached : array of shape (N, C), optional
         Labels that reached each query along the graph, and the first assignments.
+    first : array of shape (N, C), optional
+        Other first assignments.
+    ridge : Ridge, optional
+    equal : bool
+        Whether all classes have equal shares.
+
+    Attributes
+    ----------
+    potentials : array of shape (C,)
+        What equal shares add to the logits of each class.
     """
 
     def __init__(
@@ -362,15 +503,35 @@ class PlainRounds:
         clues: Clues,
         prototypes: Floats,
         reached: Floats | None = None,
+        *,
+        first: Floats | None = None,
+        ridge: Ridge | None = None,
+        equal: bool = False,
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
         self._known = clues.graph_logits(reached)
-        if reached is None:
-            self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
+        self._equal = equal
+        self._hat: Floats | None = None
+        if ridge is not None:
+            n_support = len(ridge.labels)
+            self._hat = np.ascontiguousarray(ridge.hat[:, n_support:], query.dtype)
+            self._by_labels = (ridge.hat[:, :n_support] @ ridge.labels).astype(query.dtype)
+        start = reached if first is None else first
+        if start is None:
+            logits = -self._cost(prototypes if clues.start is None else clues.start)
         else:
-            self._next = softmax(np.log(reached).astype(query.dtype))
+            logits = np.log(np.maximum(start, np.finfo(start.dtype).tiny)).astype(query.dtype)
+        self._next = self._assigned(logits, 0.0)
         self.accept()
+
+    def _assigned(self, logits: Floats, hold: float) -> tuple[Floats, Floats]:
+        """``softmax(logits)``, with equal shares where these are demanded; a step held on with weight ``hold``."""
+        if not self._equal:
+            return softmax(logits)
+        log_Y, Y, f = equal_shares(logits)
+        self.potentials: Floats = ((1 + hold) * f).astype(logits.dtype)
+        return log_Y, Y
 
     def _cost(self, prototypes: Floats) -> Floats:
         """What a class costs each query, (N, C)."""
@@ -383,12 +544,24 @@ class PlainRounds:
     def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         WY = self._W @ self.Y
-        pairwise = _inner(self.Y, WY)
+        pairwise, linear = _inner(self.Y, WY), 0.0
+        if self._hat is not None:
+            HY = self._hat @ self.Y
+            linear = _inner(self.Y, HY)
         if last:
-            return Sums(pairwise, math.nan)
+            return Sums(pairwise, math.nan, linear)
         cost = self._cost(prototypes)
-        self._next = log_Y, Y = y_step(self._log_Y, cost, self._s + WY, self.share, lam, g)
-        return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s))
+        if self._hat is not None:
+            cost -= self._by_labels
+        whole = cost if self._hat is None else cost - HY
+        if self._equal:
+            hold = hold_weight(lam, 0.0)
+            logits = (-whole + lam * (self._s + WY) + hold * self._log_Y) / (1 + hold)
+            self._next = self._assigned(logits, hold)
+        else:
+            self._next = y_step(self._log_Y, whole, self._s + WY, self.share, lam, g)
+        log_Y, Y = self._next
+        return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s), linear)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -450,7 +623,7 @@ def descend(
         last = done == constants.max_rounds
         sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants), last=last)
         if done > constants.start_rounds:
-            values.append(objective(smooth, sums.pairwise, prototypes, rounds.share, n, distance, prior, constants))
+            values.append(objective(smooth, sums, prototypes, rounds.share, n, distance, prior, constants))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
             if converged or last:
                 break
@@ -459,7 +632,8 @@ def descend(
         done += 1
         if progress is not None:
             progress(done, constants.max_rounds)
-    bias = (-balance_weight(rounds.share, constants) * log_share(rounds.share)).astype(dtype)
+    g = balance_weight(rounds.share, constants)
+    bias = (-(0.0 if math.isinf(g) else g) * log_share(rounds.share)).astype(dtype)
     return Solution(
         None, prototypes, np.array(values), converged, constants.lam,
         tau=tau, bias=bias, constants=constants, prior=prior,

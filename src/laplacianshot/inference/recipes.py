@@ -92,6 +92,30 @@ class AbsenceConstants(NamedTuple):
 ABSENCE = AbsenceConstants()
 
 
+# Rows up to which a task that is not rich is a few-shot task: it is solved twice to find out whether its classes are
+# equally frequent, this many rounds each, and they are taken to be if that costs less than this many times the
+# logarithm of the number of queries, for each share that would have been free.
+EPISODE_ROWS = 1200
+FIRST_ROUNDS = 8
+EQUAL_PRICE = 1 / 6
+# Weight of the linear classifier of few-shot tasks against that of the distances it stands for.
+RIDGE_WEIGHT = 10.0
+
+
+def is_episode(n_support: int, n_query: int, n_classes: int, *, table: bool = False) -> bool:
+    """Whether a task is a few-shot task: small, with too few queries to learn from before it is solved."""
+    few = n_support + n_query <= EPISODE_ROWS and not is_rich(n_query, n_classes, table=table)
+    return few and n_query > 0 and n_classes > 1
+
+
+def ridge_share(n_classes: int) -> float:
+    """Share ``w = max(0, 1/2 - 5/(2 C))`` of the distances in a few-shot task that a linear classifier stands for.
+
+    Prototypes tell few classes apart as well as it does.
+    """
+    return max(0.0, 0.5 - 2.5 / n_classes)
+
+
 def is_rich(n_query: int, n_classes: int, *, table: bool = False) -> bool:
     """Whether there are enough queries to learn from them before a task is solved; ``table``: its rows are of one."""
     needed = _ENOUGH_QUERIES if table or n_query >= _MANY_QUERIES else RICH_QUERIES
@@ -127,6 +151,8 @@ class DefaultConstants(NamedTuple):
         Minimum of tau times the mean squared distance of two queries.
     eta : float
         Weight of unequal class shares, where classes seem to be absent among the queries.
+    mu : float
+        Weight of a linear classifier that is fitted anew in each round.
     """
 
     n_neighbors: int
@@ -141,6 +167,7 @@ class DefaultConstants(NamedTuple):
     delta: float
     pair_spread: float
     eta: float = 0.0
+    mu: float = 0.0
 
     @classmethod
     def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:

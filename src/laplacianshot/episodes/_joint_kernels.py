@@ -524,6 +524,9 @@ def _descend(
     value = 0.0
     balanced = 0.0
     converged[b, place] = 0
+    if objective.shape[0] > 0:
+        # An earlier stage may have been longer.
+        objective[b, place] = np.nan
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         graph = np.float32(lam)

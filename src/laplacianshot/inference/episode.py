@@ -57,12 +57,13 @@ class Stages(NamedTuple):
         """For a task with these constants, number of queries and of classes."""
         weight = ridge_share(n_classes)
         rounds = constants.max_rounds - constants.start_rounds
-        first = constants._replace(max_rounds=constants.start_rounds + min(FIRST_ROUNDS, rounds))
+        trial = min(FIRST_ROUNDS, rounds)
+        first = constants._replace(max_rounds=constants.start_rounds + trial)
         last = constants._replace(mu=RIDGE_WEIGHT * weight)
         known = math.isinf(constants.delta)
         if weight > 0 or not known:
             # It goes on from a trial.
-            last = last._replace(start_rounds=0, max_rounds=rounds)
+            last = last._replace(start_rounds=0, max_rounds=max(1, rounds - trial))
         price = EQUAL_PRICE * (n_classes - 1) * math.log(max(n_query, 1))
         return cls(first, _equal(first), last, _equal(last), weight, price)
 

@@ -301,7 +301,7 @@ PLACEMENTS = {
     "none": Placement.about("none", None),
     "none, moved": Placement.about("none", None, movable=True),
     "l2": Placement.about("l2", None),
-    "power": Placement.about("power", None),
+    "roots": Placement.about("roots", None),
     "base mean": Placement.about("cl2", np.full(160, 0.1)),
     "pooled": Placement.about("cl2", "pooled"),
     "support": Placement.about("cl2", "support"),

@@ -14,7 +14,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate
 from laplacianshot.baselines import NearestPrototype
-from laplacianshot.episodes.evaluation import center_for
+from laplacianshot.episodes.centers import center_for
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.runners import TaskRunner, over_threads, runnables

@@ -162,12 +162,21 @@ def base_mean(features: ArrayLike, transform: str = "cl2") -> Floats:
     rows = np.asanyarray(features)
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
-    if transform != "power":
-        return mean_of_rows(rows)
-    total: Floats = np.zeros(rows.shape[1])
-    for _, block in _blocks(rows):
-        total += unit_roots(block).sum(axis=0)
-    return total / len(rows)
+    return mean_of_rows(_UnitRoots(rows) if transform == "power" else rows)
+
+
+class _UnitRoots:
+    """The :func:`unit_roots` of rows (n, D), formed when they are asked for."""
+
+    def __init__(self, rows: Floats) -> None:
+        self._rows = rows
+        self.shape, self.size = rows.shape, rows.size
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, part: slice) -> Floats:
+        return unit_roots(self._rows[part])
 
 
 def choose_transform(X: Floats, lowest: float | None = None) -> Transform:

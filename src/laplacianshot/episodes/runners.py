@@ -351,8 +351,9 @@ def _about(estimator: Any, centers: Centers | None) -> Any:
     """
     recipe = isinstance(estimator, LaplacianShot)
     if recipe and estimator.get_params()["transform"] == "auto":
-        own = centers is None or estimator.recipe != "default" or estimator.base_mean is not None
-        estimator = clone(estimator).set_params(transform="cl2" if own else centers.auto)
+        free = estimator.recipe == "default" and estimator.base_mean is None
+        auto = centers.auto if centers is not None and free else "cl2"
+        estimator = clone(estimator).set_params(transform=auto)
     has_center = recipe or (isinstance(estimator, Baseline) and hasattr(estimator, "center"))
     if centers is None or not has_center:
         return estimator

@@ -123,10 +123,11 @@ def _normalize(rows: Floats, negligible: float) -> None:
 def signed_roots(X: Floats, offset: float = 0.0) -> Floats:
     """``sign(x) sqrt(|x| + offset)`` of every entry of X (n, D): a new array, float32 or float64."""
     values = np.asarray(X, working_dtype(X))
-    roots = np.abs(values)
+    roots: Floats = np.abs(values)
     roots += roots.dtype.type(offset)
     np.sqrt(roots, out=roots)
-    return np.copysign(roots, values, out=roots)
+    np.copysign(roots, values, out=roots)
+    return roots
 
 
 def unit_roots(X: Floats) -> Floats:

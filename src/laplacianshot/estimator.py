@@ -36,19 +36,19 @@ from laplacianshot.inference.solve import (
     solve_paper,
     solve_reference,
 )
+from laplacianshot.inference.transforms import base_mean as mean_before
 from laplacianshot.inference.transforms import (
-    are_levels,
     blended_center,
+    choose_transform,
     given_center,
-    is_table,
     standard_columns,
     transform_features,
 )
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked
+from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, refuse_masked
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels, Transform, working_dtype
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform, working_dtype
 
 if TYPE_CHECKING:
     from laplacianshot.engine.plan import LargePlan
@@ -83,16 +83,19 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     recipe : {"default", "paper", "reference"}
         ``default`` is what we recommend. ``paper`` is the text of the paper and ``reference`` its authors' code; both
         are most easily made with :meth:`paper` and :meth:`reference`.
-    transform : {"auto", "cl2", "standard", "l2", "none"}
-        Center and L2-normalize the rows, bring every column to mean 0 and standard deviation 1, only L2-normalize the
-        rows, or leave them. With ``"auto"`` the default recipe takes ``standard`` for tables, that is for at most 40
-        columns or columns of mixed scales, ``none`` for gray levels and counts, and ``cl2`` for everything else; the
-        others take ``cl2``.
+    transform : {"auto", "cl2", "power", "standard", "l2", "none"}
+        Center and L2-normalize the rows (``cl2``), or the square roots of their entries (``power``), bring every column
+        to mean 0 and standard deviation 1, only L2-normalize the rows, or leave them. With ``"auto"`` the default
+        recipe takes ``standard`` for tables, that is for at most 40 columns or columns of mixed scales, ``none`` or
+        ``cl2`` for gray levels and counts, ``power`` for other rows without negative entries, and ``cl2`` for
+        everything else. With a base mean it takes ``cl2``, as the other recipes do.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
         (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
         for default between the two, by a first estimate of the class shares
-        (:func:`~laplacianshot.inference.transforms.blended_center`).
+        (:func:`~laplacianshot.inference.transforms.blended_center`). With ``power`` all of these are means of the
+        :func:`~laplacianshot.inference.transforms.unit_roots` of rows: a base set is given as it is, a vector as
+        ``base_mean(features, "power")`` makes it.
     lam : float, optional
         Weight of the graph. None: the recipe's own (0.7 for paper and reference, by the size of the task for default).
     n_neighbors : int, optional
@@ -397,10 +400,15 @@ def _report(solution: Solution, asked: str) -> str:
     spaces = {
         "standard": "every column brought to mean 0 and standard deviation 1",
         "cl2": "rows centered and brought to length 1",
+        "power": "square roots of the entries, rows centered and brought to length 1",
         "l2": "rows brought to length 1",
         "none": "rows as they are",
     }
-    looks = {"standard": "a table", "none": "gray levels or counts"}
+    looks = {
+        "standard": "a table",
+        "none": "gray levels or counts",
+        "power": "vectors of an encoder without negative entries",
+    }
     reason = f"the rows look like {looks.get(solution.transform, 'vectors of an encoder')}"
     if asked != "auto":
         reason = "as you asked"
@@ -457,8 +465,8 @@ def check_parameters(estimator: LaplacianShot) -> None:
     rules = {
         "recipe": (named(p["recipe"], "default", "paper", "reference"), "'default', 'paper' or 'reference'"),
         "transform": (
-            named(p["transform"], "auto", "none", "l2", "cl2", "standard"),
-            "'auto', 'cl2', 'standard', 'l2' or 'none'",
+            named(p["transform"], "auto", "none", "l2", "cl2", "power", "standard"),
+            "'auto', 'cl2', 'power', 'standard', 'l2' or 'none'",
         ),
         "base_mean": (
             base_mean is None
@@ -497,32 +505,35 @@ def check_parameters(estimator: LaplacianShot) -> None:
         raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={p['recipe']!r}.")
     if p["recipe"] != "default" and named(p["graph"], "cells"):
         raise ValueError(f"graph='cells' belongs to recipe='default'; {p['recipe']!r} needs an exact graph.")
-    if p["transform"] not in ("auto", "cl2") and base_mean is not None:
-        raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={p['transform']!r}.")
+    if p["transform"] not in ("auto", *CENTERED) and base_mean is not None:
+        raise ValueError(
+            f"base_mean belongs to transform='cl2' and 'power'; leave it None with transform={p['transform']!r}."
+        )
 
 
-def transform_of(estimator: LaplacianShot, features: Floats) -> Transform:
-    """The transform that the estimator uses for rows (n, D)."""
+def transform_of(estimator: LaplacianShot, features: Floats, lowest: float | None = None) -> Transform:
+    """The transform that the estimator uses for rows (n, D); ``lowest`` as in :func:`choose_transform`."""
     given: Transform | Literal["auto"] = estimator.get_params()["transform"]
     if given != "auto":
         return given
     if estimator.recipe != "default" or estimator.base_mean is not None:
         return "cl2"
-    if is_table(features):
-        return "standard"
-    return "none" if are_levels(features) else "cl2"
+    return choose_transform(features, lowest)
 
 
 def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
-    """The center (D,) that ``cl2`` takes from features (n, D) with these class numbers (n,), -1 for unlabeled ones."""
-    base_mean = estimator.base_mean
-    if estimator.get_params()["transform"] != "cl2":
+    """The center (D,) that ``cl2`` or ``power`` takes from features (n, D).
+
+    Class numbers (n,) are -1 for unlabeled rows.
+    """
+    base_mean, transform = estimator.base_mean, estimator.get_params()["transform"]
+    if transform not in CENTERED:
         return None
     if base_mean is None and estimator.recipe == "default":
-        return blended_center(features, codes, n_classes, balanced=estimator.balanced)
+        return blended_center(features, codes, n_classes, balanced=estimator.balanced, transform=transform)
     if base_mean is None or isinstance(base_mean, str):
-        return mean_of_rows(features[codes >= 0] if base_mean == "support" else features)
-    return given_center(base_mean, features.shape[1])
+        return mean_before(features[codes >= 0] if base_mean == "support" else features, transform)
+    return given_center(base_mean, features.shape[1], transform)
 
 
 def constants_of(estimator: LaplacianShot, codes: Ints, n_classes: int) -> DefaultConstants:
@@ -589,7 +600,7 @@ def _solve_in_memory(
         graph = check_affinity(estimator.graph, len(features), dtype=nodes.dtype)[order][:, order]
     task = Task(nodes, codes[labeled], n_classes, graph)
     if estimator.recipe == "default":
-        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform == "cl2" else task.support.mean(axis=0)
+        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform in CENTERED else task.support.mean(axis=0)
         constants = constants_of(estimator, codes, n_classes)
         sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():

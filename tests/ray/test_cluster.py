@@ -203,6 +203,21 @@ def test_a_table_gets_columns_of_one_scale(nodes, tmp_path):
     np.testing.assert_array_equal(model.predict(X), local.predict(X))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rows_without_negative_entries_take_their_roots(nodes, vectors, tmp_path, dtype):
+    pixels, _, y = vectors
+    X = np.maximum(pixels + np.random.default_rng(0).random(pixels.shape), 0).astype(dtype)
+    np.save(tmp_path / "rows.npy", X)
+    local = LaplacianShot().fit(X, y)
+    fit = ray_fit(tmp_path / "rows.npy", y, folder=str(tmp_path / "run"), shards=SHARDS)
+    assert (fit.job.transform, local.transform_) == ("power", "power")
+    np.testing.assert_allclose(fit.job.center, local.center_, rtol=1e-5)
+    assert_same(fit, local)
+    model = fit_large(LaplacianShot(), X, y, engine=RayEngine(run_folder=str(tmp_path / "run")).fit)
+    assert model.transform_ == "power"
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+
+
 def test_prototypes_are_held_where_classes_fall_together(nodes, task, tmp_path, monkeypatch):
     path, pixels, y, free = task
     monkeypatch.setattr("laplacianshot.inference.clues._COLLAPSE", -10.0)

@@ -351,16 +351,19 @@ class FeatureSet:
         part_of_class[np.random.default_rng(int(seed)).permutation(self.n_classes)] = np.repeat(names, counts)
         return self.with_split(part_of_class[self.codes])
 
-    def base_mean(self, split: str = "base") -> Floats | None:
-        """Mean of the rows of a split, (D,) float64; None if there is no such split."""
+    def base_mean(self, split: str = "base", transform: str = "cl2") -> Floats | None:
+        """The center that a split gives a transform, (D,) float64; None if there is no such split.
+
+        It is the mean of the rows for ``cl2``, that of their unit roots for ``power``.
+        """
         if split not in self.splits:
             return None
         rows = self.rows(split)
         if _adjacent(rows):
-            return mean_of_rows(self._features_at(rows))
+            return mean_of_rows(self._features_at(rows), transform)
         total = np.zeros(self.dim)
         for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
-            total += (stop - start) * mean_of_rows(self.features[rows[start:stop]])
+            total += (stop - start) * mean_of_rows(self.features[rows[start:stop]], transform)
         return total / len(rows)
 
     def _features_at(self, rows: Ints) -> Floats:

@@ -30,7 +30,7 @@ from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Transform
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
 
@@ -43,7 +43,7 @@ class LargeTask:
     codes: Ints  # (n,): classes in 0..C-1, each at least once, -1 for queries, of which there are two at least
     n_classes: int
     transform: Transform
-    center: Floats | None  # (D,), for cl2
+    center: Floats | None  # (D,), for cl2 and power
     constants: DefaultConstants
     plan: LargePlan
     table: bool = False  # whether columns were brought to one scale
@@ -56,7 +56,7 @@ class LargeTask:
         near = rows.centered()
         shift = near.origin - rows.origin
         support, sample, n = near[labeled], near[queries[sample_rows(len(queries))]], len(queries)
-        origin = -shift if self.transform == "cl2" else support.mean(axis=0)
+        origin = -shift if self.transform in CENTERED else support.mean(axis=0)
         with single_threaded_blas():
             constants, clues, answers = gather_clues(
                 support,
@@ -125,7 +125,7 @@ def fitted_of(
     """The solution of the rounds on a graph, with the rule for rows that come later."""
     labeled = np.flatnonzero(task.codes >= 0)
     support = rows[labeled]
-    origin = np.zeros(rows.shape[1], np.float32) if task.transform == "cl2" else support.mean(axis=0)
+    origin = np.zeros(rows.shape[1], np.float32) if task.transform in CENTERED else support.mean(axis=0)
     prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants)
     k = task.constants.n_neighbors
     weights = np.empty(len(graph.nodes))
@@ -202,7 +202,7 @@ def _rounds(
     shift = near.origin - rows.origin
     given = np.flatnonzero(task.codes >= 0)
     support, labels = near[given], task.codes[given]
-    origin = -shift if task.transform == "cl2" else support.mean(axis=0)
+    origin = -shift if task.transform in CENTERED else support.mean(axis=0)
     prior = Prior.of_support(support, labels, origin, n_classes, constants)
     prototypes = prior.means.astype(np.float32)
     queries = np.flatnonzero(task.codes < 0)

@@ -194,7 +194,8 @@ def task_of(seed, dtype=np.float64, n_classes=4):
     )
     reached = rng.dirichlet(np.full(n_classes, 0.3), len(query)).astype(dtype) if seed % 2 else None
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
-    constants = constants._replace(eta=float(3 * rng.random()), lam=float(rng.random() * 8)).with_choices()
+    constants = constants._replace(eta=float(6 * rng.random()), small=float(rng.random()), lam=float(rng.random() * 8))
+    constants = constants.with_choices()
     n = len(support)
     return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), clues, reached
 
@@ -216,7 +217,9 @@ def test_the_reported_f_is_the_formula(seed):
     p = Y.mean(axis=0)
     kl = float(np.sum(p * np.log(p * n_classes)))
     grid = np.linspace(0, kl, 20001)
-    g = constants.gamma * np.exp(-grid / constants.delta) - constants.eta * (1 - np.exp(-((grid / 0.8) ** 2)))
+    pull = constants.gamma * np.exp(-grid / constants.delta)
+    s = constants.small
+    price = np.sum((p + s) * np.log(p + s) - p * np.log(p) - s * np.log(s))
     distances = np.square(query[:, None] - M[None]).sum(axis=2)
     own = np.square(support - M[labels]).sum()
     F = np.sum(Y * np.log(Y))
@@ -225,7 +228,7 @@ def test_the_reported_f_is_the_formula(seed):
     if reached is not None:
         F -= clues.along * np.sum(Y * np.log(np.maximum(reached, 1e-6)))
     F -= constants.lam * (constants.e * np.sum(Y * (W[n:, :n] @ Y_s)) + np.sum(Y * (W[n:, n:] @ Y)) / 2)
-    F += len(query) * np.trapezoid(g, grid)
+    F += len(query) * (np.trapezoid(pull, grid) + constants.eta * price)
     assert found.objective[-1] == pytest.approx(F, rel=1e-5)
 
 

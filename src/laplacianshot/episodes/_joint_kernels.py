@@ -21,7 +21,7 @@ from laplacianshot.engine.step_kernels import (
     divergence,
     fill_gaps,
     hold_weight,
-    share_cost,
+    share_slope,
     step_logit,
 )
 from laplacianshot.episodes._gram_kernels import (
@@ -83,7 +83,7 @@ class _Rounds(NamedTuple):
     field: Floats  # (N, C): W Y
     p: Floats  # (C,)
     inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
-    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), g log p_c
+    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), d_c of the balance
     bias: Floats  # (C,): h
 
 
@@ -93,6 +93,13 @@ class _Absence(NamedTuple):
     nearest: Floats  # (n,): squared distance to the nearest other query
     ranks: Floats  # (n_s,)
     by_class: Floats  # (C,)
+
+
+class _Price(NamedTuple):
+    """What a class that is used costs."""
+
+    eta: float
+    small: float  # s
 
 
 class JointScratch(NamedTuple):
@@ -341,7 +348,9 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 
 
 @inlined_kernel
-def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
+def _y_step(
+    lam: float, g: float, price: _Price, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds
+) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
     ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
@@ -352,7 +361,7 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
     hold = hold_weight(lam, g)
     keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
     for c in range(n_classes):
-        class_cost[2, c] = share_cost(p[c], g)
+        class_cost[2, c] = share_slope(p[c], g, price.eta, price.small)
     for q in range(n):
         for c in range(n_classes):
             product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
@@ -365,8 +374,8 @@ def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: F
 @part_kernel
 def _find_absent(
     gram: Floats, labels: Ints, counts: Ints, spread: float, known: AbsenceConstants, s: _Absence, bias: Floats
-) -> float:
-    """``bias <- h`` (C,), and gives eta; 0, and the bias as it was, where no class seems to be absent.
+) -> _Price:
+    """``bias <- h`` (C,), and gives eta and s; eta 0, and the bias as it was, where no class seems to be absent.
 
     As :func:`laplacianshot.inference.clues.absent_classes` has them; spread is the mean squared distance of two
     queries.
@@ -374,7 +383,7 @@ def _find_absent(
     nearest, ranks, by_class = s
     n, n_support, n_classes = len(gram), len(labels), len(bias)
     if n_classes < known.min_classes or n_support < known.min_labels or n - n_support < 2:
-        return 0.0
+        return _Price(0.0, 1.0)
     nearest[:] = np.inf
     for q in range(n_support, n):
         row = gram[q]
@@ -402,7 +411,7 @@ def _find_absent(
     mean /= n_classes
     deviation = 1 / math.sqrt(12 * n_support)
     if mean < 0.5 + known.gate * deviation:
-        return 0.0
+        return _Price(0.0, 1.0)
     share = min(known.most, 2 * (mean - known.margin * deviation) - 1)
     by_class[:] = 0
     for i in range(n_support):
@@ -412,7 +421,7 @@ def _find_absent(
         odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
         log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
         bias[c] = np.float32(known.weight * max(log_presence, known.least_log))
-    return known.push * share**2
+    return _Price(known.push * share, known.small / ((1 - share) * n_classes))
 
 
 @inlined_kernel
@@ -422,14 +431,14 @@ def _descend(
     tau: float,
     fixed_cost: float,
     constants: DefaultConstants,
-    eta: float,
+    price: _Price,
     tol: float,
     s: JointScratch,
     out: BatchSolution,
 ) -> None:
     """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes.
 
-    eta is the task's own.
+    The price of a class that is used is the task's own.
     """
     y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
     indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
@@ -464,10 +473,10 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = balance(p, constants.gamma, constants.delta, eta)
-        energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
+        g = balance(p, constants.gamma, constants.delta)
+        energy = _y_step(lam, g, price, s.graph.support_field, s.prior, new_y, s.rounds)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, eta)
+        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, price.eta, price.small)
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded
@@ -517,12 +526,12 @@ def joint_tasks(
         fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)
         s.rounds.bias[:] = ZERO
-        eta = 0.0
+        price = _Price(0.0, 1.0)
         if math.isfinite(constants.delta):
-            eta = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
+            price = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
         tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
         _first_assignments(s.unary, tau, s.y, s.rounds)
-        _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)
+        _descend(b, place, tau, tau * fixed_cost, constants, price, tol, s, out)

@@ -178,7 +178,7 @@ def gather_clues(
     Returns
     -------
     constants : DefaultConstants
-        With the weight eta of unequal shares.
+        With the price eta of a class that is used, and the share below which it counts.
     clues : Clues
     answers : Answers
     """
@@ -189,7 +189,8 @@ def gather_clues(
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            constants = constants._replace(eta=ABSENCE.push * absent**2)
+            small = ABSENCE.small / ((1 - absent) * n_classes)
+            constants = constants._replace(eta=ABSENCE.push * absent, small=small)
             bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
             answers, clues = replace(answers, absent=absent), replace(clues, bias=bias)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):

@@ -31,8 +31,6 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
-# KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
-ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
 MIN_REACHED = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
@@ -68,7 +66,9 @@ class AbsenceConstants(NamedTuple):
     close : float
         Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
     push : float
-        ``eta / f^2``.
+        ``eta / f``.
+    small : float
+        s against the mean share ``1 / ((1 - f) C)`` of the classes that are present.
     weight : float
         Weight of the log-probability that a class is present.
     least_log : float
@@ -84,7 +84,8 @@ class AbsenceConstants(NamedTuple):
     power: float = 8.0
     least_rank: float = 1e-3
     close: float = 1e-5
-    push: float = 4.0
+    push: float = 6.0
+    small: float = 0.5
     weight: float = 0.5
     least_log: float = -6.0
 
@@ -126,7 +127,9 @@ class DefaultConstants(NamedTuple):
     pair_spread : float
         Minimum of tau times the mean squared distance of two queries.
     eta : float
-        Weight of unequal class shares, where classes seem to be absent among the queries.
+        Price of a class that is used, where classes seem to be absent among the queries.
+    small : float
+        s, the share below which a class pays it.
     """
 
     n_neighbors: int
@@ -141,6 +144,7 @@ class DefaultConstants(NamedTuple):
     delta: float
     pair_spread: float
     eta: float = 0.0
+    small: float = 1.0
 
     @classmethod
     def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:

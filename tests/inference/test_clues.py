@@ -64,8 +64,8 @@ def test_the_share_of_absent_classes_by_hand():
     assert f == 0  # mean rank 1/2
     support[6:] = -3.0
     f, log_presence = absent_classes(support, labels, query, 4)
-    deviation = 1 / math.sqrt(12 * 12)
-    assert f == pytest.approx(min(0.95, 2 * (1 - deviation) - 1))
+    z = (1 - 1 / 2) * math.sqrt(12 * 12)
+    assert f == pytest.approx(1 - (2 / z) ** 2)
     odds = math.log((1 - f) / f) - 3 * math.log(8) / math.sqrt(3)
     np.testing.assert_allclose(log_presence, -math.log1p(math.exp(-odds)))
     # Of a few classes, one that is rare would seem to be absent.

@@ -91,6 +91,7 @@ class _Absence(NamedTuple):
     """What tells absent classes from others."""
 
     nearest: Floats  # (n,): squared distance to the nearest other query
+    second: Floats  # (n_s,): that of labeled rows to the second nearest
     ranks: Floats  # (n_s,)
     by_class: Floats  # (C,)
 
@@ -134,7 +135,7 @@ class JointScratch(NamedTuple):
         prior = _Prior(ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C))
         square, logs, pulled, cost, field = floats(n_query, n_query), *(per_query() for _ in range(4))
         rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C), floats(C))
-        absence = _Absence(floats(n), np.empty(n_support), np.empty(C))
+        absence = _Absence(floats(n), floats(n_support), np.empty(n_support), np.empty(C))
         gaps, y, new_y = floats(2, n_query, C), per_query(), per_query()
         return cls(graph, prior, rounds, absence, per_query(), gaps, y, new_y, floats(n))
 
@@ -380,39 +381,48 @@ def _find_absent(
     As :func:`laplacianshot.inference.clues.absent_classes` has them; spread is the mean squared distance of two
     queries.
     """
-    nearest, ranks, by_class = s
+    nearest, second, ranks, by_class = s
     n, n_support, n_classes = len(gram), len(labels), len(bias)
-    if n_classes < known.min_classes or n_support < known.min_labels or n - n_support < 2:
+    n_query = n - n_support
+    if n_classes < known.min_classes or n_support < known.min_labels or n_query < 2:
         return _Price(0.0, 1.0)
     nearest[:] = np.inf
+    second[:] = np.inf
     for q in range(n_support, n):
         row = gram[q]
         square = row[q]
         own = nearest[q]
+        for i in range(n_support):
+            second[i] = min(second[i], max(nearest[i], square - TWO * row[i]))
         for i in range(n):
             nearest[i] = min(nearest[i], square - TWO * row[i])
         # A query is not its own neighbor.
         nearest[q] = own
+    for i in range(n_support):
+        second[i] = max(second[i] + gram[i, i], ZERO)
     for i in range(n):
         nearest[i] = max(nearest[i] + gram[i, i], ZERO)
     by_class[:] = 0
     equal = np.float32(known.close * spread)
+    left_out = min(known.most_left_out, n_classes / n_query)
     for i in range(n_support):
-        limit = nearest[i] - equal
+        first, next_one = nearest[i] - equal, second[i] - equal
         below = 0
+        below_next = 0
         for q in range(n_support, n):
-            if nearest[q] < limit:
-                below += 1
-        ranks[i] = below / (n - n_support)
+            below += nearest[q] < first
+            below_next += nearest[q] < next_one
+        ranks[i] = ((1 - left_out) * below + left_out * below_next) / n_query
         by_class[labels[i]] += ranks[i]
     mean = 0.0
     for c in range(n_classes):
         mean += by_class[c] / counts[c]
     mean /= n_classes
-    deviation = 1 / math.sqrt(12 * n_support)
-    if mean < 0.5 + known.gate * deviation:
+    chance = known.chance / math.sqrt(12 * n_support)
+    excess = mean - 0.5
+    share = min(known.most, 2 * (excess - chance**2 / excess)) if excess > chance else 0.0
+    if share <= 0:
         return _Price(0.0, 1.0)
-    share = min(known.most, 2 * (mean - known.margin * deviation) - 1)
     by_class[:] = 0
     for i in range(n_support):
         rank = max(ranks[i], known.least_rank)
@@ -420,8 +430,8 @@ def _find_absent(
     for c in range(n_classes):
         odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
         log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
-        bias[c] = np.float32(known.weight * max(log_presence, known.least_log))
-    return _Price(known.push * share, known.small / ((1 - share) * n_classes))
+        bias[c] = np.float32(known.weight * share * max(log_presence, known.least_log))
+    return _Price(known.push * share**2, known.small / ((1 - share) * n_classes))
 
 
 @inlined_kernel

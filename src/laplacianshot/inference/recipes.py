@@ -53,10 +53,10 @@ class AbsenceConstants(NamedTuple):
         Classes from which on some may be found absent: of a few, one that is merely rare would be.
     min_labels : int
         Labels from which on classes may be found absent.
-    gate : float
-        Standard deviations above 1/2 that the mean rank must have.
-    margin : float
-        Standard deviations that are taken off it.
+    chance : float
+        Standard deviations above 1/2 up to which a mean rank may be chance.
+    most_left_out : float
+        Largest weight w of the second nearest query.
     most : float
         Largest share f.
     power : float
@@ -66,11 +66,11 @@ class AbsenceConstants(NamedTuple):
     close : float
         Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
     push : float
-        ``eta / f``.
+        ``eta / f^2``.
     small : float
         s against the mean share ``1 / ((1 - f) C)`` of the classes that are present.
     weight : float
-        Weight of the log-probability that a class is present.
+        Weight of the log-probability that a class is present, against f.
     least_log : float
         Smallest log-probability.
     """
@@ -78,15 +78,15 @@ class AbsenceConstants(NamedTuple):
     sample_rows: int = 1024
     min_classes: int = 4
     min_labels: int = 8
-    gate: float = 3.0
-    margin: float = 1.0
+    chance: float = 2.0
+    most_left_out: float = 0.5
     most: float = 0.95
     power: float = 8.0
     least_rank: float = 1e-3
     close: float = 1e-5
-    push: float = 6.0
+    push: float = 8.0
     small: float = 0.5
-    weight: float = 0.5
+    weight: float = 0.7
     least_log: float = -6.0
 
 

@@ -431,7 +431,7 @@ def _find_absent(
         odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
         log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
         bias[c] = np.float32(known.weight * share * max(log_presence, known.least_log))
-    return _Price(known.push * share**2, known.small / ((1 - share) * n_classes))
+    return _Price(known.push * share**2 / (share + known.fade), known.small / ((1 - share) * n_classes))
 
 
 @inlined_kernel

@@ -191,8 +191,8 @@ def gather_clues(
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            small = ABSENCE.small / ((1 - absent) * n_classes)
-            constants = constants._replace(eta=ABSENCE.push * absent**2, small=small)
+            eta = ABSENCE.push * absent**2 / (absent + ABSENCE.fade)
+            constants = constants._replace(eta=eta, small=ABSENCE.small / ((1 - absent) * n_classes))
             log_presence = absent * np.maximum(log_presence, ABSENCE.least_log)
             answers, clues = replace(answers, absent=absent), replace(clues, bias=ABSENCE.weight * log_presence)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
@@ -235,8 +235,8 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
         r = (1 - w) rank(d_1) + w rank(d_2)
 
     For a class that is present r is evenly distributed, for one that is absent near 1, here as ``8 r^7``. So
-    ``mean r = (1 + f)/2``, with a standard deviation of ``s = 0.29 / sqrt(n_s)``. f is shrunk as far as it may be chance
-    (James and Stein), and by Bayes::
+    ``mean r = (1 + f)/2``, with a standard deviation of ``s = 0.29 / sqrt(n_s)``. f is shrunk as far as it may be
+    chance (James and Stein), and by Bayes::
 
         f = (2 mean r - 1) max(0, 1 - (2 / z)^2),    z = (mean r - 1/2) / s,    0 unless z > 0
         log odds of presence of class c = log((1 - f)/f) - sum_{i in c} log(8 r_i^7) / sqrt(n_c)

@@ -66,7 +66,9 @@ class AbsenceConstants(NamedTuple):
     close : float
         Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
     push : float
-        ``eta / f^2``.
+        ``eta / f`` of large f.
+    fade : float
+        The f at which eta is half of ``push f``.
     small : float
         s against the mean share ``1 / ((1 - f) C)`` of the classes that are present.
     weight : float
@@ -84,7 +86,8 @@ class AbsenceConstants(NamedTuple):
     power: float = 8.0
     least_rank: float = 1e-3
     close: float = 1e-5
-    push: float = 8.0
+    push: float = 6.0
+    fade: float = 0.2
     small: float = 0.5
     weight: float = 0.7
     least_log: float = -6.0

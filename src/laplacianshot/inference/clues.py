@@ -184,7 +184,8 @@ def gather_clues(
     clues : Clues
     answers : Answers
     """
-    answers, clues, log_presence = Answers(), NO_CLUES, np.zeros(n_classes)
+    answers, clues = Answers(), NO_CLUES
+    log_presence: Floats = np.zeros(n_classes)
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle

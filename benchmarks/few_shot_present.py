@@ -133,7 +133,7 @@ def page(found: Mapping[str, Any], command: str, tasks: int, large_tasks: int) -
         "[methods](../guide/methods.md).",
         "",
         f"What the recipe does about absent classes was chosen on {' and '.join(CHOSEN_ON)};",
-        f"{', '.join(name for name in SOURCES if name not in CHOSEN_ON)} were not looked at before this page was made.",
+        f"{', '.join(name for name in SOURCES if name not in CHOSEN_ON)} confirm it.",
         "",
         *_verdict(found),
     ]

@@ -22,7 +22,7 @@ from laplacianshot.engine.step_kernels import (
     divergence,
     fill_gaps,
     hold_weight,
-    share_cost,
+    share_slope,
     step_logit,
 )
 from laplacianshot.episodes._gram_kernels import (
@@ -85,7 +85,7 @@ class _Rounds(NamedTuple):
     field: Floats  # (N, C): lam W Y + mu H Y
     p: Floats  # (C,)
     inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
-    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), g log p_c
+    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), d_c of the balance
     bias: Floats  # (C,): h
 
 
@@ -110,8 +110,16 @@ class _Absence(NamedTuple):
     """What tells absent classes from others."""
 
     nearest: Floats  # (n,): squared distance to the nearest other query
+    second: Floats  # (n_s,): that of labeled rows to the second nearest
     ranks: Floats  # (n_s,)
     by_class: Floats  # (C,)
+
+
+class _Price(NamedTuple):
+    """What a class that is used costs."""
+
+    eta: float
+    small: float  # s
 
 
 class JointScratch(NamedTuple):
@@ -152,7 +160,7 @@ class JointScratch(NamedTuple):
         equal = _Equal(np.empty((1, C, n_query)), np.empty((1, C, n_query)), np.empty((1, C)))
         size, inner = (n, n_query) if ridge else (0, 0)
         linear = _Ridge(floats(size, size), floats(inner, inner), per_query(), per_query())
-        absence = _Absence(floats(n), np.empty(n_support), np.empty(C))
+        absence = _Absence(floats(n), floats(n_support), np.empty(n_support), np.empty(C))
         gaps, y, new_y = floats(2, n_query, C), per_query(), per_query()
         kept = floats(2, n_query, C)
         return cls(graph, prior, rounds, equal, linear, absence, per_query(), gaps, y, new_y, kept, floats(n))
@@ -382,7 +390,7 @@ def _equalize(y: Floats, s: _Rounds, equal: _Equal) -> float:
 
 
 @inlined_kernel
-def _y_step(lam: float, g: float, new_y: Floats, scratch: JointScratch) -> float:
+def _y_step(lam: float, g: float, price: _Price, new_y: Floats, scratch: JointScratch) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
     ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c - mu (H_qs Y_s)_c`` without ``tau |x_q|^2``. Infinite
@@ -393,13 +401,14 @@ def _y_step(lam: float, g: float, new_y: Floats, scratch: JointScratch) -> float
     support_field, by_labels = scratch.graph.support_field, scratch.ridge.by_labels
     _, logs, pulled, costs, field, p, _, class_cost, _ = s
     n, n_classes = new_y.shape
+    eta = price.eta
     all_equal = math.isinf(g)
     if all_equal:
-        g = 0.0
+        g, eta = 0.0, 0.0
     hold = hold_weight(lam, g)
     keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
     for c in range(n_classes):
-        class_cost[2, c] = share_cost(p[c], g)
+        class_cost[2, c] = share_slope(p[c], g, eta, price.small)
     for q in range(n):
         for c in range(n_classes):
             product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
@@ -447,45 +456,54 @@ def _fill_ridge(gram: Floats, labels: Ints, mu: float, row: Floats, s: _Ridge) -
 @part_kernel
 def _find_absent(
     gram: Floats, labels: Ints, counts: Ints, spread: float, known: AbsenceConstants, s: _Absence, bias: Floats
-) -> float:
-    """``bias <- h`` (C,), and gives eta; 0, and the bias as it was, where no class seems to be absent.
+) -> _Price:
+    """``bias <- h`` (C,), and gives eta and s; eta 0, and the bias as it was, where no class seems to be absent.
 
     As :func:`laplacianshot.inference.clues.absent_classes` has them; spread is the mean squared distance of two
     queries.
     """
-    nearest, ranks, by_class = s
+    nearest, second, ranks, by_class = s
     n, n_support, n_classes = len(gram), len(labels), len(bias)
-    if n_classes < known.min_classes or n_support < known.min_labels or n - n_support < 2:
-        return 0.0
+    n_query = n - n_support
+    if n_classes < known.min_classes or n_support < known.min_labels or n_query < 2:
+        return _Price(0.0, 1.0)
     nearest[:] = np.inf
+    second[:] = np.inf
     for q in range(n_support, n):
         row = gram[q]
         square = row[q]
         own = nearest[q]
+        for i in range(n_support):
+            second[i] = min(second[i], max(nearest[i], square - TWO * row[i]))
         for i in range(n):
             nearest[i] = min(nearest[i], square - TWO * row[i])
         # A query is not its own neighbor.
         nearest[q] = own
+    for i in range(n_support):
+        second[i] = max(second[i] + gram[i, i], ZERO)
     for i in range(n):
         nearest[i] = max(nearest[i] + gram[i, i], ZERO)
     by_class[:] = 0
     equal = np.float32(known.close * spread)
+    left_out = min(known.most_left_out, n_classes / n_query)
     for i in range(n_support):
-        limit = nearest[i] - equal
+        first, next_one = nearest[i] - equal, second[i] - equal
         below = 0
+        below_next = 0
         for q in range(n_support, n):
-            if nearest[q] < limit:
-                below += 1
-        ranks[i] = below / (n - n_support)
+            below += nearest[q] < first
+            below_next += nearest[q] < next_one
+        ranks[i] = ((1 - left_out) * below + left_out * below_next) / n_query
         by_class[labels[i]] += ranks[i]
     mean = 0.0
     for c in range(n_classes):
         mean += by_class[c] / counts[c]
     mean /= n_classes
-    deviation = 1 / math.sqrt(12 * n_support)
-    if mean < 0.5 + known.gate * deviation:
-        return 0.0
-    share = min(known.most, 2 * (mean - known.margin * deviation) - 1)
+    chance = known.chance / math.sqrt(12 * n_support)
+    excess = mean - 0.5
+    share = min(known.most, 2 * (excess - chance**2 / excess)) if excess > chance else 0.0
+    if share <= 0:
+        return _Price(0.0, 1.0)
     by_class[:] = 0
     for i in range(n_support):
         rank = max(ranks[i], known.least_rank)
@@ -493,8 +511,8 @@ def _find_absent(
     for c in range(n_classes):
         odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
         log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
-        bias[c] = np.float32(known.weight * max(log_presence, known.least_log))
-    return known.push * share**2
+        bias[c] = np.float32(known.weight * share * max(log_presence, known.least_log))
+    return _Price(known.push * share**2 / (share + known.fade), known.small / ((1 - share) * n_classes))
 
 
 @part_kernel
@@ -504,14 +522,15 @@ def _descend(
     tau: float,
     fixed_cost: float,
     constants: DefaultConstants,
-    eta: float,
+    price: _Price,
     tol: float,
     s: JointScratch,
     out: BatchSolution,
 ) -> float:
     """M and Y steps of one task from the assignments in ``s.y``, until F changes by less than ``tol`` of itself.
 
-    ``fixed_cost`` is what no step changes, eta is the task's own. Gives F without the cost of the shares.
+    ``fixed_cost`` is what no step changes, the price of a class that is used is the task's own. Gives F without the cost
+    of the shares.
     """
     y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
     indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
@@ -558,10 +577,12 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = math.inf if math.isinf(constants.gamma) else balance(p, constants.gamma, constants.delta, eta)
-        energy = _y_step(lam, g, new_y, s)
+        g = math.inf if math.isinf(constants.gamma) else balance(p, constants.gamma, constants.delta)
+        energy = _y_step(lam, g, price, new_y, s)
         smooth = energy + fixed_cost + tau * prior_cost
-        balanced = 0.0 if math.isinf(g) else n_query * balance_cost(p, constants.gamma, constants.delta, eta)
+        balanced = 0.0
+        if math.isfinite(g):
+            balanced = n_query * balance_cost(p, constants.gamma, constants.delta, price.eta, price.small)
         smooth += balanced
         y, new_y = new_y, y
         done += 1
@@ -598,41 +619,36 @@ def _solve_episode(
     tau: float,
     fixed_cost: float,
     stages: Stages,
-    eta: float,
+    price: _Price,
     tol: float,
     s: JointScratch,
     out: BatchSolution,
 ) -> None:
     """The stages of :func:`laplacianshot.inference.episode.episode_optimize` for one task."""
     known = math.isinf(stages.free.delta)
-    both = not known and eta == 0
     equal = known
-    if both or stages.weight > 0:
-        price = 0.0
+    if known and stages.weight == 0:
+        _start(s.unary, tau, True, s)
+    else:
+        gain = 0.0
         if not known:
             _start(s.unary, tau, False, s)
-            price -= _descend(b, place, tau, tau * fixed_cost, stages.free, eta, tol, s, out)
-        if both:
+            gain = _descend(b, place, tau, tau * fixed_cost, stages.free, price, tol, s, out)
             s.kept[0] = s.y
             s.kept[1] = s.rounds.logs
-        if known or both:
-            _start(s.unary, tau, True, s)
-            price += _descend(b, place, tau, tau * fixed_cost, stages.equal, 0.0, tol, s, out)
-        equal = known or (both and price < stages.price)
-        if both and not equal:
+        _start(s.unary, tau, True, s)
+        dearer = _descend(b, place, tau, tau * fixed_cost, stages.equal, price, tol, s, out) - gain
+        equal = known or dearer < stages.price
+        if not equal:
             s.y[:] = s.kept[0]
             s.rounds.logs[:] = s.kept[1]
             for c in range(s.y.shape[1]):
                 s.rounds.p[c] = s.y[:, c].mean()
-    else:
-        _start(s.unary, tau, equal, s)
     if stages.weight > 0:
         _fill_ridge(gram, labels, stages.last_free.mu, s.row, s.ridge)
     rest = (1 - stages.weight) * tau
-    if equal:
-        _descend(b, place, rest, rest * fixed_cost, stages.last_equal, 0.0, tol, s, out)
-    else:
-        _descend(b, place, rest, rest * fixed_cost, stages.last_free, eta, tol, s, out)
+    last = stages.last_equal if equal else stages.last_free
+    _descend(b, place, rest, rest * fixed_cost, last, price, tol, s, out)
 
 
 @kernel
@@ -674,15 +690,15 @@ def joint_tasks(
         spread = mean_query_spread(gram, n_support)
         s.rounds.bias[:] = ZERO
         s.ridge.by_labels[:] = ZERO
-        eta = 0.0
+        price = _Price(0.0, 1.0)
         if math.isfinite(constants.delta):
-            eta = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
+            price = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
         tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
         if episode:
-            _solve_episode(b, place, gram, labels[b], tau, fixed_cost, stages, eta, tol, s, out)
+            _solve_episode(b, place, gram, labels[b], tau, fixed_cost, stages, price, tol, s, out)
         else:
             _start(s.unary, tau, False, s)
-            _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)
+            _descend(b, place, tau, tau * fixed_cost, constants, price, tol, s, out)

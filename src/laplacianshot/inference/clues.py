@@ -49,6 +49,8 @@ _ALONG = 0.3
 _LEAD = 6.0
 _MAX_LEAD = 5.0
 _MIN_GRAPH = 0.05
+# Share of absent classes from which on labels that are spread along the graph do not count.
+_MOSTLY_ABSENT = 0.5
 # Weight that leaves a linear classifier to decide without distances.
 _NO_DISTANCES = 0.99
 _FOLDS = 3
@@ -82,7 +84,7 @@ class Answers:
     shares : (float, float, float)
         What each of the three counts for.
     first_divergence : float
-        ``KL(p|u)`` of the class shares that the spread labels give.
+        ``KL(p|u)`` of the class shares that the spread labels give, and what absent classes add to it.
     prototypes_held : bool
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     """
@@ -101,7 +103,7 @@ class Answers:
 
         Where class means hardly differ, a class that is a little too large becomes larger with every round.
         """
-        return self.spread and self.absent == 0 and divergence(p) > self.first_divergence + _COLLAPSE
+        return self.spread and divergence(p) > self.first_divergence + _COLLAPSE
 
     @property
     def accuracy(self) -> HeldBack | None:
@@ -178,20 +180,22 @@ def gather_clues(
     Returns
     -------
     constants : DefaultConstants
-        With the weight eta of unequal shares.
+        With the price eta of a class that is used, and the share below which it counts.
     clues : Clues
     answers : Answers
     """
     answers, clues = Answers(), NO_CLUES
+    log_presence: Floats = np.zeros(n_classes)
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            constants = constants._replace(eta=ABSENCE.push * absent**2)
-            bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
-            answers, clues = replace(answers, absent=absent), replace(clues, bias=bias)
+            eta = ABSENCE.push * absent**2 / (absent + ABSENCE.fade)
+            constants = constants._replace(eta=eta, small=ABSENCE.small / ((1 - absent) * n_classes))
+            log_presence = absent * np.maximum(log_presence, ABSENCE.least_log)
+            answers, clues = replace(answers, absent=absent), replace(clues, bias=ABSENCE.weight * log_presence)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
         return constants, clues, answers
     few = _some_labels(labels)
@@ -200,17 +204,17 @@ def gather_clues(
     k = DefaultConstants.for_task(len(S), len(sample), n_classes).n_neighbors
     graph = normalize(knn_affinity(rows, k))
     paths = Paths.between(graph, rows)
+    # Labels of absent classes would take other rows along.
+    found = spread_labels(graph, y, n_classes) * np.exp(log_presence).astype(sample.dtype)
+    found /= found.sum(axis=1, keepdims=True)
+    sizes = found * (n_query / len(sample))
+    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
+    first = divergence(found.mean(axis=0, dtype=np.float64)) - math.log(1 - answers.absent)
+    answers = replace(answers, spread=True, first_divergence=first)
     lead = -math.inf
-    if answers.absent == 0:
-        # Labels of absent classes would take other rows along.
-        found = spread_labels(graph, y, n_classes)
-        sizes = found * (n_query / len(sample))
-        prior = Prior.of_support(support, labels, origin, n_classes, constants)
-        clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
-        first = divergence(found.mean(axis=0, dtype=np.float64))
-        answers = replace(answers, spread=True, first_divergence=first)
-        if along:
-            lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
+    if along and answers.absent < _MOSTLY_ABSENT:
+        lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
     hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths).hits()
     shares = shares_of(hits, held, lead)
     answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
@@ -226,14 +230,17 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     """The estimated share f of classes that no query belongs to, and the log-probability (C,) that each is present.
 
     Let r be the rank, from 0 to 1, of a labeled row's distance to its nearest query among the distances of queries to
-    their own nearest other query; equal distances do not count. For a class that is present it is evenly distributed,
-    for one that is absent near 1, here as ``8 r^7``. So ``mean r = (1 + f)/2``, less a standard deviation, and by
-    Bayes::
+    their own nearest other query; equal distances do not count. A query has one row less of its class to look at, so
+    the second nearest query counts for ``w = min(1/2, C/m)``, as if one of the class's m/C queries were left out::
 
-        f = 2 (mean r - s) - 1,    s = 0.29 / sqrt(n_s)
+        r = (1 - w) rank(d_1) + w rank(d_2)
+
+    For a class that is present r is evenly distributed, for one that is absent near 1, here as ``8 r^7``. So
+    ``mean r = (1 + f)/2``, with a standard deviation of ``s = 0.29 / sqrt(n_s)``. f is shrunk as far as it may be
+    chance (James and Stein), and by Bayes::
+
+        f = (2 mean r - 1) max(0, 1 - (2 / z)^2),    z = (mean r - 1/2) / s,    0 unless z > 0
         log odds of presence of class c = log((1 - f)/f) - sum_{i in c} log(8 r_i^7) / sqrt(n_c)
-
-    f is 0 unless ``mean r`` is three standard deviations above 1/2.
     """
     nothing = 0.0, np.zeros(n_classes)
     if n_classes < ABSENCE.min_classes or len(support) < ABSENCE.min_labels or len(sample) < 2:
@@ -241,15 +248,18 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     between = squared_distances(sample, sample, wide=False)
     np.fill_diagonal(between, np.inf)
     # Rounding must not tell equal distances apart.
-    equal = ABSENCE.close * mean_squared_distance(sample)
-    nearest = squared_distances(support, sample, wide=False).min(axis=1) - between.dtype.type(equal)
-    ranks = np.searchsorted(np.sort(between.min(axis=1)), nearest) / len(sample)
+    equal = between.dtype.type(ABSENCE.close * mean_squared_distance(sample))
+    two = np.partition(squared_distances(support, sample, wide=False), 1, axis=1)[:, :2] - equal
+    ranks = np.searchsorted(np.sort(between.min(axis=1)), two) / len(sample)
+    left_out = min(ABSENCE.most_left_out, n_classes / len(sample))
+    ranks = (1 - left_out) * ranks[:, 0] + left_out * ranks[:, 1]
     counts = np.bincount(labels, minlength=n_classes)
     mean = float((np.bincount(labels, ranks, n_classes) / counts).mean())
-    deviation = 1 / math.sqrt(12 * len(support))
-    if mean < 0.5 + ABSENCE.gate * deviation:
+    chance = ABSENCE.chance / math.sqrt(12 * len(support))
+    excess = mean - 0.5
+    f = min(ABSENCE.most, 2 * (excess - chance**2 / excess)) if excess > chance else 0.0
+    if f <= 0:
         return nothing
-    f = min(ABSENCE.most, 2 * (mean - ABSENCE.margin * deviation) - 1)
     power = ABSENCE.power
     ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, ABSENCE.least_rank))
     odds = math.log((1 - f) / f) - np.bincount(labels, ratios, n_classes) / np.sqrt(counts)

@@ -8,7 +8,7 @@ taken to be equal if that is less than the free shares are worth::
     d < (C - 1)/6 log N
 
 which is a third of what the Bayesian information criterion gives a model for C - 1 free numbers. What is known of the
-balance by the user, or of absent classes, needs no such trial.
+balance by the user needs no such trial.
 
 The chosen solution is where the last descent starts. With ``w = max(0, 1/2 - 5/(2 C))`` of the distances, a linear
 classifier of all rows takes their place there (:class:`~laplacianshot.inference.joint.Ridge`), with weight
@@ -86,20 +86,17 @@ def episode_optimize(
 ) -> Solution:
     """Minimize F in stages; arguments and result as in :func:`~laplacianshot.inference.joint.joint_optimize`.
 
-    ``constants`` with infinite delta say that classes are known to be equally frequent; with ``eta > 0``, that some
-    are absent. The objective is that of the last stage.
+    ``constants`` with infinite delta say that classes are known to be equally frequent. The objective is that of the
+    last stage.
     """
     task = (support, labels, query, affinity, origin, n_classes)
     stages = Stages.of(constants, len(query), n_classes)
-    known, absent = math.isinf(constants.delta), constants.eta > 0
+    known = math.isinf(constants.delta)
     equal, first = known, None
-    if stages.weight > 0 or not (known or absent):
-        trials = {
-            share: joint_optimize(*task, stages.equal if share else stages.free, clues=clues, tol=tol)
-            for share in (False, True)
-            if not (absent if share else known)
-        }
-        if len(trials) == 2:
+    if stages.weight > 0 or not known:
+        candidates = {True: stages.equal} if known else {False: stages.free, True: stages.equal}
+        trials = {shares: joint_optimize(*task, each, clues=clues, tol=tol) for shares, each in candidates.items()}
+        if not known:
             equal = _without_balance(trials[True]) - _without_balance(trials[False]) < stages.price
         first = trials[equal].assignments
     last = stages.last_equal if equal else stages.last_free

@@ -8,12 +8,14 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
             - sum_qc y_qc (v_c.x_q + h_c + u log t_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + mu [ (r |V|^2 + |X V|^2)/2 - sum_i y_i.(V^T x_i) ]
-            + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
+            + N gamma delta (1 - exp(-K / delta)) + N eta sum_c H_s(p_c),    K = KL(p|u)
+    H_s(t) = (t + s) log(t + s) - t log t - s log s
 
 The third line is what else is known of the classes (:class:`Clues`). The fifth one, of few-shot tasks with many
 classes, is a linear classifier V of all rows x_i about their mean, given labels and assignments alike (:class:`Ridge`).
-The last one draws the shares to equal ones as long as they are nearly equal and, where eta > 0, away from them once
-they are far from equal: then some classes may have no queries at all. Infinite gamma makes all shares equal.
+The last one draws the shares to equal ones as long as they are nearly equal (infinite gamma: makes them equal) and,
+where eta > 0 as some classes seem to have no queries at all, takes a price for every class that is used: its slope
+``log((p_c + s)/p_c)`` is high for shares below s and nearly nothing far above.
 
 Each round minimizes F over M (:func:`m_step`) and V, then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
@@ -28,13 +30,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import ABSENT_SCALE, MIN_REACHED, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import MIN_REACHED, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
@@ -303,15 +305,15 @@ def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     return prototypes
 
 
-def y_step(log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: float) -> tuple[Floats, Floats]:
+def y_step(log_Y: Floats, cost: Floats, b: Floats, lam: float, balance: Balance) -> tuple[Floats, Floats]:
     """Assignments (N, C) that minimize a bound of F that is tight at Y: their logarithms, and themselves.
 
-    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - g log p ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, g of
-    :func:`balance_weight` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
+    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - d ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, d of
+    :class:`Balance` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
     """
-    h = hold_weight(lam, g)
+    h = hold_weight(lam, balance.g)
     # Numbers of Python keep the dtype of the arrays.
-    return softmax((-cost + lam * b + h * log_Y - (g * log_share(p)).astype(cost.dtype)) / (1 + h))
+    return softmax((-cost + lam * b + h * log_Y - balance.slopes.astype(cost.dtype)) / (1 + h))
 
 
 def equal_shares(logits: Floats) -> tuple[Floats, Floats, Floats]:
@@ -370,36 +372,53 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
     return logs, Y
 
 
-def balance_weight(p: Floats, constants: DefaultConstants) -> float:
-    """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))``, the slope of the balance at ``K = KL(p|u)``, p (C,)."""
-    if math.isinf(constants.gamma):
-        return math.inf
-    kl = divergence(p)
-    pull = constants.gamma * math.exp(-kl / constants.delta)
-    return pull if constants.eta == 0 else pull + constants.eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
+class Balance(NamedTuple):
+    """What the shares p (C,) of the classes add to a Y step."""
+
+    g: float  # gamma exp(-K / delta), how strongly shares are drawn to equal ones
+    slopes: Floats  # (C,): d_c = g log p_c + eta log((p_c + s)/p_c), the slope of the balance in p_c up to a constant
+
+    @classmethod
+    def at(cls, p: Floats, constants: DefaultConstants) -> Balance:
+        """At the shares p (C,)."""
+        if math.isinf(constants.gamma):
+            return cls.none(len(p))
+        g = constants.gamma * math.exp(-divergence(p) / constants.delta)
+        logs = log_share(p)
+        slopes = g * logs
+        if constants.eta > 0:
+            slopes += constants.eta * (np.log(p + constants.small) - logs)
+        return cls(g, slopes)
+
+    @classmethod
+    def none(cls, n_classes: int) -> Balance:
+        """Whatever the shares."""
+        return cls(0.0, np.zeros(n_classes))
 
 
 def balance_cost(p: Floats, constants: DefaultConstants) -> float:
-    """The integral of g up to ``K = KL(p|u)``: ``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
+    """``gamma delta (1 - exp(-K/delta)) + eta sum_c [(p_c + s) log(p_c + s) - p_c log p_c - s log s]``, p (C,).
 
     Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K is zero, and so is the cost.
     """
     if math.isinf(constants.gamma):
         return 0.0
-    kl, delta, s = divergence(p), constants.delta, ABSENT_SCALE
-    pull = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
-    return pull - constants.eta * (kl - s * math.sqrt(math.pi) / 2 * math.erf(kl / s))
+    kl, delta, s = divergence(p), constants.delta, constants.small
+    pull: float = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
+    if constants.eta == 0:
+        return pull
+    return pull + constants.eta * float(np.sum((p + s) * np.log(p + s) - p * log_share(p) - s * math.log(s)))
 
 
 def hold_weight(lam: float, g: float) -> float:
-    """``h = max(g, 0) + r``, ``r = max(0, (lam/2 - 1 - max(g, 0)) / 2)``: how much a step holds on to where it starts.
+    """``h = g + r``, ``r = max(0, (lam/2 - 1 - g) / 2)``: how much a step holds on to where it starts.
 
     W has eigenvalues >= -1 and ``KL(y'|y) >= |y' - y|^2``, so F falls by at least ``(1 + g + 2r - lam/2) |Y' - Y|^2``.
     For eigenvalues >= -delta it is the weight at ``lam delta``.
-    The balance is concave in K, so its tangent lies above it. Where g > 0, K itself lies below ``mean_q KL(y_q|y0_q)``
-    plus what is linear in y; where g < 0, -K is concave in p, and its tangent lies above it.
+    The pull to equal shares is concave in K, so its tangent lies above it, and K itself lies below
+    ``mean_q KL(y_q|y0_q)`` plus what is linear in y. The price of the classes in use is concave in p: its tangent lies
+    above it and holds on to nothing.
     """
-    g = max(g, 0.0)
     return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
@@ -453,7 +472,7 @@ class Rounds(Protocol):
         """``Y^T Q`` of the current assignments, (C, D)."""
         ...
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
         Only ``pairwise`` of the ``last`` step is used: the step itself may be left out.
@@ -541,7 +560,7 @@ class PlainRounds:
         cost: Floats = tau * self._squares + offsets.astype(dtype) - self._query @ directions.T
         return cost if self._known is None else cost - self._known.astype(dtype, copy=False)
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         WY = self._W @ self.Y
         pairwise, linear = _inner(self.Y, WY), 0.0
@@ -559,7 +578,7 @@ class PlainRounds:
             logits = (-whole + lam * (self._s + WY) + hold * self._log_Y) / (1 + hold)
             self._next = self._assigned(logits, hold)
         else:
-            self._next = y_step(self._log_Y, whole, self._s + WY, self.share, lam, g)
+            self._next = y_step(self._log_Y, whole, self._s + WY, lam, balance)
         log_Y, Y = self._next
         return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s), linear)
 
@@ -621,7 +640,7 @@ def descend(
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = m_step(prior, rounds.class_features, n * rounds.share).astype(dtype)
         last = done == constants.max_rounds
-        sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants), last=last)
+        sums = rounds.step(candidates, lam, Balance.at(rounds.share, constants), last=last)
         if done > constants.start_rounds:
             values.append(objective(smooth, sums, prototypes, rounds.share, n, distance, prior, constants))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
@@ -632,8 +651,7 @@ def descend(
         done += 1
         if progress is not None:
             progress(done, constants.max_rounds)
-    g = balance_weight(rounds.share, constants)
-    bias = (-(0.0 if math.isinf(g) else g) * log_share(rounds.share)).astype(dtype)
+    bias = (-Balance.at(rounds.share, constants).slopes).astype(dtype)
     return Solution(
         None, prototypes, np.array(values), converged, constants.lam,
         tau=tau, bias=bias, constants=constants, prior=prior,

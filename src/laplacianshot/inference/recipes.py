@@ -31,8 +31,6 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
-# KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
-ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
 MIN_REACHED = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
@@ -55,10 +53,10 @@ class AbsenceConstants(NamedTuple):
         Classes from which on some may be found absent: of a few, one that is merely rare would be.
     min_labels : int
         Labels from which on classes may be found absent.
-    gate : float
-        Standard deviations above 1/2 that the mean rank must have.
-    margin : float
-        Standard deviations that are taken off it.
+    chance : float
+        Standard deviations above 1/2 up to which a mean rank may be chance.
+    most_left_out : float
+        Largest weight w of the second nearest query.
     most : float
         Largest share f.
     power : float
@@ -68,9 +66,13 @@ class AbsenceConstants(NamedTuple):
     close : float
         Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
     push : float
-        ``eta / f^2``.
+        ``eta / f`` of large f.
+    fade : float
+        The f at which eta is half of ``push f``.
+    small : float
+        s against the mean share ``1 / ((1 - f) C)`` of the classes that are present.
     weight : float
-        Weight of the log-probability that a class is present.
+        Weight of the log-probability that a class is present, against f.
     least_log : float
         Smallest log-probability.
     """
@@ -78,14 +80,16 @@ class AbsenceConstants(NamedTuple):
     sample_rows: int = 1024
     min_classes: int = 4
     min_labels: int = 8
-    gate: float = 3.0
-    margin: float = 1.0
+    chance: float = 2.0
+    most_left_out: float = 0.5
     most: float = 0.95
     power: float = 8.0
     least_rank: float = 1e-3
     close: float = 1e-5
-    push: float = 4.0
-    weight: float = 0.5
+    push: float = 6.0
+    fade: float = 0.2
+    small: float = 0.5
+    weight: float = 0.7
     least_log: float = -6.0
 
 
@@ -150,7 +154,9 @@ class DefaultConstants(NamedTuple):
     pair_spread : float
         Minimum of tau times the mean squared distance of two queries.
     eta : float
-        Weight of unequal class shares, where classes seem to be absent among the queries.
+        Price of a class that is used, where classes seem to be absent among the queries.
+    small : float
+        s, the share below which a class pays it.
     mu : float
         Weight of a linear classifier that is fitted anew in each round.
     """
@@ -167,6 +173,7 @@ class DefaultConstants(NamedTuple):
     delta: float
     pair_spread: float
     eta: float = 0.0
+    small: float = 1.0
     mu: float = 0.0
 
     @classmethod

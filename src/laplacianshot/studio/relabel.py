@@ -22,7 +22,7 @@ from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.clues import HeldBack
-from laplacianshot.inference.joint import Clues, Prior, balance_weight, m_step
+from laplacianshot.inference.joint import Balance, Clues, Prior, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import base_mean, choose_centered, transform_features
@@ -148,7 +148,7 @@ class _Fit:
     shift: float  # of the calibration
     clues: Clues  # what the labels said besides, at the last fit
     reached: Floats | None  # (m, C), shares of the labels that reached each row along the graph, where they count
-    eta: float
+    constants: DefaultConstants  # of the last fit
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,7 +216,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             found.shift,
             clues,
             reached,
-            found.model.solution_.constants.eta,
+            found.model.solution_.constants,
         ),
     )
 
@@ -233,7 +233,8 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         return None
     rows, n_classes = last.cache.rows, len(class_ids)
     support, labels = np.flatnonzero(labeled), codes[labeled]
-    constants = DefaultConstants.for_task(len(support), n_query, n_classes)._replace(eta=last.fit.eta)
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    constants = constants._replace(eta=last.fit.constants.eta, small=last.fit.constants.small)
     # As the estimator chooses its origin about a center.
     prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
     assignments = last.fit.assignments
@@ -338,7 +339,7 @@ def _descend(
         rounds.resume(assignments)
         for _ in range(_ITERATIONS):
             prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)
-            rounds.step(prototypes, constants.lam, balance_weight(rounds.share, constants))
+            rounds.step(prototypes, constants.lam, Balance.at(rounds.share, constants))
             rounds.accept()
         return rounds.assignments()
 

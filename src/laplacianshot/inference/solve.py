@@ -128,7 +128,8 @@ def solve_default(
     reached = None
     if clues.along > 0:
         paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, near.distances)
-        reached = paths.spread(np.concatenate([task.labels, np.full(len(task.query), -1)]), n_classes)[n_support:]
+        given = np.concatenate([task.labels, np.full(len(task.query), -1)])
+        reached = paths.spread(given, n_classes, local=clues.local)[n_support:]
     solution = numerics.joint_optimize(
         task.support,
         task.labels,

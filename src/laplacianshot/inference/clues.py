@@ -336,32 +336,31 @@ def separation(support: Floats, labels: Ints, sample: Floats) -> float:
 def shares_of(hits: Hits, held: int, lead: float = 0.0, apart: float = math.inf) -> Shares:
     """What moving prototypes, classifier, graph and the labels' own prototypes count for, from their hits.
 
-    The last get ``1 / (1 + e^(-d/2))`` if they found d held-back labels more than the best of the others, to which
-    ``lead`` is given if it is the graph. Of the rest, the graph counts ``1 - e^(-d/2)`` if it is d hits ahead, with its
-    lead, of moving prototypes and classifier. What is left is theirs, with ``1 / (1 + e^(-d/2))`` of it, and at most
-    3/4, for a classifier that is d hits ahead of the prototypes.
+    Whoever is d hits ahead counts ``1 / (1 + e^(-d/2))``, equal hits mean halves: first the labels' own prototypes
+    against the best of the others, then, of the rest, the graph against the better of moving prototypes and classifier,
+    then the classifier, at most 3/4, against the moving prototypes. ``lead`` is added to the hits of the graph.
 
-    If no labels were held back, the classifier gets 1/5 where labels of different classes lie ``apart`` by 1.5 standard
-    deviations (:func:`separation`), rising to 1/2 where they do not lie apart at all; and the last get nothing.
+    If no labels were held back, the first get nothing and the graph ``1 - e^(-lead/2)``. The classifier gets 1/5 of the
+    rest where labels of different classes lie ``apart`` by 1.5 standard deviations (:func:`separation`), rising to 1/2
+    where they do not lie apart at all.
     """
     by_prototypes, by_classifier, by_graph, by_labels = hits
-    ahead = by_graph - max(by_prototypes, by_classifier) + lead
-    graph = _odds_share(ahead) if held else 1 - math.exp(-_HIT * max(0.0, ahead))
-    if graph < _MIN_GRAPH:
-        graph = 0.0
+    others = max(by_prototypes, by_classifier)
     if held:
-        best = max(by_prototypes, by_classifier, by_graph + lead)
-        unmoved = _odds_share(by_labels - best)
-        classifier = min(_MAX_WEIGHT, _odds_share(by_classifier - by_prototypes))
+        unmoved = _odds(by_labels - max(others, by_graph + lead))
+        graph = _odds(by_graph + lead - others)
+        classifier = min(_MAX_WEIGHT, _odds(by_classifier - by_prototypes))
     else:
-        unmoved = 0.0
+        unmoved, graph = 0.0, 1 - math.exp(-_HIT * max(0.0, lead))
         near = max(0.0, 1 - max(0.0, apart) / _APART)
         classifier = _UNASKED + near * (_UNASKED_NEAR - _UNASKED)
+    if graph < _MIN_GRAPH:
+        graph = 0.0
     moving = (1 - unmoved) * (1 - graph)
     return moving * (1 - classifier), moving * classifier, (1 - unmoved) * graph, unmoved
 
 
-def _odds_share(ahead: float) -> float:
+def _odds(ahead: float) -> float:
     """``1 / (1 + e^(-d/2))`` for d hits ahead."""
     return float(expit(_HIT * ahead))
 

@@ -416,16 +416,17 @@ def _report(solution: Solution, asked: str) -> str:
     start = "from labels spread along the graph" if answers.spread else "from the labels"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
-        by_prototypes, by_classifier, by_graph = answers.hits
+        by_prototypes, by_classifier, by_graph, by_labels = answers.hits
         helped = answers.lead > 0 and answers.shares[2] > 0
         apart = ", and labels of different classes lie far apart" if helped else ""
-        counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
+        counts = "{:.0%}, {:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         lines.append(
-            f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
-            f"classifier {by_classifier}, labels along the graph {by_graph}{apart}. They therefore count {counts}."
+            f"{answers.held_back} labels were held back in turn: prototypes that move found {by_prototypes} of them, a "
+            f"linear classifier {by_classifier}, labels along the graph {by_graph}{apart}, prototypes of the labels "
+            f"alone {by_labels}. They therefore count {counts}."
         )
     elif answers.spread:
-        prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares)
+        prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares[:3])
         apart = f", and labels that reach a row along the graph {graph}, as those of different classes lie far apart"
         lines.append(
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "

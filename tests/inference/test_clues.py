@@ -17,7 +17,9 @@ from laplacianshot.inference.clues import (
     confident_scale,
     gather_clues,
     linear_classifier,
+    nearest_prototype,
     sample_rows,
+    separation,
     shares_of,
 )
 from laplacianshot.inference.joint import Clues, joint_optimize
@@ -109,20 +111,51 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
 
 
 def test_what_each_counts_for_follows_the_hits():
-    assert shares_of((10, 10, 10), 30) == (0.5, 0.5, 0)
-    assert shares_of((30, 10, 10), 30) == pytest.approx((1, 0, 0), abs=1e-3)
-    assert shares_of((10, 30, 30), 30) == pytest.approx((0.25, 0.75, 0))
-    one = 1 / (1 + math.exp(0.5))
-    assert shares_of((10, 9, 8), 30) == pytest.approx((1 - one, one, 0))
-    lead = math.exp(-1.5)
-    assert shares_of((10, 9, 13), 30) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
-    # A lead that was given is worth as much as one that was found, and may be lost.
-    assert shares_of((10, 9, 8), 30, 5.0) == shares_of((10, 9, 13), 30)
-    assert shares_of((10, 9, 4), 30, 5.0)[2] == 0
-    assert shares_of((0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0))
-    assert shares_of((0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lead, 0.2 * lead, 1 - lead))
-    for hits in ((3, 900, 0), (0, 2000, 1999), (0, 0, 4000)):
+    # Equal hits mean halves, candidate after candidate.
+    assert shares_of((10, 10, 10, 10), 30) == (0.125, 0.125, 0.25, 0.5)
+    assert shares_of((30, 10, 10, 10), 30) == pytest.approx((1, 0, 0, 0), abs=1e-3)
+    assert shares_of((0, 30, 0, 0), 30) == pytest.approx((0.25, 0.75, 0, 0), abs=1e-3)
+    assert shares_of((0, 0, 30, 0), 30) == pytest.approx((0, 0, 1, 0), abs=1e-3)
+    assert shares_of((0, 0, 0, 30), 30) == pytest.approx((0, 0, 0, 1), abs=1e-3)
+    one, two = (1 / (1 + math.exp(-d / 2)) for d in (1, 2))
+    moving, linear, graph, unmoved = shares_of((10, 9, 8, 9), 30)
+    assert (unmoved, graph / (1 - unmoved)) == pytest.approx((1 - one, 1 - two))
+    assert linear / (moving + linear) == pytest.approx(1 - one)
+    for hits in ((3, 900, 0, 5), (0, 2000, 1999, 0), (0, 0, 4000, 3999), (0, 0, 0, 4000)):
         assert sum(shares_of(hits, 4000)) == pytest.approx(1)
+
+
+def test_a_lead_that_was_given_is_worth_as_much_as_hits_and_may_be_lost():
+    assert shares_of((10, 9, 8, 7), 30, 5.0) == shares_of((10, 9, 13, 7), 30)
+    assert shares_of((20, 9, 4, 7), 30, 5.0)[2] == 0
+    # Labels of absent classes would take other rows along: the graph is no candidate then.
+    assert shares_of((10, 9, 30, 7), 30, -math.inf)[2] == 0
+
+
+def test_with_no_label_to_hold_back_the_lead_and_how_far_labels_lie_apart_decide():
+    lost = math.exp(-1.5)
+    assert shares_of((0, 0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0, 0))
+    assert shares_of((0, 0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lost, 0.2 * lost, 1 - lost, 0))
+    linear = [shares_of((0, 0, 0, 0), 0, 0.0, apart)[1] for apart in (-1.0, 0.0, 0.75, 1.5, 9.0)]
+    assert linear == pytest.approx([0.5, 0.5, 0.35, 0.2, 0.2])
+
+
+def test_labels_of_separate_classes_lie_apart_and_those_of_one_cloud_do_not():
+    support, labels, query, _ = blobs(30, 30)
+    assert separation(support, labels, query) > 5
+    rng = np.random.default_rng(0)
+    drawn = [separation(rng.random((40, 3)), np.arange(40), rng.random((900, 3))) for _ in range(30)]
+    # Two labels that are near one another are so both, hence a little more than one standard deviation.
+    assert abs(np.mean(drawn)) < 0.5
+    assert 0.7 < np.std(drawn) < 1.6
+
+
+def test_the_rule_of_the_nearest_prototype_is_linear():
+    support, labels, query, _ = blobs(5, 20, shots=3)
+    slopes, intercepts = nearest_prototype(support, labels, 5)
+    means = np.stack([support[labels == c].mean(axis=0) for c in range(5)])
+    nearest = np.square(query[:, None] - means).sum(axis=2).argmin(axis=1)
+    np.testing.assert_array_equal((query @ slopes.T + intercepts).argmax(axis=1), nearest)
 
 
 # --- all three --------------------------------------------------------------------------------------------------------
@@ -158,7 +191,7 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
     _, _, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0))
+    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0, 0))
     assert answers.shares[1] == pytest.approx(0.25 * answers.shares[0])
     assert answers.accuracy is None
 

@@ -189,7 +189,8 @@ def _reached(task: LargeTask, rows: Rows, order: Ints, near: Ints) -> Floats:
     """Shares (n, C) of the labels that reach each row of X, with neighbors (n, k) by positions in an order (n,)."""
     reached = np.empty((len(order), task.n_classes), np.float32)
     distances = squared_distances_to(rows.centered().ordered(order), near)
-    reached[order] = Paths.to_neighbors(near, distances).spread(task.codes[order], task.n_classes)
+    paths = Paths.to_neighbors(near, distances)
+    reached[order] = paths.spread(task.codes[order], task.n_classes, local=task.clues.local)
     return reached
 
 

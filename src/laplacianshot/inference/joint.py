@@ -154,6 +154,8 @@ class Clues:
     along : float
         u, what labels count that were spread along the graph (:class:`~laplacianshot.inference.spreading.Paths`). Where
         it is above zero, these are also the first assignments.
+    local : bool
+        Whether every row has its own scale where they are spread.
     """
 
     weight: float = 0.0
@@ -161,6 +163,7 @@ class Clues:
     bias: Floats | None = None
     start: Floats | None = None
     along: float = 0.0
+    local: bool = False
 
     def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
         """Directions d (C, D) and offsets (C,) of the linear cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""

@@ -138,7 +138,8 @@ def solve_default(
     reached = None
     if clues.along > 0:
         paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, near.distances)
-        reached = paths.spread(np.concatenate([task.labels, np.full(len(task.query), -1)]), n_classes)[n_support:]
+        classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
+        reached = paths.spread(classes, n_classes, local=clues.local)[n_support:]
     given = (task.support, task.labels, task.query, graph, origin, n_classes, constants)
     if is_episode(n_support, len(task.query), n_classes, table=table):
         solution = episode_optimize(*given, clues=clues, tol=tol)

@@ -251,7 +251,7 @@ class _Run:
                 along=self._plan.along,
             )
         if clues.along > 0:
-            self._spread()
+            self._spread(clues.local)
         limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
         while True:
             if job.folder.has(_HELD):
@@ -281,7 +281,7 @@ class _Run:
         }
         job.folder.put_arrays(_SOLUTION, solution)
 
-    def _spread(self) -> None:
+    def _spread(self, local: bool) -> None:
         """Shares of the labels that reach each row along the graph, into ``reached-*.npz``."""
         job = self._job
         if not job.missing(REACHED):
@@ -289,7 +289,8 @@ class _Run:
         shared = self._cluster.share(job)
         parts = self._cluster.map(first_neighbors, [(shared, number) for number in job.numbers])
         near, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
-        reached = Paths.to_neighbors(near, distances).spread(job.classes(np.arange(job.n)), job.n_classes)
+        paths = Paths.to_neighbors(near, distances)
+        reached = paths.spread(job.classes(np.arange(job.n)), job.n_classes, local=local)
         for number, shard in enumerate(job.shards):
             job.save(REACHED, number, {"shares": reached[shard.first : shard.first + len(shard)]})
 

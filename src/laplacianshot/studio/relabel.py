@@ -198,7 +198,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
     clues, reached = found.model.solution_.clues, None
     if clues.along > 0:
         paths = Paths.between(cache.normalized_graph(len(class_ids)), cache.rows)
-        reached = paths.spread(codes, len(class_ids))
+        reached = paths.spread(codes, len(class_ids), local=clues.local)
     return Predictions(
         cache,
         class_ids,

@@ -207,6 +207,8 @@ class Paths:
         waiting = classes < 0
         # What is far from all labels is reached from rows that they have reached, in a few waves.
         for _ in range(_WAVES):
+            if not waiting.any():
+                break
             found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-14), 0) / strength
             totals = found.sum(axis=1)
             new = np.flatnonzero(waiting & (totals > _REACHED))

@@ -25,7 +25,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.joint import Clues, balance_cost, joint_optimize
-from laplacianshot.inference.recipes import EQUAL_PRICE, FIRST_ROUNDS, RIDGE_WEIGHT, DefaultConstants, ridge_share
+from laplacianshot.inference.recipes import (
+    EQUAL_PRICE,
+    FIRST_ROUNDS,
+    RIDGE_WEIGHT,
+    ROUNDS,
+    DefaultConstants,
+    ridge_share,
+)
 from laplacianshot.inference.solution import Solution
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -60,10 +67,10 @@ class Stages(NamedTuple):
         trial = min(FIRST_ROUNDS, rounds)
         first = constants._replace(max_rounds=constants.start_rounds + trial)
         last = constants._replace(mu=RIDGE_WEIGHT * weight)
-        known = math.isinf(constants.delta)
-        if weight > 0 or not known:
-            # It goes on from a trial.
-            last = last._replace(start_rounds=0, max_rounds=max(1, rounds - trial))
+        if weight > 0 or not math.isinf(constants.delta):
+            # It goes on from a trial, whose rounds count in the recipe's own number of them, but not in a user's.
+            left = rounds - trial if rounds == ROUNDS else rounds
+            last = last._replace(start_rounds=0, max_rounds=left)
         price = EQUAL_PRICE * (n_classes - 1) * math.log(max(n_query, 1))
         return cls(first, _equal(first), last, _equal(last), weight, price)
 

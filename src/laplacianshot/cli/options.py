@@ -280,6 +280,8 @@ def load_base_mean(text: str | None, dimension: int) -> Any:
     """Return what :func:`~laplacianshot.evaluate` takes as base mean: "task", a vector, a feature set, or None."""
     import numpy as np
 
+    from laplacianshot.runtime.files import load_npy
+
     if text is None or text == "task":
         return text
     path = Path(text)
@@ -288,7 +290,7 @@ def load_base_mean(text: str | None, dimension: int) -> Any:
         found = base.dim
     else:
         try:
-            base = np.load(path, allow_pickle=False)
+            base = load_npy(path)
         except (OSError, ValueError) as error:
             raise CommandError(f"--base-mean {text}: cannot be read as one array of numbers.") from error
         if base.ndim != 1 or base.dtype.kind not in "iuf" or not np.isfinite(base).all():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import open_input
 from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 # A picture of more pixels than this is taken for a decompression bomb; Pillow warns from here on.
 _MAX_PIXELS = 89_478_485
+
+# Bytes of a file with a picture: more than any picture of that many pixels takes without compression.
+MAX_PICTURE_BYTES = 1 << 30
 
 # A shorter side that is enough for any network: photographs of twice that and more are halved until they are below.
 _ENOUGH = 1024
@@ -107,7 +111,7 @@ def check(source: Path | bytes, name: str, *, whole: bool) -> None:
 def _opened(source: Path | bytes) -> Iterator[Image]:
     image_module = require("PIL.Image", "train")
     # Opened here, not by Pillow: a text file named .jpg must be closed as well.
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+    with open_input(source) if isinstance(source, Path) else io.BytesIO(source) as file:
         if not file.read(1):
             raise _Refused("the file is empty")
         file.seek(0)
@@ -153,7 +157,7 @@ def _ends_well(source: Path | bytes, kind: str) -> bool:
         return False
     if isinstance(source, bytes):
         return source.endswith(ending)
-    with source.open("rb") as file:
+    with open_input(source) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - len(ending)))
         return file.read() == ending
 

@@ -97,8 +97,8 @@ def export_label_studio(result: LabelResult, source: Source, path: str | PathLik
     odd = [name for name in result.classes if _NOT_XML.search(name)]
     if odd:
         raise LabelingError(f"classes {listed(odd)}: Label Studio takes no control characters; rename them.")
-    put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()))
-    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))))
+    put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()), private=True)
+    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))), private=True)
     return interface_of(where)
 
 
@@ -127,7 +127,7 @@ def _write(columns: _Columns, path: Path) -> None:
     if writer is None:
         raise LabelingError(f"{path}: the name of an output must end in {', '.join(_WRITERS)}.")
     _check_folder(path)
-    put_file(path, lambda file: writer(columns, file))
+    put_file(path, lambda file: writer(columns, file), private=True)
 
 
 def _check_folder(path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from laplacianshot.datasets.decoding import CorruptPicture, decode
-from laplacianshot.datasets.feature_set import UNREADABLE, checked_features, read_npz
+from laplacianshot.datasets.decoding import MAX_PICTURE_BYTES, CorruptPicture, decode
+from laplacianshot.datasets.feature_set import checked_features, read_npz
 from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.result import Skipped
@@ -33,7 +33,9 @@ from laplacianshot.labeling.tables import (
     stacked_rows,
     vector_column,
 )
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import load_npy, read_input
 from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ class PictureSource(Source):
     def content_hash(self, i: int) -> bytes:
         """Return the hash of the file's bytes."""
         try:
-            return hash_of(self.file(i).read_bytes(), self.kind)
+            return hash_of(read_input(self.file(i), MAX_PICTURE_BYTES), self.kind)
         except OSError as error:
             raise CorruptPicture(self.ids[i], error.strerror or type(error).__name__) from error
 
@@ -362,14 +364,11 @@ def _from_parquet(table: Table, columns: TableColumns) -> Source:
 def _open_npy(path: Path) -> VectorSource:
     """Open the rows of a ``.npy`` file, memory-mapped."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (*UNREADABLE, OSError) as error:
-        raise LabelingError(
-            f"{path} is not an array of numbers, or is damaged ({error}); write it with np.save."
-        ) from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise LabelingError(f"{path} holds several arrays; call it .npz.")
+        array = load_npy(path, mapped=True)
+    except OSError as error:
+        raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
+    except InputError as error:
+        raise LabelingError(f"{path}: {error}; write it with np.save.") from error
     return _vectors(path, array)
 
 

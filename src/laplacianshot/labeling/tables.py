@@ -22,6 +22,7 @@ import numpy as np
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import check_input, read_input
 from laplacianshot.runtime.types import Floats
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -59,7 +60,7 @@ def read_text(path: Path) -> str:
     is zero, and Windows-1252, with a warning, if it then reads like a western European language.
     """
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except OSError as error:
         raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
     encoding = _encoding(data)
@@ -231,6 +232,7 @@ def _read_parquet(path: Path) -> Table:
     arrow = require("pyarrow", "parquet")
     parquet = require("pyarrow.parquet", "parquet")
     try:
+        check_input(path)
         # Not read_table, which makes columns of folders that are called name=value.
         with parquet.ParquetFile(path, memory_map=True) as file:
             table = file.read()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from laplacianshot.runtime.errors import InputError
-from laplacianshot.runtime.files import FolderLock, user_cache
+from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
@@ -69,7 +69,7 @@ def open_session(
         raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
     with contextlib.ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             stack.enter_context(FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN))
         except OSError as error:
             message = f"--project {folder}: cannot be used ({error.strerror}); choose another folder."

@@ -44,7 +44,7 @@ from laplacianshot.inference.transforms import (
     standard_columns,
     transform_features,
 )
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked
+from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked, warn_of_far_rows
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
@@ -357,6 +357,8 @@ def fit_large(
     solve = _solve if engine is None else engine
     chosen, rows, columns = copy(estimator), features, None
     chosen.transform = transform = transform_of(estimator, features)
+    if estimator.recipe != "default" or transform == "none":
+        warn_of_far_rows(features)
     if transform == "standard" and engine is None:
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.runtime.arrays import check_size, refuse_masked, warn_of_far_rows
 from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 Space: TypeAlias = Transform | Literal["power"]
@@ -61,7 +62,11 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        refuse_masked(X, "X")
+        refuse_masked(y, "y")
         features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
+        check_size(features)
+        warn_of_far_rows(features)
         check_consistent_length(features, y)
         encoded = encode_labels(y)
         codes, unlabeled = encoded.codes.copy(), encoded.codes < 0

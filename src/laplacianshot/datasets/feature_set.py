@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.arrays import check_size
 from laplacianshot.runtime.files import open_input
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Labels
@@ -25,8 +26,11 @@ from laplacianshot.runtime.types import Floats, Ints, Labels
 _BLOCK_ROWS = 4096
 
 
-def checked_features(features: ArrayLike) -> Floats:
-    """``features`` as an array of finite numbers (n, D), copied only where it is none yet."""
+def checked_features(features: ArrayLike, dtype: Any = None) -> Floats:
+    """``features`` as an array of finite numbers (n, D), copied only where it is none yet.
+
+    Their squares fit ``dtype``, by default that in which these rows are worked on.
+    """
     if hasattr(features, "tocsr"):
         raise ValueError("features are a sparse matrix; make them dense with features.toarray().")
     if isinstance(features, np.ma.MaskedArray):
@@ -45,8 +49,8 @@ def checked_features(features: ArrayLike) -> Floats:
         )
     if not rows.dtype.isnative:
         rows = rows.astype(rows.dtype.newbyteorder("="))
-    if rows.dtype.kind == "f":
-        for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+    for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+        if rows.dtype.kind == "f":
             finite = np.isfinite(rows[start:stop])
             if not finite.all():
                 row, column = np.argwhere(~finite)[0]
@@ -54,6 +58,7 @@ def checked_features(features: ArrayLike) -> Floats:
                     f"features[{start + row}, {column}] is {rows[start + row, column]}; "
                     "every feature must be a finite number: repair that row or leave it out."
                 )
+        check_size(rows[start:stop], "features", dtype)
     return rows  # type: ignore[no-any-return]
 
 
@@ -242,7 +247,8 @@ class FeatureSet:
         split: ArrayLike | None = None,
         class_names: Sequence[str] | Labels | None = None,
     ) -> None:
-        rows = checked_features(features)
+        # Tasks are solved from inner products in float32.
+        rows = checked_features(features, np.float32)
         classes, codes = np.unique(_checked_labels(labels, len(rows)), return_inverse=True)
         names = _names_of(classes, class_names)
         self._fill(rows, codes.astype(np.int64), classes, names, _checked_split(split, len(rows)))

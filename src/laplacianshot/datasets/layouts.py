@@ -380,10 +380,12 @@ def _find_bundle(name: str, description: str, data: Path) -> _Listing:
     optional = ("images", "jpeg_bytes", "offsets", "split", "evaluation")
     arrays = read_npz(path, ("labels", "class_names"), optional, _ARRAYS)
     labels = arrays["labels"]
+    if arrays["class_names"].ndim != 1:
+        raise ValueError(f"{path}: 'class_names' has shape {arrays['class_names'].shape}; it must be (C,).")
     class_names = tuple(str(name) for name in arrays["class_names"])
-    n = len(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or n == 0:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.size == 0:
         raise ValueError(f"{path}: labels must be one integer per picture, got {labels.dtype} {labels.shape}.")
+    n = len(labels)
     if labels.min() < 0 or labels.max() >= len(class_names):
         raise ValueError(
             f"{path}: labels go from {labels.min()} to {labels.max()}, and there are {len(class_names)} class_names."

@@ -440,9 +440,24 @@ def _labels(path: Path, labels: Any, class_names: Any, n_rows: int) -> tuple[str
         raise LabelingError(f"{path}: 'labels' holds fractions; write strings or whole numbers.")
     if class_names is None or labels.dtype.kind not in "iu":
         return tuple(label_of(value) for value in labels.tolist())
-    wrong = np.flatnonzero((labels < -1) | (labels >= len(class_names)))
+    names = np.asarray(class_names)
+    if names.ndim != 1 or names.dtype.kind not in "UiubT":
+        raise LabelingError(f"{path}: 'class_names' has shape {names.shape}, dtype {names.dtype}; write strings (C,).")
+    wrong = np.flatnonzero((labels < -1) | (labels >= len(names)))
     if wrong.size:
         raise LabelingError(
-            f"{path}: labels[{wrong[0]}] is {labels[wrong[0]]}, and there are {len(class_names)} class_names."
+            f"{path}: labels[{wrong[0]}] is {labels[wrong[0]]}, and there are {len(names)} class_names."
         )
-    return tuple(None if value == -1 else label_of(str(class_names[value])) for value in labels.tolist())
+    label: dict[int, str | None] = {-1: None}
+    first: dict[str, int] = {}
+    for number in np.unique(labels[labels >= 0]).tolist():
+        name = label_of(names[number].item() if names.dtype.kind in "iub" else names[number])
+        if name is None:
+            raise LabelingError(f"{path}: class_names[{number}] is blank, and its class has labels; give it a name.")
+        if first.setdefault(name, number) != number:
+            raise LabelingError(
+                f"{path}: class_names[{first[name]}] and class_names[{number}] are both {name!r}; give each class a "
+                "name of its own."
+            )
+        label[number] = name
+    return tuple(label[number] for number in labels.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -153,6 +154,15 @@ class SourceOptions:
             "for texts), onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
         ),
     ] = None
+    max_pixels: Annotated[
+        int | None,
+        input_option(min=1, metavar="N", help="Largest picture to decode, for panoramas (default: 89,478,485 pixels)."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        # Through the environment, so that it also holds in worker processes; not an argument of the commands.
+        if (pixels := vars(self).pop("max_pixels")) is not None:
+            os.environ["LAPLACIANSHOT_MAX_PIXELS"] = str(pixels)
 
 
 # File names that tables of labels can have.

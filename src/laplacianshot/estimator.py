@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
@@ -44,7 +44,15 @@ from laplacianshot.inference.transforms import (
     standard_columns,
     transform_features,
 )
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked, warn_of_far_rows
+from laplacianshot.runtime.arrays import (
+    DTYPES,
+    check_length,
+    check_size,
+    checked_rows,
+    mean_of_rows,
+    refuse_masked,
+    warn_of_far_rows,
+)
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
@@ -345,7 +353,7 @@ def fit_large(
     # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
     features = checked_rows(X, estimator)
     refuse_masked(y, "y")
-    check_consistent_length(features, y)
+    check_length(features, y)
     encoded = encode_labels(y)
     n_classes = len(encoded.classes)
     if n_classes < 2:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import _num_samples, check_array
 
 from laplacianshot.runtime.limits import SMALL_ROWS
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
@@ -31,9 +31,23 @@ def refuse_masked(array: Any, name: str) -> None:
         raise ValueError(f"{name} is a masked array with masked entries; fill them first, with {name}.filled(...).")
 
 
+def refuse_complex(X: Any) -> None:
+    """ValueError for complex rows, in one line: scikit-learn's message prints them all."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; use real numbers.")
+
+
+def check_length(X: Any, y: Any) -> None:
+    """ValueError unless there is one label per row."""
+    rows, labels = _num_samples(X), _num_samples(y)
+    if rows != labels:
+        raise ValueError(f"X has {rows} rows and y has {labels} labels; give one label per row, -1 for none.")
+
+
 def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
     """Finite numbers in two dimensions, or an error. Large arrays are checked block by block, never copied."""
     refuse_masked(X, "X")
+    refuse_complex(X)
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
         features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
         check_size(features)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,23 @@ def test_ctrl_c_outside_a_command_is_code_130(monkeypatch, capsys):
     monkeypatch.setattr(application, "app", interrupt)
     assert run([]) == 130
     assert capsys.readouterr().err == "error: interrupted.\n"
+
+
+@pytest.mark.parametrize("module", ["typer", "numpy", "sklearn"])
+def test_ctrl_c_while_a_module_is_loaded_is_said(module, environment, tmp_path):
+    program = (
+        "import os, signal, sys\n"
+        "from laplacianshot.cli import main\n"
+        "def at(event, arguments):\n"
+        f"    if event == 'import' and arguments[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(at)\n"
+        "main(['demo'])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (130, -signal.SIGINT)
+    assert done.stderr.endswith("error: interrupted.\n")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_fault_of_ours_is_one_line_that_calls_it_a_bug_and_a_private_log_file(monkeypatch, tmp_path, capsys):

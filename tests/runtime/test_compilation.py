@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+import pytest
 from numba import njit
 
 from laplacianshot.runtime.compilation import on_compile
@@ -22,14 +23,37 @@ def test_a_kernel_that_is_on_disk_is_not_compiled_again(tmp_path):
     path.write_text(MODULE)
     told = []
     for _ in range(2):
-        # Loaded anew, as a second process would.
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = loaded(path)
         with on_compile(lambda: told.append("compiling")):
             assert module.twice(21) == 42
             assert module.twice(4) == 8
     assert told == ["compiling"]
+
+
+def loaded(path):
+    """A module, loaded anew as a second process would."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "reversed"])
+def test_a_damaged_file_on_disk_is_compiled_again_and_replaced(ending, damage, tmp_path):
+    path = tmp_path / "kernels_of_a_test.py"
+    path.write_text(MODULE)
+    assert loaded(path).twice(21) == 42
+    files = [file for file in tmp_path.rglob("*") if file.suffix == ending]
+    assert files
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "reversed": content[::-1]}[damage])
+    assert loaded(path).twice(21) == 42
+    told = []
+    with on_compile(lambda: told.append("compiling")):
+        assert loaded(path).twice(21) == 42
+    assert not told
 
 
 def test_what_is_compiled_outside_is_not_told():

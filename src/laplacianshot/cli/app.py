@@ -25,7 +25,7 @@ from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
-from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED
+from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, Said
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -98,7 +98,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else list(arguments)
         code = app(args=given, standalone_mode=False, obj=given)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        if code == INTERRUPTED and not isinstance(code, Said):
+            # Ctrl-C outside of a command, of which typer says nothing.
+            return _fail("interrupted.", INTERRUPTED)
+        return int(code) if isinstance(code, int) else 0
     except BaseException as error:
         return _explain(error)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from laplacianshot.cli.terminal import CommandError, input_errors
+from laplacianshot.cli.terminal import INTERRUPTED, CommandError, input_errors
 from laplacianshot.runtime.errors import suggestion
 
 if TYPE_CHECKING:
@@ -180,7 +180,11 @@ def with_groups(command: Callable[..., int]) -> Callable[..., int]:
     def run(**given: Any) -> int:
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+        try:
+            return command(**given)
+        except KeyboardInterrupt:
+            # Typer would end the program without a word.
+            raise CommandError("interrupted.", INTERRUPTED) from None
 
     parameters = []
     for name, parameter in signature.parameters.items():

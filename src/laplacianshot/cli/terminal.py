@@ -115,10 +115,14 @@ def progress_shown() -> Iterator[Watch]:
         yield watcher(bar)
 
 
+class Said(int):
+    """An exit code whose reason was printed already."""
+
+
 def interrupted(what: str) -> int:
     """Say what an interrupt has left; return the exit code."""
     print(f"interrupted: {what}", file=sys.stderr)
-    return INTERRUPTED
+    return Said(INTERRUPTED)
 
 
 def output_console() -> Console:

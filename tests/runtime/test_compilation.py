@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
+import numpy as np
 import pytest
 from numba import njit
 
@@ -54,6 +56,20 @@ def test_a_damaged_file_on_disk_is_compiled_again_and_replaced(ending, damage, t
     with on_compile(lambda: told.append("compiling")):
         assert loaded(path).twice(21) == 42
     assert not told
+
+
+def test_a_kernel_calls_no_other_kernel(tmp_path):
+    # Two copies of a kernel, one compiled alone and one within its caller, may round differently.
+    path = tmp_path / "kernels_of_a_test.py"
+    lines = [f"        total += x[(i + {step}) % len(x)] * x[i] / (1 + {step} * x[i - {step}])" for step in range(9)]
+    body = "\n".join(["def inner(x):", "    total = x[0]", "    for i in range(len(x)):", *lines, "    return total"])
+    outer = "@kernel\ndef outer(x):\n    return inner(x) + inner(x[1:]) - inner(x[2:])"
+    path.write_text(f"from laplacianshot.runtime.compilation import kernel\n\n@kernel\n{body}\n\n{outer}\n")
+    module = loaded(path)
+    module.outer(np.ones(50, np.float32))
+    (text,) = module.outer.inspect_llvm().values()
+    assert "inner" in text
+    assert not [line for line in text.splitlines() if re.search(r"\bcall\b.*inner", line)]
 
 
 def test_what_is_compiled_outside_is_not_told():

@@ -113,7 +113,7 @@ def check(source: Path | bytes, name: str, *, whole: bool) -> None:
 
 @contextmanager
 def _opened(source: Path | bytes) -> Iterator[Image]:
-    image_module = require("PIL.Image", "train")
+    image_module: Any = require("PIL.Image", "train")
     # Opened here, not by Pillow: a text file named .jpg must be closed as well.
     with open_input(source) if isinstance(source, Path) else io.BytesIO(source) as file:
         if not file.read(1):

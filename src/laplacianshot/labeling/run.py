@@ -143,10 +143,9 @@ def label_source(
         given = merge_given(source, others)
         if not suggest and not any(given):
             if labels is None:
-                fault, advice = source.path, "give some with labels (--labels FILE)"
+                fault, advice = str(source.path), "give some with labels (--labels FILE)"
             else:
-                fault = "labels" if isinstance(labels, Mapping) else Path(labels)
-                advice = "fill in some"
+                fault, advice = "labels" if isinstance(labels, Mapping) else str(labels), "fill in some"
             raise LabelingError(
                 f"{fault}: no item has a label; {advice}, or ask which to label first with suggest (--suggest N)."
             )

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -41,7 +42,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_held.clear)
 
 
-def open_input(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_input(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a file of the user to read it: a regular file or a link to one; OSError for a pipe, a device or a folder."""
     handle = os.open(path, _READING)
     try:

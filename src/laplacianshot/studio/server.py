@@ -137,6 +137,8 @@ def serve(session: Session, host: str, listener: socket.socket, *, opened: Calla
         log_level="warning",
         access_log=False,
         server_header=False,
+        # The protocol that every install of uvicorn has, and whose connections can be limited.
+        http="h11",
         ws="none",
         timeout_graceful_shutdown=_LAST_SECONDS,
         timeout_keep_alive=30,
@@ -205,8 +207,9 @@ class _Server(uvicorn.Server):
     def _drop_silent(self, now: float) -> None:
         """Close connections on which no request was completed for too long; uvicorn waits for ever."""
         before, self._waiting = self._waiting, {}
-        for connection in list(self.server_state.connections):
-            last: Any = connection.cycle
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            last = connection.cycle
             if last is not None and not last.response_complete and not last.more_body:
                 continue  # being answered
             known, since = before.get(connection, (last, now))

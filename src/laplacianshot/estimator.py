@@ -50,6 +50,7 @@ from laplacianshot.runtime.arrays import (
     check_size,
     checked_rows,
     mean_of_rows,
+    refuse_complex,
     refuse_masked,
     warn_of_far_rows,
 )
@@ -299,6 +300,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted rows nearest to it. Nothing is fitted again.
         """
         check_is_fitted(self)
+        refuse_masked(X, "X")
+        refuse_complex(X)
         features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
         solution = self.solution_

@@ -308,6 +308,17 @@ def test_the_default_recipe_is_not_misled_by_one_far_row():
     assert (LaplacianShot().fit(X, np.where(np.arange(300) < 15, truth, -1)).transduction_ == truth).mean() == 1
 
 
+def test_a_mask_is_never_ignored():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 4)), np.r_[0, 1, np.full(18, -1)]
+    masked = np.ma.masked_array(X, mask=rng.random(X.shape) < 0.1)
+    for fit in (LaplacianShot().fit, make_method("simpleshot-cl2").fit):
+        with pytest.raises(ValueError, match="X is a masked array"):
+            fit(masked, y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        LaplacianShot().fit(X, y).predict(masked)
+
+
 def test_nothing_is_predicted_before_a_fit():
     with pytest.raises(NotFittedError):
         LaplacianShot().predict(np.zeros((2, 2)))

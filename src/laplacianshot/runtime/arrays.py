@@ -85,7 +85,8 @@ def _largest(features: Any) -> float:
 def _check_largest(largest: float, dtype: np.dtype[Any], name: str = "X") -> None:
     if largest > float(np.finfo(dtype).max) ** 0.5 / 1e3:
         raise ValueError(
-            f"{name} has entries as large as {largest:.3g}, whose squares overflow; divide {name} by a constant."
+            f"{name} {'have' if name.endswith('s') else 'has'} entries as large as {largest:.3g}, whose squares "
+            f"overflow; divide {name} by a constant."
         )
 
 

@@ -7,11 +7,12 @@ import os
 import re
 import resource
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -156,10 +157,7 @@ class Cluster:
         deadline = time.monotonic() + _HEAD_PATIENCE
         while not _answers(address):
             if time.monotonic() > deadline:
-                raise HeadLost(
-                    f"the head node of the cluster at {address} does not answer any more; start it and run the same "
-                    "command again: finished stages are kept in the run folder."
-                )
+                raise HeadLost(_head_lost(address))
             time.sleep(1)
 
 
@@ -212,6 +210,8 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0]
         raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
+    done = Event()
+    Thread(target=_watch_head, args=(str(ray.get_runtime_context().gcs_address), done), daemon=True).start()
     try:
         yield Cluster(ray)
     except HeadLost:
@@ -224,7 +224,29 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     except BaseException:
         ray.shutdown()
         raise
-    ray.shutdown()
+    else:
+        ray.shutdown()
+    finally:
+        done.set()
+
+
+def _head_lost(address: str) -> str:
+    return (
+        f"the head node of the cluster at {address} does not answer any more; start it and run the same command again: "
+        "finished stages are kept in the run folder."
+    )
+
+
+def _watch_head(address: str, done: Event) -> None:
+    """End the process where a call to Ray hangs for a lost head: Ray would end it after a minute, in its own words."""
+    last = time.monotonic()
+    while not done.wait(_TICK):
+        if _answers(address):
+            last = time.monotonic()
+        elif time.monotonic() - last > 2 * _HEAD_PATIENCE:
+            sys.stderr.write(f"error: {_head_lost(address)}\n")
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def _check_form(address: str) -> None:

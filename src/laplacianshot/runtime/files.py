@@ -103,7 +103,7 @@ def _refuse_special(found: os.stat_result, path: str | os.PathLike[str]) -> None
 def output_place(path: Path) -> Path:
     """Where a file of this name is written: links are followed. OSError for a pipe, a device, a folder or a loop."""
     place = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         _refuse_special(place.stat(), path)
     return place
 

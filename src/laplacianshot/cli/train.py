@@ -81,11 +81,9 @@ def train(
             display = None if bar is None else TrainingDisplay(bar)
             result = run(chosen, pictures, folder, score=validation_score, resume=resume, progress=display)
     except TrainingInterrupted as stopped:
-        return (
-            _interrupted(stopped, chosen, options.command_line(context))
-            if prints
-            else terminal.Said(terminal.INTERRUPTED)
-        )
+        if not prints:
+            return terminal.Said(terminal.INTERRUPTED)
+        return _interrupted(stopped, chosen, options.command_line(context))
     except TrainError as error:
         hint = " Use --resume to continue it." if not resume and "holds a run already" in str(error) else ""
         raise CommandError(f"{error}{hint}") from error

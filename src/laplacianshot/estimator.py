@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
@@ -44,7 +44,15 @@ from laplacianshot.inference.transforms import (
     standard_columns,
     transform_features,
 )
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, refuse_masked
+from laplacianshot.runtime.arrays import (
+    DTYPES,
+    check_length,
+    check_size,
+    checked_rows,
+    refuse_complex,
+    refuse_masked,
+    warn_of_far_rows,
+)
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
@@ -294,6 +302,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted rows nearest to it. Nothing is fitted again.
         """
         check_is_fitted(self)
+        refuse_masked(X, "X")
+        refuse_complex(X)
         features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
         solution = self.solution_
@@ -348,7 +358,7 @@ def fit_large(
     # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
     features = checked_rows(X, estimator)
     refuse_masked(y, "y")
-    check_consistent_length(features, y)
+    check_length(features, y)
     encoded = encode_labels(y)
     n_classes = len(encoded.classes)
     if n_classes < 2:
@@ -360,6 +370,8 @@ def fit_large(
     solve = _solve if engine is None else engine
     chosen, rows, columns = copy(estimator), features, None
     chosen.transform = transform = transform_of(estimator, features)
+    if estimator.recipe != "default" or transform == "none":
+        warn_of_far_rows(features)
     if transform == "standard" and engine is None:
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)

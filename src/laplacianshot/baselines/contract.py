@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_ch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.transforms import base_mean, signed_roots, transform_features
+from laplacianshot.runtime.arrays import check_length, check_size, refuse_complex, refuse_masked, warn_of_far_rows
 from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform
 
 Space: TypeAlias = Transform | Literal["roots"]
@@ -64,8 +65,13 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        refuse_masked(X, "X")
+        refuse_masked(y, "y")
+        refuse_complex(X)
         features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
-        check_consistent_length(features, y)
+        check_size(features)
+        warn_of_far_rows(features)
+        check_length(features, y)
         encoded = encode_labels(y)
         codes, unlabeled = encoded.codes.copy(), encoded.codes < 0
         if unlabeled.any():

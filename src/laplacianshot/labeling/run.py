@@ -142,9 +142,12 @@ def label_source(
         others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, source)
         given = merge_given(source, others)
         if not suggest and not any(given):
+            if labels is None:
+                fault, advice = str(source.path), "give some with labels (--labels FILE)"
+            else:
+                fault, advice = "labels" if isinstance(labels, Mapping) else str(labels), "fill in some"
             raise LabelingError(
-                f"{source.path}: no item has a label; give some with labels (--labels FILE), or ask which to label "
-                "first with suggest (--suggest N)."
+                f"{fault}: no item has a label; {advice}, or ask which to label first with suggest (--suggest N)."
             )
         large = graph == "cells" or len(source) > LARGE_ROWS
         vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)

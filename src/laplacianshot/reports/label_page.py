@@ -52,7 +52,7 @@ def write_label_report(result: LabelResult, folder: Path, *, watch: Watch = no_w
 
     The page has pictures or texts if the result has its source, and a map if it has vectors.
     """
-    write_text(folder / PAGE, label_page(result, watch=watch))
+    write_text(folder / PAGE, label_page(result, watch=watch), private=True)
 
 
 def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:

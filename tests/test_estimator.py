@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from laplacianshot import LaplacianShot
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.prototypes import class_means, squared_distances
-from laplacianshot.inference.transforms import transform_features
+from laplacianshot.inference.transforms import blended_center, transform_features, unit_roots
 
 RECIPES = {"default": LaplacianShot, "paper": LaplacianShot.paper, "reference": LaplacianShot.reference}
 every_recipe = pytest.mark.parametrize("make", RECIPES.values(), ids=RECIPES)
@@ -350,11 +350,69 @@ def test_zero_rows_and_duplicated_rows_give_no_nan(make, clusters):
     X, _, y = clusters()
     X[5:9] = 0
     X[20:40] = X[20]
-    for transform in ("none", "l2", "cl2"):
+    for transform in ("none", "l2", "cl2", "power"):
         clf = make(transform=transform).fit(X, y)
         assert np.all(np.isfinite(clf.label_distributions_))
         assert np.all(np.isfinite(clf.objective_))
         assert np.all(np.isfinite(clf.predict_proba(X)))
+
+
+@pytest.fixture
+def activations(clusters):
+    """Rows of 60 features without a negative one, their classes, and the given ones."""
+    X, truth, y = clusters(4, 60, 3, dim=60, spread=2.0)
+    return np.maximum(X, 0), truth, y
+
+
+def test_rows_without_negative_entries_are_taken_in_power(activations):
+    X, _, y = activations
+    clf = LaplacianShot().fit(X, y)
+    assert clf.transform_ == "power"
+    assert clf.report_.startswith(
+        "Transform power: square roots of the entries, rows centered and brought to length 1 "
+        "(the rows look like vectors of an encoder without negative entries)."
+    )
+    np.testing.assert_array_equal(clf.center_, blended_center(X, y, 4, transform="power"))
+    # What is centered in the end is the unit roots: CL2 of them is the same.
+    same = LaplacianShot(transform="cl2", base_mean=blended_center(unit_roots(X), y, 4)).fit(unit_roots(X), y)
+    np.testing.assert_allclose(clf.label_distributions_, same.label_distributions_, atol=1e-10)
+    new = X[::3] - 0.1  # some are negative
+    np.testing.assert_allclose(clf.predict_proba(new), same.predict_proba(unit_roots(new)), atol=1e-10)
+    # One negative entry, a base mean or another recipe: as before.
+    assert LaplacianShot().fit(np.vstack([X, -X[:1]]), np.append(y, -1)).transform_ == "cl2"
+    for other in (LaplacianShot(base_mean=X.mean(axis=0)), LaplacianShot(base_mean="pooled"), LaplacianShot.paper()):
+        assert other.fit(X, y).transform_ == "cl2"
+
+
+@pytest.mark.parametrize("base_mean", ["pooled", "support", "set", "vector"])
+def test_a_base_mean_of_power_is_a_mean_of_unit_roots(activations, base_mean):
+    X, _, y = activations
+    rows = unit_roots(X)
+    means = {"pooled": rows.mean(axis=0), "support": rows[y >= 0].mean(axis=0), "set": rows[:50].mean(axis=0)}
+    means["vector"] = means["set"]
+    given = {"set": X[:50], "vector": means["set"]}.get(base_mean, base_mean)
+    clf = LaplacianShot(transform="power", base_mean=given).fit(X, y)
+    np.testing.assert_allclose(clf.center_, means[base_mean], rtol=1e-12)
+
+
+def test_one_huge_row_changes_no_other_label_in_power(activations):
+    X, _, y = activations
+    plain = LaplacianShot().fit(X, y)
+    scaled = X.copy()
+    scaled[100] *= 1e9
+    np.testing.assert_array_equal(LaplacianShot(transform="power").fit(scaled, y).transduction_, plain.transduction_)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_memory_map_is_taken_in_power_by_either_way(activations, tmp_path, dtype):
+    X, _, y = activations
+    np.save(tmp_path / "X.npy", X.astype(dtype))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    small, large = LaplacianShot().fit(mapped, y), LaplacianShot(graph="cells").fit(mapped, y)
+    assert small.transform_ == large.transform_ == "power"
+    np.testing.assert_allclose(large.center_, small.center_, rtol=1e-12)
+    assert np.mean(large.transduction_ == small.transduction_) > 0.99
+    np.testing.assert_array_equal(large.predict(X), small.predict(X))
 
 
 @every_recipe
@@ -528,7 +586,7 @@ def test_no_label_is_refused(clusters):
 
 def test_labels_of_another_length_are_refused(clusters):
     X, _, y = clusters()
-    check_refused(X, y[:-1], "inconsistent numbers of samples")
+    check_refused(X, y[:-1], "X has .* rows and y has .* labels")
 
 
 def test_no_y_is_refused(clusters):
@@ -584,7 +642,8 @@ def test_a_huge_lambda_within_range_gives_numbers(make, clusters):
         ({"graph": "fancy"}, "'graph' parameter"),
         ({"rectify": True}, "rectify=True belongs to recipe='paper' and 'reference'"),
         ({"recipe": "paper", "balanced": True}, "balanced=True belongs to recipe='default'"),
-        ({"transform": "l2", "base_mean": np.zeros(8)}, "base_mean belongs to transform='cl2'"),
+        ({"transform": "l2", "base_mean": np.zeros(8)}, "base_mean belongs to transform='cl2' and 'power'"),
+        ({"transform": "power", "base_mean": np.ones(8)}, "base_mean has length 2.83; with transform='power'"),
     ],
     ids=str,
 )

@@ -64,7 +64,7 @@ def draw_task(labels: Any, kind: str, shot: int, seed: int) -> tuple[Any, Any, A
 def scores(X: Any, codes: Any) -> dict[str, Any]:
     """Every score of every item, larger is stranger."""
     model = LaplacianShot().fit(X, codes)
-    rows = transform_features(X, "cl2", model.center_)
+    rows = transform_features(X, model.transform_, model.center_, scale=model.solution_.scale)
     labeled = np.flatnonzero(codes >= 0)
     probabilities = calibrate(model, codes).probabilities
     fitted = squared_distances(rows, model.prototypes_)

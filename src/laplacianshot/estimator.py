@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
@@ -47,20 +47,28 @@ from laplacianshot.inference.solve import (
     solve_paper,
     solve_reference,
 )
+from laplacianshot.inference.transforms import base_mean as mean_before
 from laplacianshot.inference.transforms import (
-    are_levels,
     blended_center,
+    choose_transform,
     given_center,
-    is_table,
     ordinary_mean,
     standard_columns,
     transform_features,
 )
-from laplacianshot.runtime.arrays import DTYPES, check_size, checked_rows, mean_of_rows, refuse_masked
+from laplacianshot.runtime.arrays import (
+    DTYPES,
+    check_length,
+    check_size,
+    checked_rows,
+    refuse_complex,
+    refuse_masked,
+    warn_of_far_rows,
+)
 from laplacianshot.runtime.limits import SMALL_ROWS, TARGET_RECALL, is_large
 from laplacianshot.runtime.progress import Watch
 from laplacianshot.runtime.threads import single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels, Transform, working_dtype
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform, working_dtype
 
 if TYPE_CHECKING:
     from laplacianshot.engine.plan import LargePlan
@@ -95,16 +103,19 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     recipe : {"default", "paper", "reference"}
         ``default`` is what we recommend. ``paper`` is the text of the paper and ``reference`` its authors' code; both
         are most easily made with :meth:`paper` and :meth:`reference`.
-    transform : {"auto", "cl2", "standard", "l2", "none"}
-        Center and L2-normalize the rows, bring every column to mean 0 and standard deviation 1, only L2-normalize the
-        rows, or leave them. With ``"auto"`` the default recipe takes ``standard`` for tables, that is for at most 40
-        columns or columns of mixed scales, ``none`` for gray levels and counts, and ``cl2`` for everything else; the
-        others take ``cl2``.
+    transform : {"auto", "cl2", "power", "standard", "l2", "none"}
+        Center and L2-normalize the rows (``cl2``), or the square roots of their entries (``power``), bring every column
+        to mean 0 and standard deviation 1, only L2-normalize the rows, or leave them. With ``"auto"`` the default
+        recipe takes ``standard`` for tables, that is for at most 40 columns or columns of mixed scales, ``none`` or
+        ``cl2`` for gray levels and counts, ``power`` for other rows without negative entries, and ``cl2`` for
+        everything else. With a base mean it takes ``cl2``, as the other recipes do.
     base_mean : array of shape (D,) or (n_base, D), "pooled", "support" or None
         What ``cl2`` takes away: the mean of the base classes, a base set to take the mean of, or the mean of all rows
         (``"pooled"``) or of the labeled rows (``"support"``) of X. None: the mean of all rows for paper and reference;
         for default between the two, by a first estimate of the class shares
-        (:func:`~laplacianshot.inference.transforms.blended_center`).
+        (:func:`~laplacianshot.inference.transforms.blended_center`). With ``power`` all of these are means of the
+        :func:`~laplacianshot.inference.transforms.unit_roots` of rows: a base set is given as it is, a vector as
+        ``base_mean(features, "power")`` makes it.
     lam : float, optional
         Weight of the graph. None: the recipe's own (0.7 for paper and reference, by the size of the task for default).
     n_neighbors : int, optional
@@ -325,6 +336,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted rows nearest to it. Nothing is fitted again.
         """
         check_is_fitted(self)
+        refuse_masked(X, "X")
+        refuse_complex(X)
         features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
         solution = self.solution_
@@ -384,7 +397,7 @@ def fit_large(
     # Checked here and stored at the end: a fit that fails leaves the estimator as it was.
     features = checked_rows(X, estimator)
     refuse_masked(y, "y")
-    check_consistent_length(features, y)
+    check_length(features, y)
     encoded, knowledge = _knowledge(estimator, features, y, names, classes, prior)
     n_classes = len(encoded.classes)
     if n_classes < 2:
@@ -398,6 +411,8 @@ def fit_large(
     solve = _solve if engine is None else engine
     chosen, rows, columns = copy(estimator), features, None
     chosen.transform = transform = transform_of(estimator, features, named=knowledge.names is not None)
+    if estimator.recipe != "default" or transform == "none":
+        warn_of_far_rows(features)
     if transform == "standard" and engine is None:
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)
@@ -474,10 +489,15 @@ def _report(solution: Solution, asked: str) -> str:
     spaces = {
         "standard": "every column brought to mean 0 and standard deviation 1",
         "cl2": "rows centered and brought to length 1",
+        "power": "square roots of the entries, rows centered and brought to length 1",
         "l2": "rows brought to length 1",
         "none": "rows as they are",
     }
-    looks = {"standard": "a table", "none": "gray levels or counts"}
+    looks = {
+        "standard": "a table",
+        "none": "gray levels or counts",
+        "power": "vectors of an encoder without negative entries",
+    }
     reason = f"the rows look like {looks.get(solution.transform, 'vectors of an encoder')}"
     if asked != "auto":
         reason = "as you asked"
@@ -487,16 +507,17 @@ def _report(solution: Solution, asked: str) -> str:
     start = "from labels spread along the graph" if answers.spread else f"from {source}"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
-        by_prototypes, by_classifier, by_graph = answers.hits
+        by_prototypes, by_classifier, by_graph, by_labels = answers.hits
         helped = answers.lead > 0 and answers.shares[2] > 0
         apart = ", and labels of different classes lie far apart" if helped else ""
-        counts = "{:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
+        counts = "{:.0%}, {:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         lines.append(
-            f"{answers.held_back} labels were held back in turn: prototypes found {by_prototypes} of them, a linear "
-            f"classifier {by_classifier}, labels along the graph {by_graph}{apart}. They therefore count {counts}."
+            f"{answers.held_back} labels were held back in turn: prototypes that move found {by_prototypes} of them, a "
+            f"linear classifier {by_classifier}, labels along the graph {by_graph}{apart}, prototypes of the labels "
+            f"alone {by_labels}. They therefore count {counts}."
         )
     elif answers.spread:
-        prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares)
+        prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares[:3])
         apart = f", and labels that reach a row along the graph {graph}, as those of different classes lie far apart"
         lines.append(
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
@@ -543,8 +564,8 @@ def check_parameters(estimator: LaplacianShot) -> None:
     rules = {
         "recipe": (named(p["recipe"], "default", "paper", "reference"), "'default', 'paper' or 'reference'"),
         "transform": (
-            named(p["transform"], "auto", "none", "l2", "cl2", "standard"),
-            "'auto', 'cl2', 'standard', 'l2' or 'none'",
+            named(p["transform"], "auto", "none", "l2", "cl2", "power", "standard"),
+            "'auto', 'cl2', 'power', 'standard', 'l2' or 'none'",
         ),
         "base_mean": (
             base_mean is None
@@ -594,14 +615,21 @@ def check_parameters(estimator: LaplacianShot) -> None:
         raise ValueError("balanced=True says that class_shares are equal; leave one of them out.")
     if p["recipe"] != "default" and named(p["graph"], "cells"):
         raise ValueError(f"graph='cells' belongs to recipe='default'; {p['recipe']!r} needs an exact graph.")
-    if p["transform"] not in ("auto", "cl2") and base_mean is not None:
-        raise ValueError(f"base_mean belongs to transform='cl2'; leave it None with transform={p['transform']!r}.")
+    if p["transform"] not in ("auto", *CENTERED) and base_mean is not None:
+        raise ValueError(
+            f"base_mean belongs to transform='cl2' and 'power'; leave it None with transform={p['transform']!r}."
+        )
 
 
-def transform_of(estimator: LaplacianShot, features: Floats, *, named: bool = False) -> Transform:
-    """The transform that the estimator uses for rows (n, D); ``named``: they share a space with vectors of names."""
+def transform_of(
+    estimator: LaplacianShot, features: Floats, lowest: float | None = None, *, named: bool = False
+) -> Transform:
+    """The transform that the estimator uses for rows (n, D).
+
+    ``lowest`` as in :func:`choose_transform`; ``named``: they share a space with vectors of names.
+    """
     given: Transform | Literal["auto"] = estimator.get_params()["transform"]
-    if named and given == "standard":
+    if named and given in ("standard", "power"):
         raise ValueError("names are compared by direction; use transform='auto', 'cl2', 'l2' or 'none' with them.")
     if given != "auto":
         return given
@@ -609,9 +637,7 @@ def transform_of(estimator: LaplacianShot, features: Floats, *, named: bool = Fa
         return "cl2"
     if estimator.recipe != "default" or estimator.base_mean is not None:
         return "cl2"
-    if is_table(features):
-        return "standard"
-    return "none" if are_levels(features) else "cl2"
+    return choose_transform(features, lowest)
 
 
 def is_balanced(estimator: LaplacianShot) -> bool:
@@ -622,21 +648,24 @@ def is_balanced(estimator: LaplacianShot) -> bool:
 def center_of(
     estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int, hints: Hints | None = None
 ) -> Floats | None:
-    """The center (D,) that ``cl2`` takes from features (n, D) with these class numbers (n,), -1 for unlabeled ones."""
-    base_mean = estimator.base_mean
-    if estimator.get_params()["transform"] != "cl2":
+    """The center (D,) that ``cl2`` or ``power`` takes from features (n, D).
+
+    Class numbers (n,) are -1 for unlabeled rows.
+    """
+    base_mean, transform = estimator.base_mean, estimator.get_params()["transform"]
+    if transform not in CENTERED:
         return None
     if base_mean is None and estimator.recipe == "default":
         labeled = np.flatnonzero(codes >= 0)
         if hints is None or len(np.unique(codes[labeled])) == n_classes:
-            return blended_center(features, codes, n_classes, balanced=is_balanced(estimator))
-        pooled = ordinary_mean(features)
+            return blended_center(features, codes, n_classes, balanced=is_balanced(estimator), transform=transform)
+        pooled = mean_before(features, transform) if transform == "power" else ordinary_mean(features)
         if is_balanced(estimator):
             return pooled
-        return hints.center(pooled, features[_sampled(codes)], features[labeled], codes[labeled])
+        return hints.center(pooled, features[_sampled(codes)], features[labeled], codes[labeled], transform)
     if base_mean is None or isinstance(base_mean, str):
-        return mean_of_rows(features[codes >= 0] if base_mean == "support" else features)
-    return given_center(base_mean, features.shape[1])
+        return mean_before(features[codes >= 0] if base_mean == "support" else features, transform)
+    return given_center(base_mean, features.shape[1], transform)
 
 
 def constants_of(estimator: LaplacianShot, codes: Ints, n_classes: int) -> DefaultConstants:
@@ -725,7 +754,7 @@ def _solve_in_memory(
     task = Task(nodes, codes[labeled], n_classes, graph)
     if estimator.recipe == "default":
         base = task.support if len(labeled) else task.query
-        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform == "cl2" else base.mean(axis=0)
+        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform in CENTERED else base.mean(axis=0)
         constants = constants_of(estimator, codes, n_classes)
         sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():
@@ -734,7 +763,7 @@ def _solve_in_memory(
                 knowledge=knowledge, hints=hints, transform=transform, center=center, table=table,
             )  # fmt: skip
         known = None if answers.hints is None else answers.hints.row_logits(queries)
-        how: Any = {"tol": estimator.tol, "numerics": numerics, "known": known}
+        how: Any = {"tol": estimator.tol, "table": table, "numerics": numerics, "known": known}
         solution = solve_default(task, origin, constants, clues=clues, **how)
         if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
             answers = replace(answers, prototypes_held=True)

@@ -20,7 +20,7 @@ def make_task(labels, counts, *, dim=12, spread=0.6, seed=0):
 
 def as_batch(*tasks):
     labels = np.stack([task[1] for task in tasks])
-    rows = np.stack([place_rows(task[0].astype(np.float32), "power", None) for task in tasks])
+    rows = np.stack([place_rows(task[0].astype(np.float32), "roots", None) for task in tasks])
     return TaskBatch(rows @ np.swapaxes(rows, 1, 2), labels, int(labels.max()) + 1)
 
 
@@ -186,7 +186,7 @@ def test_a_task_is_scored_the_same_alone_and_among_others():
 
 def test_a_rotation_of_the_transformed_features_changes_nothing():
     X, labels, _ = make_task((0, 1, 2, 2), (6, 2, 7))
-    rows = place_rows(X, "power", None)
+    rows = place_rows(X, "roots", None)
     rotation, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((12, 12)))
     plain, turned = (
         PTMAP().scores(TaskBatch((z @ z.T)[None].astype(np.float32), labels[None], 3)) for z in (rows, rows @ rotation)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import errno
+import shlex
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -60,13 +64,65 @@ def test_ctrl_c_outside_a_command_is_code_130(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: interrupted.\n"
 
 
-def test_a_fault_of_ours_is_not_hidden(monkeypatch):
+@pytest.mark.parametrize("module", ["typer", "numpy", "sklearn"])
+def test_ctrl_c_while_a_module_is_loaded_is_said(module, environment, tmp_path):
+    program = (
+        "import os, signal, sys\n"
+        "from laplacianshot.cli import main\n"
+        "def at(event, arguments):\n"
+        f"    if event == 'import' and arguments[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(at)\n"
+        "main(['demo'])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (130, -signal.SIGINT)
+    assert done.stderr.endswith("error: interrupted.\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_ours_is_one_line_that_calls_it_a_bug_and_a_private_log_file(monkeypatch, tmp_path, capsys):
     def fail(**_: object) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(application, "app", fail)
-    with pytest.raises(ZeroDivisionError):
-        run([])
+    monkeypatch.setenv("LAPLACIANSHOT_CACHE", str(tmp_path))
+    assert run([]) == 1
+    (log,) = (tmp_path / "bugs").iterdir()
+    err = capsys.readouterr().err
+    assert err.startswith("error: this is a bug in laplacianshot ")
+    assert err.count("\n") == 1
+    assert "ZeroDivisionError: by nothing" in err
+    assert str(log) in err
+    assert "Traceback" in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "error: No space left on device.\n"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "a\nb"), 2, "error: 'a\\nb': File name too long.\n"),
+        (MemoryError(), 1, "error: out of memory.\n"),
+        (RuntimeError("can't start new thread"), 1, "error: the system allows no further thread"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(error, code, line, monkeypatch, capsys):
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(application, "app", fail)
+    assert run([]) == code
+    assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize(("redirection", "code"), [(">/dev/full", 1), (">&-", 0), (">&- 2>&-", 0)])
+def test_an_output_that_is_closed_or_full_leaves_no_traceback(redirection, code, environment):
+    command = f"{shlex.quote(sys.executable)} -m laplacianshot demo --help {redirection}"
+    done = subprocess.run(["/bin/sh", "-c", command], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code
+    assert done.stderr == ("error: No space left on device.\n" if code else "")
 
 
 def test_help_and_version_do_not_wait_for_the_heavy_packages():

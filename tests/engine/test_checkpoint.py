@@ -7,7 +7,9 @@ import scipy.sparse as sp
 
 from laplacianshot import LaplacianShot
 from laplacianshot.engine import checkpoint as checkpoint_module
+from laplacianshot.engine.checkpoint import content_of
 from laplacianshot.estimator import fit_large
+from laplacianshot.neighbors.rows import Rows
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,10 @@ def test_prototypes_that_were_held_are_remembered(digits, large, tmp_path, monke
         assert "held where the labels are" in clf.report_
     assert again.solution_.constants == first.solution_.constants
     np.testing.assert_array_equal(again.predict(X), first.predict(X))
+
+
+def test_rows_of_roots_are_not_taken_for_the_rows_themselves():
+    X = np.eye(4, dtype=np.float32) * 4
+    as_they_are, roots = Rows.transformed(X), Rows.transformed(X, "power", np.zeros(4))
+    assert content_of(as_they_are) != content_of(roots)
+    np.testing.assert_array_equal(roots[:], np.eye(4))

@@ -22,7 +22,7 @@ def solved(X, y, *, dense=True, max_entries=ENTRIES[-1], transform="cl2", tol=1e
     return solve_large(task, tol=tol), small
 
 
-@pytest.mark.parametrize("transform", ["cl2", "l2"])
+@pytest.mark.parametrize("transform", ["cl2", "l2", "power"])
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("choices", [{}, {"lam": 1.5}, {"balanced": True}, {"max_iter": 3}])
 def test_on_the_same_graph_it_is_the_small_way(digits, transform, dense, choices):
@@ -38,7 +38,7 @@ def test_on_the_same_graph_it_is_the_small_way(digits, transform, dense, choices
         large, small = solved(X, y, dense=dense, transform=transform, tol=1e-300, **choices, max_iter=rounds)
     np.testing.assert_array_equal(large.labels, small.label_distributions_.argmax(axis=1))
     # What is not kept forgets how it came there, which a fit that ends before it converges can see.
-    np.testing.assert_allclose(whole(large.assignments), small.label_distributions_, atol=2e-5 if dense else 1e-2)
+    np.testing.assert_allclose(whole(large.assignments), small.label_distributions_, atol=5e-5 if dense else 1e-2)
     rounds = min(len(large.objective), small.n_iter_)
     assert max(len(large.objective), small.n_iter_) <= rounds + (0 if dense else 1)
     np.testing.assert_allclose(large.objective[:rounds], small.objective_[:rounds], rtol=2e-5)
@@ -57,15 +57,15 @@ def test_rows_far_from_zero_are_solved_as_well_as_near_ones(digits):
     assert np.mean(large.labels == small.label_distributions_.argmax(axis=1)) > 0.999
 
 
+@pytest.mark.parametrize("transform", ["cl2", "power"])
 @pytest.mark.parametrize("dense", [True, False])
-def test_new_rows_are_classified_as_by_the_small_way(digits, dense):
+def test_new_rows_are_classified_as_by_the_small_way(digits, dense, transform):
     X, _, y = digits
-    large, small = solved(X, y, dense=dense)
+    large, small = solved(X, y, dense=dense, transform=transform)
     new = X[::7] + np.random.default_rng(0).standard_normal(X[::7].shape).astype(np.float32)
-    np.testing.assert_allclose(
-        large.rule(transform_features(new, "cl2", small.center_)), small.predict_proba(new), atol=1e-5
-    )
-    given = transform_features(X[y >= 0], "cl2", small.center_)
+    found = large.rule(transform_features(new, transform, small.center_))
+    np.testing.assert_allclose(found, small.predict_proba(new), atol=5e-5 if dense else 5e-4)
+    given = transform_features(X[y >= 0], transform, small.center_)
     np.testing.assert_allclose(large.rule.points[: len(given)], given, atol=1e-6)
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 from laplacianshot.engine import step_kernels as steps
-from laplacianshot.inference.joint import balance_cost, balance_weight, hold_weight
-from laplacianshot.inference.recipes import ABSENT_SCALE, DefaultConstants
+from laplacianshot.inference.joint import Balance, balance_cost, hold_weight
+from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence
 
 
@@ -24,28 +24,35 @@ def test_the_divergence_is_that_of_the_definition():
     assert steps.divergence(np.full(5, 0.2)) == pytest.approx(0, abs=1e-15)
 
 
-@pytest.mark.parametrize("eta", [0.0, 1.5])
 @pytest.mark.parametrize("delta", [0.02, 0.5, math.inf])
-def test_balance_and_its_cost(delta, eta):
+def test_the_pull_to_equal_shares_and_its_cost(delta):
     p, gamma = shares(), 2.0
     kl = divergence(p)
-    push = 1 - math.exp(-((kl / ABSENT_SCALE) ** 2))
-    np.testing.assert_allclose(
-        steps.balance(p, gamma, delta, eta), gamma * math.exp(-kl / delta) - eta * push, rtol=1e-12
-    )
-    cost = quad(lambda k: gamma * math.exp(-k / delta) - eta * (1 - math.exp(-((k / ABSENT_SCALE) ** 2))), 0, kl)[0]
-    np.testing.assert_allclose(steps.balance_cost(p, gamma, delta, eta), cost, rtol=1e-9)
+    np.testing.assert_allclose(steps.balance(p, gamma, delta), gamma * math.exp(-kl / delta), rtol=1e-12)
+    cost = quad(lambda k: gamma * math.exp(-k / delta), 0, kl)[0]
+    np.testing.assert_allclose(steps.balance_cost(p, gamma, delta, 0.0, 1.0), cost, rtol=1e-9)
 
 
-def test_the_balance_is_that_of_the_definition():
-    constants = DefaultConstants.for_task(20, 300, 5)._replace(eta=0.7)
-    for p in (shares(), np.array([0.96, 0.01, 0.01, 0.01, 0.01])):
-        weights = (constants.gamma, constants.delta, constants.eta)
-        np.testing.assert_allclose(steps.balance(p, *weights), balance_weight(p, constants), rtol=1e-12)
-        np.testing.assert_allclose(steps.balance_cost(p, *weights), balance_cost(p, constants), rtol=1e-12)
+def test_the_price_of_classes_in_use_is_the_sum_of_its_slopes():
+    p, eta, small = shares(), 1.5, 0.07
+    price = sum(quad(lambda t: steps.share_slope(t, 0.0, eta, small), 0, share)[0] for share in p)
+    np.testing.assert_allclose(steps.balance_cost(p, 0.0, 0.02, eta, small), price, rtol=1e-7)
 
 
-@pytest.mark.parametrize(("lam", "g"), [(2.0, 0.5), (10.0, 1.0), (10.0, -1.0), (1.0, -0.5)])
+@pytest.mark.parametrize("eta", [0.0, 0.7])
+def test_the_balance_is_that_of_the_definition(eta):
+    constants = DefaultConstants.for_task(20, 300, 5)._replace(eta=eta, small=0.1)
+    gamma, delta, small = constants.gamma, constants.delta, constants.small
+    for p in (shares(), np.array([0.96, 0.01, 0.01, 0.01, 0.01]), np.full(5, 0.2)):
+        balance = Balance.at(p, constants)
+        np.testing.assert_allclose(steps.balance(p, gamma, delta), balance.g, rtol=1e-12)
+        slopes = [steps.share_slope(share, balance.g, eta, small) for share in p]
+        np.testing.assert_allclose(slopes, balance.slopes, rtol=1e-12, atol=1e-12)
+        cost = steps.balance_cost(p, gamma, delta, eta, small)
+        np.testing.assert_allclose(cost, balance_cost(p, constants), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("lam", "g"), [(2.0, 0.5), (10.0, 1.0), (10.0, 0.0), (1.0, 0.0)])
 def test_a_strong_graph_is_held_on_to(lam, g):
     assert steps.hold_weight(lam, g) == hold_weight(lam, g)
 
@@ -53,12 +60,13 @@ def test_a_strong_graph_is_held_on_to(lam, g):
 def test_what_is_held_on_to_by_hand():
     assert steps.hold_weight(2.0, 0.5) == 0.5
     assert steps.hold_weight(10.0, 1.0) == pytest.approx(2.5)
-    assert steps.hold_weight(10.0, -1.0) == pytest.approx(2.0)
+    assert steps.hold_weight(10.0, 0.0) == pytest.approx(2.0)
 
 
 def test_a_share_that_has_vanished_costs_a_finite_amount():
-    assert np.isfinite(steps.share_cost(0.0, 2.0))
-    assert steps.share_cost(0.25, 2.0) == pytest.approx(2 * math.log(0.25))
+    assert np.isfinite(steps.share_slope(0.0, 2.0, 3.0, 0.1))
+    assert steps.share_slope(0.25, 2.0, 0.0, 0.1) == pytest.approx(2 * math.log(0.25))
+    assert steps.share_slope(0.25, 0.0, 3.0, 0.25) == pytest.approx(3 * math.log(2))
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-6), (np.float64, 1e-13)])

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from laplacianshot import FeatureSet, LaplacianShot
 from laplacianshot.episodes._gram_kernels import BatchSolution
 from laplacianshot.episodes.batched import Buffers, GramSource
+from laplacianshot.episodes.centers import Centers
 from laplacianshot.episodes.runners import RunnableRecipe
 from laplacianshot.inference.recipes import RICH_QUERIES
 
@@ -38,7 +39,10 @@ class Tasks:
         self, estimator: LaplacianShot, base_mean: Any = None, *, whole: bool = False, lams: Any = None
     ) -> BatchSolution:
         """The answer of the batch; ``whole``: from the inner products of the whole set."""
-        recipe = RunnableRecipe("recipe", estimator, base_mean, self.features.shape[1])
+        centers = None
+        if base_mean is not None:
+            centers = Centers(FeatureSet(self.features, np.zeros(len(self.features), int)), base_mean)
+        recipe = RunnableRecipe("recipe", estimator, centers, self.features.shape[1])
         placement = recipe.placement(self.n_support, self.n_query, self.n_classes)
         assert placement is not None
         source = GramSource(self.features, placement, MOST_WORK if whole else 0)

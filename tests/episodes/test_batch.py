@@ -16,6 +16,7 @@ from laplacianshot.episodes._gram_kernels import Ties, center_gram, gather_grams
 from laplacianshot.episodes.batched import Buffers, GramSource, Placement
 from laplacianshot.episodes.runners import RunnableRecipe
 from laplacianshot.episodes.tuning import LAMS
+from laplacianshot.inference.transforms import base_mean as roots_mean
 from laplacianshot.neighbors.knn import knn
 from tests.episodes.oracle import MOST_WORK, Tasks, random_tasks
 
@@ -34,6 +35,10 @@ OPTIONS = {
     "default, pooled center": LaplacianShot(base_mean="pooled"),
     "default, none": LaplacianShot(transform="none"),
     "default, l2": LaplacianShot(transform="l2"),
+    "default, power, blended center": LaplacianShot(transform="power"),
+    "default, power, balanced": LaplacianShot(transform="power", balanced=True),
+    "default, power, support center": LaplacianShot(transform="power", base_mean="support"),
+    "default, power, center of roots": LaplacianShot(transform="power"),
     "default, no graph": LaplacianShot(lam=0.0),
     "default, strong graph, base mean": LaplacianShot(lam=5.0),
     "default, all neighbors": LaplacianShot(n_neighbors=200),
@@ -45,6 +50,7 @@ OPTIONS = {
     "reference, none": reference(transform="none"),
     "reference, none, not rectified": reference(transform="none", rectify=False),
     "reference, l2": reference(transform="l2"),
+    "reference, power": reference(transform="power"),
     "reference, no graph, base mean": reference(lam=0.0),
     "reference, no neighbor": reference(n_neighbors=1),
     "reference, ten neighbors, base mean": reference(1.5, 10),
@@ -55,6 +61,7 @@ OPTIONS = {
     "paper, none": paper(transform="none"),
     "paper, none, not rectified": paper(transform="none", rectify=False),
     "paper, l2": paper(transform="l2"),
+    "paper, power, center of roots": paper(transform="power"),
     "paper, no graph": paper(lam=0.0),
     "paper, five neighbors, base mean": paper(1.0, 5),
     "paper, all neighbors": paper(0.1, 200),
@@ -82,12 +89,16 @@ def draw(option: str, kind: str) -> tuple[LaplacianShot, Tasks, np.ndarray | Non
         # A zero row is equally far from all rows of length one: its neighbors are anybody's guess.
         given.pop("zeros", None)
     looks_at_angles = (
-        estimator.recipe != "default" and estimator.rectify and estimator.get_params()["transform"] != "cl2"
+        estimator.recipe != "default"
+        and estimator.rectify
+        and estimator.get_params()["transform"] not in ("cl2", "power")
     )
     if looks_at_angles and "offset" in given:
         # Farther away it is fitted on its features: see test_evaluation.
         given["offset"] = 3.0
     tasks = random_tasks(rng, **given)
+    if "center of roots" in option:
+        estimator.set_params(base_mean=0.9 * roots_mean(tasks.features, "power"))
     middle = tasks.features.mean(axis=0, dtype=np.float64)
     base_mean = middle + 0.3 * rng.standard_normal(len(middle)) if "base mean" in option else None
     return estimator, tasks, base_mean
@@ -145,7 +156,7 @@ def test_a_batch_stops_where_the_estimator_stops_and_finds_its_labels(option, ki
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("option", [option for option in OPTIONS if option.startswith("default")])
 def test_where_classes_are_absent_a_batch_finds_what_the_estimator_finds(option, kind):
-    rng = np.random.default_rng(zlib.crc32(f"absent; {option}; {kind}".encode()))
+    rng = np.random.default_rng(zlib.crc32(f"absent classes; {option}; {kind}".encode()))
     estimator = clone(OPTIONS[option]).set_params(**FIXED)
     given = {name: value for name, value in KINDS[kind].items() if name != "zeros" or "l2" not in option}
     tasks = random_tasks(rng, n_classes=10, present=2, least_shots=3, n_query=50, dim=40, n_tasks=3, **given)
@@ -301,11 +312,13 @@ PLACEMENTS = {
     "none": Placement.about("none", None),
     "none, moved": Placement.about("none", None, movable=True),
     "l2": Placement.about("l2", None),
-    "power": Placement.about("power", None),
+    "roots": Placement.about("roots", None),
     "base mean": Placement.about("cl2", np.full(160, 0.1)),
     "pooled": Placement.about("cl2", "pooled"),
     "support": Placement.about("cl2", "support"),
     "blended": Placement.about("cl2", "blended"),
+    "power, base mean": Placement.about("power", np.full(160, 0.01)),
+    "power, blended": Placement.about("power", "blended"),
 }
 
 
@@ -467,7 +480,7 @@ def test_a_task_of_one_query_has_no_graph_and_is_labeled_all_the_same():
 
 
 @pytest.mark.parametrize("rows", [np.zeros((12, 3)), np.ones((12, 3)), np.tile(np.eye(3), (4, 1))])
-@pytest.mark.parametrize("transform", ["none", "l2", "cl2"])
+@pytest.mark.parametrize("transform", ["none", "l2", "cl2", "power"])
 def test_degenerate_rows_give_finite_assignments(recipe, transform, rows):
     tasks = Tasks(rows.astype(np.float32), np.arange(12)[None], np.array([[0, 1, 2]], dtype=np.int32), 3)
     found = tasks.solve(recipe.set_params(transform=transform))

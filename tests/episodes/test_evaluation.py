@@ -14,11 +14,12 @@ from sklearn.semi_supervised import LabelSpreading
 
 from laplacianshot import FeatureSet, LaplacianShot, evaluate
 from laplacianshot.baselines import NearestPrototype
-from laplacianshot.episodes.evaluation import center_for
+from laplacianshot.episodes.centers import center_for
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.results import Evaluations
 from laplacianshot.episodes.runners import TaskRunner, over_threads, runnables
 from laplacianshot.episodes.tasks import TaskGroup, draw_tasks
+from laplacianshot.inference.transforms import unit_roots
 from tests.episodes.oracle import clustered_set, fit_by_hand, fitted_by_hand
 
 RECIPES = ("laplacianshot", "laplacianshot-balanced", "laplacianshot-paper", "laplacianshot-reference")
@@ -163,6 +164,62 @@ def test_the_word_task_leaves_every_task_to_itself(name, hard):
     np.testing.assert_array_equal(alone.accuracies, evaluate(without_splits, name, **TASK).accuracies)
     assert alone.setting.center == "task"
     assert (alone.accuracies != evaluate(hard, name, **TASK).accuracies).any()
+
+
+@pytest.fixture(scope="module")
+def relu() -> FeatureSet:
+    """Overlapping classes of 60 features, none of them negative, in three splits."""
+    rows = clustered_set(spread=4.0, dim=60, splits=True)
+    return FeatureSet(np.maximum(rows.features, 0), rows.labels, split=rows.split)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_features_without_negative_entries_are_evaluated_in_power_about_the_mean_of_the_base_roots(balanced, relu):
+    tasks, method = draw_tasks(relu, split="novel", **TASK), LaplacianShot(balanced=balanced)
+    found = evaluate(relu, method, split="novel", **TASK)
+    assert found.setting.center == "base mean"
+    base = relu.base_mean(transform="power")
+    rows = unit_roots(relu.features[relu.rows("base")])
+    np.testing.assert_allclose(base, rows.mean(axis=0, dtype=np.float64), rtol=1e-6)
+    by_hand = LaplacianShot(transform="power", base_mean=base, balanced=balanced)
+    np.testing.assert_allclose(found.accuracies, recount(relu, by_hand, tasks)[0])
+    for center in (relu, relu.select("base")):
+        again = evaluate(relu, method, split="novel", base_mean=center, **TASK)
+        np.testing.assert_array_equal(again.accuracies, found.accuracies)
+
+
+def test_a_task_of_features_without_negative_entries_is_what_the_estimator_makes_of_it(relu):
+    tasks = draw_tasks(relu, **TASK)
+    found = evaluate(relu, "laplacianshot", base_mean="task", **TASK)
+    fitted = [LaplacianShot().fit(*labeled_rows(relu, task)) for task in tasks]
+    assert {one.transform_ for one in fitted} == {"power"}
+    right = [(one.transduction_[8:] == task.query_labels).mean() for one, task in zip(fitted, tasks, strict=True)]
+    np.testing.assert_allclose(found.accuracies, right)
+
+
+def labeled_rows(feature_set, task):
+    X = feature_set.features[np.concatenate([task.support, task.query])]
+    return X, np.concatenate([task.support_labels, np.full(len(task.query), -1)])
+
+
+@pytest.mark.parametrize("name", ["laplacianshot-reference", "simpleshot-cl2", "pt-map"])
+def test_other_methods_keep_their_spaces_where_no_feature_is_negative(name, relu):
+    found = evaluate(relu, name, base_mean="task", **TASK)
+    np.testing.assert_allclose(found.accuracies, recount(relu, make_method(name), draw_tasks(relu, **TASK))[0])
+
+
+def test_a_vector_as_base_mean_keeps_cl2(relu):
+    base = relu.base_mean()
+    found = evaluate(relu, "laplacianshot", base_mean=base, **TASK)
+    by_hand = LaplacianShot(transform="cl2", base_mean=base)
+    np.testing.assert_allclose(found.accuracies, recount(relu, by_hand, draw_tasks(relu, **TASK))[0])
+    assert (found.accuracies != evaluate(relu, "laplacianshot", **TASK).accuracies).any()
+
+
+def test_a_baseline_in_power_has_the_mean_of_the_base_roots(relu):
+    found = evaluate(relu, NearestPrototype(space="power"), **TASK)
+    by_hand = NearestPrototype(space="power", center=relu.base_mean(transform="power"))
+    np.testing.assert_allclose(found.accuracies, recount(relu, by_hand, draw_tasks(relu, **TASK))[0])
 
 
 @pytest.mark.parametrize("center", ["pooled", "support"])

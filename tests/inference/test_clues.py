@@ -17,7 +17,9 @@ from laplacianshot.inference.clues import (
     confident_scale,
     gather_clues,
     linear_classifier,
+    nearest_prototype,
     sample_rows,
+    separation,
     shares_of,
 )
 from laplacianshot.inference.joint import Clues, joint_optimize
@@ -39,11 +41,20 @@ def blobs(n_classes=12, per_class=30, shots=1, width=20, spread=0.6, seed=0, pre
 
 @pytest.mark.parametrize("shots", [1, 5])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_class_is_found_absent_where_all_are_present(shots, seed):
+def test_hardly_any_class_is_found_absent_where_all_are_present(shots, seed):
     support, labels, query, _ = blobs(shots=shots, seed=seed)
     f, log_presence = absent_classes(support, labels, query, 12)
-    assert f == 0
-    np.testing.assert_array_equal(log_presence, 0)
+    assert f < 0.05
+    # What is added to the logits.
+    np.testing.assert_allclose(0.7 * f * log_presence, 0, atol=0.01)
+
+
+def test_with_few_queries_per_class_all_present_classes_rank_evenly():
+    # By the nearest query alone, labels would be nearer to queries than these to one another.
+    found = [absent_classes(*blobs(per_class=3, shots=5, seed=seed)[:3], 12)[0] for seed in range(20)]
+    assert np.mean(found) < 0.05
+    half = [absent_classes(*blobs(per_class=3, shots=5, seed=seed, present=6)[:3], 12)[0] for seed in range(20)]
+    assert np.mean(half) == pytest.approx(0.5, abs=0.2)
 
 
 @pytest.mark.parametrize("present", [1, 3, 6])
@@ -64,8 +75,8 @@ def test_the_share_of_absent_classes_by_hand():
     assert f == 0  # mean rank 1/2
     support[6:] = -3.0
     f, log_presence = absent_classes(support, labels, query, 4)
-    deviation = 1 / math.sqrt(12 * 12)
-    assert f == pytest.approx(min(0.95, 2 * (1 - deviation) - 1))
+    z = (1 - 1 / 2) * math.sqrt(12 * 12)
+    assert f == pytest.approx(1 - (2 / z) ** 2)
     odds = math.log((1 - f) / f) - 3 * math.log(8) / math.sqrt(3)
     np.testing.assert_allclose(log_presence, -math.log1p(math.exp(-odds)))
     # Of a few classes, one that is rare would seem to be absent.
@@ -100,20 +111,51 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
 
 
 def test_what_each_counts_for_follows_the_hits():
-    assert shares_of((10, 10, 10), 30) == (0.5, 0.5, 0)
-    assert shares_of((30, 10, 10), 30) == pytest.approx((1, 0, 0), abs=1e-3)
-    assert shares_of((10, 30, 30), 30) == pytest.approx((0.25, 0.75, 0))
-    one = 1 / (1 + math.exp(0.5))
-    assert shares_of((10, 9, 8), 30) == pytest.approx((1 - one, one, 0))
-    lead = math.exp(-1.5)
-    assert shares_of((10, 9, 13), 30) == pytest.approx((lead * (1 - one), lead * one, 1 - lead))
-    # A lead that was given is worth as much as one that was found, and may be lost.
-    assert shares_of((10, 9, 8), 30, 5.0) == shares_of((10, 9, 13), 30)
-    assert shares_of((10, 9, 4), 30, 5.0)[2] == 0
-    assert shares_of((0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0))
-    assert shares_of((0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lead, 0.2 * lead, 1 - lead))
-    for hits in ((3, 900, 0), (0, 2000, 1999), (0, 0, 4000)):
+    # Equal hits mean halves, candidate after candidate.
+    assert shares_of((10, 10, 10, 10), 30) == (0.125, 0.125, 0.25, 0.5)
+    assert shares_of((30, 10, 10, 10), 30) == pytest.approx((1, 0, 0, 0), abs=1e-3)
+    assert shares_of((0, 30, 0, 0), 30) == pytest.approx((0.25, 0.75, 0, 0), abs=1e-3)
+    assert shares_of((0, 0, 30, 0), 30) == pytest.approx((0, 0, 1, 0), abs=1e-3)
+    assert shares_of((0, 0, 0, 30), 30) == pytest.approx((0, 0, 0, 1), abs=1e-3)
+    one, two = (1 / (1 + math.exp(-d / 2)) for d in (1, 2))
+    moving, linear, graph, unmoved = shares_of((10, 9, 8, 9), 30)
+    assert (unmoved, graph / (1 - unmoved)) == pytest.approx((1 - one, 1 - two))
+    assert linear / (moving + linear) == pytest.approx(1 - one)
+    for hits in ((3, 900, 0, 5), (0, 2000, 1999, 0), (0, 0, 4000, 3999), (0, 0, 0, 4000)):
         assert sum(shares_of(hits, 4000)) == pytest.approx(1)
+
+
+def test_a_lead_that_was_given_is_worth_as_much_as_hits_and_may_be_lost():
+    assert shares_of((10, 9, 8, 7), 30, 5.0) == shares_of((10, 9, 13, 7), 30)
+    assert shares_of((20, 9, 4, 7), 30, 5.0)[2] == 0
+    # Labels of absent classes would take other rows along: the graph is no candidate then.
+    assert shares_of((10, 9, 30, 7), 30, -math.inf)[2] == 0
+
+
+def test_with_no_label_to_hold_back_the_lead_and_how_far_labels_lie_apart_decide():
+    lost = math.exp(-1.5)
+    assert shares_of((0, 0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0, 0))
+    assert shares_of((0, 0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lost, 0.2 * lost, 1 - lost, 0))
+    linear = [shares_of((0, 0, 0, 0), 0, 0.0, apart)[1] for apart in (-1.0, 0.0, 0.75, 1.5, 9.0)]
+    assert linear == pytest.approx([0.5, 0.5, 0.35, 0.2, 0.2])
+
+
+def test_labels_of_separate_classes_lie_apart_and_those_of_one_cloud_do_not():
+    support, labels, query, _ = blobs(30, 30)
+    assert separation(support, labels, query) > 5
+    rng = np.random.default_rng(0)
+    drawn = [separation(rng.random((40, 3)), np.arange(40), rng.random((900, 3))) for _ in range(30)]
+    # Two labels that are near one another are so both, hence a little more than one standard deviation.
+    assert abs(np.mean(drawn)) < 0.5
+    assert 0.7 < np.std(drawn) < 1.6
+
+
+def test_the_rule_of_the_nearest_prototype_is_linear():
+    support, labels, query, _ = blobs(5, 20, shots=3)
+    slopes, intercepts = nearest_prototype(support, labels, 5)
+    means = np.stack([support[labels == c].mean(axis=0) for c in range(5)])
+    nearest = np.square(query[:, None] - means).sum(axis=2).argmin(axis=1)
+    np.testing.assert_array_equal((query @ slopes.T + intercepts).argmax(axis=1), nearest)
 
 
 # --- all three --------------------------------------------------------------------------------------------------------
@@ -149,7 +191,7 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
     _, _, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0))
+    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0, 0))
     assert answers.shares[1] == pytest.approx(0.25 * answers.shares[0])
     assert answers.accuracy is None
 
@@ -194,7 +236,8 @@ def task_of(seed, dtype=np.float64, n_classes=4):
     )
     reached = rng.dirichlet(np.full(n_classes, 0.3), len(query)).astype(dtype) if seed % 2 else None
     constants = DefaultConstants.for_task(len(support), len(query), n_classes)
-    constants = constants._replace(eta=float(3 * rng.random()), lam=float(rng.random() * 8)).with_choices()
+    constants = constants._replace(eta=float(6 * rng.random()), small=float(rng.random()), lam=float(rng.random() * 8))
+    constants = constants.with_choices()
     n = len(support)
     return (nodes[:n], labels, nodes[n:], W, nodes[:n].mean(axis=0), n_classes, constants), clues, reached
 
@@ -216,7 +259,9 @@ def test_the_reported_f_is_the_formula(seed):
     p = Y.mean(axis=0)
     kl = float(np.sum(p * np.log(p * n_classes)))
     grid = np.linspace(0, kl, 20001)
-    g = constants.gamma * np.exp(-grid / constants.delta) - constants.eta * (1 - np.exp(-((grid / 0.8) ** 2)))
+    pull = constants.gamma * np.exp(-grid / constants.delta)
+    s = constants.small
+    price = np.sum((p + s) * np.log(p + s) - p * np.log(p) - s * np.log(s))
     distances = np.square(query[:, None] - M[None]).sum(axis=2)
     own = np.square(support - M[labels]).sum()
     F = np.sum(Y * np.log(Y))
@@ -225,7 +270,7 @@ def test_the_reported_f_is_the_formula(seed):
     if reached is not None:
         F -= clues.along * np.sum(Y * np.log(np.maximum(reached, 1e-6)))
     F -= constants.lam * (constants.e * np.sum(Y * (W[n:, :n] @ Y_s)) + np.sum(Y * (W[n:, n:] @ Y)) / 2)
-    F += len(query) * np.trapezoid(g, grid)
+    F += len(query) * (np.trapezoid(pull, grid) + constants.eta * price)
     assert found.objective[-1] == pytest.approx(F, rel=1e-5)
 
 

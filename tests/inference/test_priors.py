@@ -11,7 +11,7 @@ from laplacianshot.engine import small as small_rounds
 from laplacianshot.estimator import fit_large
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.joint import Clues, Prior, balance_cost, balance_weight, m_step
+from laplacianshot.inference.joint import Balance, Clues, Prior, balance_cost, m_step
 from laplacianshot.inference.priors import Knowledge, believed, learned_shares, read_hints, trust_of
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import divergence
@@ -49,7 +49,7 @@ def make_task(seed, eta=0.0, delta=None, n_classes=4, n_query=50, dim=5):
     rows = np.concatenate([centers[labels], centers[rng.integers(0, n_classes, n_query)]])
     rows += 0.5 * rng.standard_normal(rows.shape)
     nodes = transform_features(rows, "cl2", rows.mean(axis=0))
-    constants = DefaultConstants.for_task(len(labels), n_query, n_classes)._replace(eta=eta)
+    constants = DefaultConstants.for_task(len(labels), n_query, n_classes)._replace(eta=eta, small=0.3)
     constants = constants if delta is None else constants._replace(delta=delta)
     clues = Clues(
         weight=0.3,
@@ -139,7 +139,8 @@ def test_known_shares_are_where_the_balance_is_least():
     u = np.array([0.1, 0.2, 0.3, 0.4])
     assert divergence(u, u) == 0
     assert balance_cost(u, constants, u) == 0
-    assert balance_weight(u, constants, u) == constants.gamma
+    assert Balance.at(u, constants, u).g == constants.gamma
+    np.testing.assert_allclose(Balance.at(u, constants, u).slopes, 0, atol=1e-15)
     assert balance_cost(np.full(4, 0.25), constants, u) > 0
     assert divergence(u, np.full(4, 0.25)) == pytest.approx(divergence(u))
 

@@ -106,6 +106,26 @@ def test_shares_follow_the_equation_of_the_weighed_graph():
     np.testing.assert_allclose(paths.spread(classes, 3)[reached], shares[reached], atol=1e-4)
 
 
+def test_with_scales_of_their_own_rows_follow_the_equation_and_classes_are_equally_strong():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((50, 3))
+    classes = np.full(50, -1)
+    classes[[0, 1, 2, 3]] = 0, 1, 2, 1
+    near = knn(X, 6)
+    lengths = squareform(pdist(X, "sqeuclidean"))
+    own = np.exp(-4 * lengths / near.distances[:, -1:])
+    weighed = (knn_affinity(X, 6).toarray() > 0) * (own + own.T) / 2
+    degrees = weighed.sum(axis=1)
+    seeds = np.zeros((50, 3))
+    seeds[np.arange(4), classes[:4]] = 1
+    exact = np.linalg.solve(np.eye(50) - 0.97 * weighed / np.sqrt(np.outer(degrees, degrees)), seeds)
+    exact /= (np.sqrt(degrees) @ seeds) / seeds.sum(axis=0)
+    shares = exact / exact.sum(axis=1, keepdims=True)
+    shares[:4] = seeds[:4]
+    found = Paths.to_neighbors(near.indices, near.distances).spread(classes, 3, local=True)
+    np.testing.assert_allclose(found, shares, atol=1e-4)
+
+
 def test_labels_reach_the_far_end_of_a_long_chain():
     X = np.concatenate([np.arange(0, 300.0), np.arange(310, 320.0)])[:, None]
     classes = np.full(len(X), -1)

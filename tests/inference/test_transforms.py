@@ -3,7 +3,15 @@ import pytest
 from sklearn.datasets import load_digits
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference.transforms import are_levels, base_mean, transform_features
+from laplacianshot.inference.transforms import (
+    are_levels,
+    base_mean,
+    blended_center,
+    choose_transform,
+    given_center,
+    transform_features,
+    unit_roots,
+)
 
 
 @pytest.fixture
@@ -26,6 +34,56 @@ def test_cl2_takes_the_center_away_before_it_divides(X):
     rows = X - center
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(transform_features(X, "cl2", center), expected, rtol=1e-13)
+
+
+def test_power_takes_signed_roots_to_length_one_and_then_the_center_away(X):
+    roots = np.sign(X) * np.sqrt(np.abs(X))
+    z = roots / np.linalg.norm(roots, axis=1, keepdims=True)
+    center = z.mean(axis=0) + 0.1
+    expected = (z - center) / np.linalg.norm(z - center, axis=1, keepdims=True)
+    np.testing.assert_allclose(transform_features(X, "power", center), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.square(unit_roots(X)), np.abs(X) / np.abs(X).sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(base_mean(X, "power"), z.mean(axis=0), rtol=1e-12)
+    with pytest.raises(ValueError, match="transform='power' needs a center"):
+        transform_features(X, "power")
+
+
+def test_power_does_not_see_the_scale_of_a_row_nor_constant_columns_of_zeros(X):
+    scales = np.geomspace(1e-30, 1e30, len(X))[:, None]
+    center = base_mean(X, "power")
+    np.testing.assert_allclose(transform_features(scales * X, "power", center), transform_features(X, "power", center))
+    wider = np.hstack([X, np.zeros((len(X), 3))])
+    rows = transform_features(wider, "power", base_mean(wider, "power"))
+    np.testing.assert_allclose(rows[:, :6], transform_features(X, "power", center), rtol=1e-12)
+    assert np.all(rows[:, 6:] == 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_power_of_zero_rows_and_of_the_largest_numbers_is_finite(X, dtype):
+    X = X.astype(dtype)
+    X[3], X[4] = 0, np.finfo(dtype).max
+    center = base_mean(X, "power")
+    rows = transform_features(X, "power", center)
+    assert np.all(unit_roots(X)[3] == 0)
+    np.testing.assert_allclose(rows[3], -center / np.linalg.norm(center), rtol=1e-5)
+    np.testing.assert_allclose(unit_roots(X)[4], 1 / np.sqrt(6), rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+
+
+def test_the_blended_center_of_power_is_that_of_the_unit_roots(X):
+    codes = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)
+    for balanced in (False, True):
+        expected = blended_center(unit_roots(X), codes, 2, balanced=balanced)
+        found = blended_center(X, codes, 2, balanced=balanced, transform="power")
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_base_mean_for_power_is_a_base_set_or_the_mean_of_its_unit_roots(X):
+    mean = base_mean(X, "power")
+    np.testing.assert_array_equal(given_center(X, 6, "power"), mean)
+    np.testing.assert_array_equal(given_center(mean, 6, "power"), mean)
+    with pytest.raises(ValueError, match="base_mean has length 3; with transform='power' it must be a mean of rows"):
+        given_center([0, 0, 3, 0, 0, 0], 6, "power")
 
 
 def test_a_row_of_norm_zero_stays_zero(X):
@@ -84,6 +142,20 @@ def test_digits_are_gray_levels_and_stay_as_they_are():
     assert LaplacianShot.paper().fit(X, y).transform_ == "cl2"
 
 
+def test_vectors_without_negative_entries_take_power():
+    rng = np.random.default_rng(0)
+    X = np.maximum(rng.standard_normal((100, 60)), 0)
+    for dtype in (np.float16, np.float32, np.float64):
+        assert choose_transform(X.astype(dtype)) == "power"
+    assert choose_transform(X[:, :40]) == "standard"
+    assert choose_transform(X * np.where(np.arange(60) == 0, 1000, 1)) == "standard"
+    assert choose_transform(np.round(X)) in ("none", "cl2")
+    assert choose_transform(X, lowest=-0.1) == "cl2"
+    X[70, 7] = -1e-3
+    assert choose_transform(X) == "cl2"
+    assert choose_transform(X[:70]) == "power"
+
+
 def test_vectors_are_no_gray_levels():
     X, _ = load_digits(return_X_y=True)
     assert not are_levels(X + 0.01 * np.random.default_rng(0).standard_normal(X.shape))
@@ -97,3 +169,4 @@ def test_gray_levels_with_hubs_are_no_such_rows():
     strokes = (rng.random((400, 300)) < ink[:, None]).astype(np.float32)
     assert len(np.unique(strokes)) == 2
     assert not are_levels(strokes)
+    assert choose_transform(strokes) == "cl2"

@@ -8,8 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laplacianshot.inference.transforms import base_mean, transform_features
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.errors import LabelingError
+from laplacianshot.labeling.suggestions import cover_affinity, suggest
 from laplacianshot.neighbors.rows import Rows
 
 
@@ -201,3 +203,12 @@ class TestLarge:
     def test_a_budget_that_is_not_a_number_of_bytes_is_named(self):
         with pytest.raises(LabelingError, match=r"memory is 'lots'; give bytes, or text such as '8GB'"):
             LabelOptions(memory="lots")
+
+
+def test_first_suggestions_of_rows_without_negative_entries_are_those_of_their_unit_roots(clusters):
+    X = np.maximum(clusters(4, 30, 1, dim=60)[0], 0)
+    nothing, options = np.full(len(X), -1), LabelOptions(suggest=6)
+    found = label_vectors(X, nothing, 0, options)
+    rows = transform_features(X, "power", base_mean(X, "power"))
+    expected = suggest(np.zeros((len(X), 1)), nothing, 6, affinity=cover_affinity(rows, 6))
+    np.testing.assert_array_equal(np.argsort(found.suggestions)[-6:], expected)

@@ -67,14 +67,14 @@ class RoundsHere:
     def _set(self, report):
         self.share, self.class_features = report.shares / self._n, report.features
 
-    def step(self, prototypes, lam, pull, *, last=False):
+    def step(self, prototypes, lam, balance, *, last=False):
         save = self._number == self._restart
-        order = Order(self._number, self._accept, save, self.share, prototypes, lam, pull)
+        order = Order(self._number, self._accept, save, prototypes, lam, balance)
         answers = self._all(order)
         if save:
             # What was saved is accepted.
             self._open(self._number)
-            answers = self._all(Order(self._number, False, False, self.share, prototypes, lam, pull))
+            answers = self._all(Order(self._number, False, False, prototypes, lam, balance))
         self._number += 1
         self._next = [answer[1:] for answer in answers]
         self.last = Report.of_all([answer[0] for answer in answers])

@@ -9,6 +9,7 @@ import csv
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -203,6 +204,21 @@ def test_a_table_gets_columns_of_one_scale(nodes, tmp_path):
     np.testing.assert_array_equal(model.predict(X), local.predict(X))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rows_without_negative_entries_take_their_roots(nodes, vectors, tmp_path, dtype):
+    pixels, _, y = vectors
+    X = np.maximum(pixels + np.random.default_rng(0).random(pixels.shape), 0).astype(dtype)
+    np.save(tmp_path / "rows.npy", X)
+    local = LaplacianShot().fit(X, y)
+    fit = ray_fit(tmp_path / "rows.npy", y, folder=str(tmp_path / "run"), shards=SHARDS)
+    assert (fit.job.transform, local.transform_) == ("power", "power")
+    np.testing.assert_allclose(fit.job.center, local.center_, rtol=1e-5)
+    assert_same(fit, local)
+    model = fit_large(LaplacianShot(), X, y, engine=RayEngine(run_folder=str(tmp_path / "run")).fit)
+    assert model.transform_ == "power"
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+
+
 def test_prototypes_are_held_where_classes_fall_together(nodes, task, tmp_path, monkeypatch):
     path, pixels, y, free = task
     monkeypatch.setattr("laplacianshot.inference.clues._COLLAPSE", -10.0)
@@ -258,6 +274,79 @@ def watch(stage):
 path, codes, folder, address, shards = sys.argv[1:]
 ray_fit(path, np.load(codes), folder=folder, address=address, shards=int(shards), watch=watch)
 """
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["Reading", "Neighbors", "Graph", "Updates"])
+def test_a_driver_killed_within_any_stage_goes_on(nodes, task, tmp_path, stage):
+    path, _, y, local = task
+    np.save(tmp_path / "codes.npy", y)
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", DRIVER, path, tmp_path / "codes.npy", folder, nodes.address, SHARDS]
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True) as driver:
+        try:
+            reached = next((line for line in driver.stdout if line.startswith(f"{stage} ")), None)
+        finally:
+            driver.kill()
+    assert reached is not None
+    assert_same(ray_fit(path, y, folder=str(folder), shards=SHARDS), local)
+
+
+# Waits on a cluster for work that takes long.
+LOST_HEAD = """
+import sys, time
+import laplacianshot.cli.app as app
+from laplacianshot.cli import main
+from laplacianshot.ray.cluster import connected
+
+def wait(**_):
+    with connected(sys.argv[1]) as cluster:
+        print("connected", flush=True)
+        cluster.map(time.sleep, [(300,)] * 2)
+
+app.app = wait
+main([])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_head_is_one_line_of_ours_within_half_a_minute():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    # The paths of sockets are short.
+    folder = tempfile.mkdtemp(prefix="head")
+    start = f"start --head --block --port={address[10:]} --node-ip-address=127.0.0.1 --num-cpus=1".split()
+    start += ["--include-dashboard=false", f"--temp-dir={folder}", f"--object-store-memory={100 * 2**20}"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    head = subprocess.Popen([str(Path(sys.executable).parent / "ray"), *start], start_new_session=True, **quiet)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    driver = None
+    try:
+        deadline = time.monotonic() + 120
+        while driver is None or driver.poll() is not None:
+            assert time.monotonic() < deadline
+            driver = subprocess.Popen([sys.executable, "-c", LOST_HEAD, address], **pipes)
+            if driver.stdout.readline() != "connected\n":
+                driver.communicate()
+        for process in psutil.Process(head.pid).children(recursive=True):
+            process.kill()
+        killed = time.monotonic()
+        out, err = driver.communicate(timeout=90)
+    finally:
+        for process in psutil.Process(head.pid).children(recursive=True) if head.poll() is None else []:
+            process.kill()
+        head.kill()
+        if driver is not None:
+            driver.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    # 1 where a call to Ray hung.
+    assert driver.returncode in (1, 2)
+    assert out == ""
+    ours = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert ours
+    assert "the head node of the cluster" in ours[0]
+    assert time.monotonic() - killed < 30
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ import scipy.sparse as sp
 from laplacianshot import FeatureSet, LaplacianShot, evaluate, label_source
 from laplacianshot.estimator import fit_large
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.ray import ClusterError, RayEngine, connected
+from laplacianshot.ray import ClusterError, RayEngine, cluster, connected
 
 
 @pytest.fixture
@@ -41,6 +43,24 @@ def test_nobody_at_the_address(rows, tmp_path):
         pass
     with pytest.raises(LabelingError, match="no Ray cluster at"):
         label_source(rows, {"0": "a", "1": "b"}, engine="ray", address="127.0.0.1:1", run_folder=str(tmp_path / "run"))
+
+
+def test_a_head_that_does_not_answer_ends_the_wait(monkeypatch):
+    class Silent:
+        """What Ray does when its head is gone: nothing is ever done, and questions to the head would never end."""
+
+        def wait(self, refs, **_):
+            return [], refs
+
+        def nodes(self):
+            raise AssertionError("would wait for ever")
+
+        def get_runtime_context(self):
+            return SimpleNamespace(gcs_address="127.0.0.1:1")
+
+    monkeypatch.setattr(cluster, "_HEAD_PATIENCE", 0.1)
+    with pytest.raises(cluster.HeadLost, match=r"head node of the cluster at 127\.0\.0\.1:1 does not answer"):
+        cluster.Cluster(Silent()).results("nothing", ["a reference"])
 
 
 @pytest.mark.parametrize(

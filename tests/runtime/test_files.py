@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from laplacianshot.runtime.files import LOCK_NAME, FolderInUse, FolderLock, user_cache, usual_cache
+from laplacianshot.runtime.files import (
+    LOCK_NAME,
+    FolderInUse,
+    FolderLock,
+    make_private,
+    open_input,
+    put_file,
+    read_input,
+    user_cache,
+    usual_cache,
+)
 
 HOLD = """
 import signal, sys
@@ -80,6 +91,62 @@ def test_a_forked_child_does_not_hold_its_parents_folder(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a pipe"])
+def test_only_regular_files_are_opened_and_nothing_waits(kind, tmp_path):
+    path = Path("/dev/zero")
+    if kind != "device":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    if kind == "link to a pipe":
+        (tmp_path / "link").symlink_to(path)
+        path = tmp_path / "link"
+    with pytest.raises(OSError, match="not a regular file"):
+        open_input(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_input(path)
+
+
+def test_a_file_of_the_user_is_read_up_to_a_limit(tmp_path):
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    assert read_input(tmp_path / "link", 5) == b"12345"
+    with pytest.raises(OSError, match="5 B, more than the 4 B allowed"):
+        read_input(tmp_path / "file", 4)
+    with pytest.raises(IsADirectoryError):
+        read_input(tmp_path)
+
+
+def test_an_output_follows_links_and_refuses_what_is_not_a_file(tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.csv"
+    link.symlink_to("there/real.csv")
+    put_file(link, lambda file: file.write(b"new"))
+    assert link.is_symlink()
+    assert (tmp_path / "there" / "real.csv").read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        put_file(tmp_path / "pipe", lambda file: file.write(b"new"))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        put_file(tmp_path / "loop", lambda file: file.write(b"new"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.csv", "loop", "pipe", "there"]
+
+
+def test_private_files_and_folders_are_their_owners_alone_and_existing_files_keep_their_permissions(tmp_path):
+    before = os.umask(0o022)
+    try:
+        for name, private in (("own", True), ("shared", False)):
+            put_file(tmp_path / name, lambda file: file.write(b"1"), private=private)
+        make_private(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("own", "shared", "a/b")}
+    assert modes == {"own": 0o600, "shared": 0o644, "a/b": 0o700}
+    (tmp_path / "own").chmod(0o640)
+    put_file(tmp_path / "own", lambda file: file.write(b"2"), private=True)
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o640
 
 
 def test_the_variable_comes_first(tmp_path, monkeypatch):

@@ -35,17 +35,25 @@ def task(clusters):
     return make
 
 
+@pytest.mark.parametrize("transform", ["cl2", "power"])
 @pytest.mark.parametrize("seed", range(3))
-def test_relabeling_is_what_label_does_about_the_same_center(task, seed):
+def test_relabeling_is_what_label_does_about_the_same_center(task, seed, transform):
     cache, _, given = task(seed)
+    if transform == "power":
+        # Wide rows without negative entries.
+        cache = build_cache(cache.positions, np.maximum(np.hstack([cache.vectors, -cache.vectors] * 2), 0))
+    assert cache.transform == transform
     found = relabel(cache, given)
     class_ids, codes = columns_of(given)
-    expected = label_vectors(cache.vectors, codes, 4, LabelOptions(base_mean=cache.center, suggest=QUEUE))
+    expected = label_vectors(
+        cache.vectors, codes, 4, LabelOptions(base_mean=cache.center, suggest=QUEUE, transform=transform)
+    )
     assert class_ids.tolist() == [3, 5, 9, 12]
     np.testing.assert_array_equal(found.codes, expected.codes)
     np.testing.assert_array_equal(found.suggestions, expected.suggestions)
     np.testing.assert_array_equal(found.disputes, expected.disputes)
-    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
+    # The last edge of a row is that of its list here, of the graph there: shares of labels spread by it differ a bit.
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=5e-4)
     np.testing.assert_allclose(found.novelty, expected.novelty, rtol=1e-3)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +19,8 @@ import httpx
 import pytest
 
 import laplacianshot
+from laplacianshot.studio import server
+from laplacianshot.studio.server import _Server
 
 # A busy machine takes its time.
 PATIENCE = 300.0
@@ -122,6 +126,39 @@ def test_the_printed_address_opens_the_page_two_tabs_stay_in_step_and_ctrl_c_end
     assert states[-1]["version"] == 2
     assert [state["version"] for state in states] == sorted(state["version"] for state in states)
     assert any(state["predicted"] == 2 for state in states)
+
+
+def test_silent_clients_are_dropped_and_leave_room_for_others(opened, two_groups, monkeypatch, capfd):
+    monkeypatch.setattr(server, "_MAX_WAITING", 1.0)
+    monkeypatch.setattr(server, "_max_connections", lambda: 20)
+    ready: queue.Queue[Any] = queue.Queue()
+    listener = server.listen("127.0.0.1", 0)
+    running: list[Any] = []
+    monkeypatch.setattr(server, "_Server", lambda *a: running.append(_Server(*a)) or running[0])
+    monkeypatch.setattr(_Server, "install_signal_handlers", lambda self: None, raising=False)
+    monkeypatch.setattr(_Server, "capture_signals", lambda self: contextlib.nullcontext())
+    thread = threading.Thread(
+        target=server.serve, args=(opened(two_groups), "127.0.0.1", listener), kwargs={"opened": ready.put}
+    )
+    thread.start()
+    try:
+        gate = ready.get(timeout=PATIENCE)
+        halves = [socket.create_connection(("127.0.0.1", gate.port), timeout=PATIENCE) for _ in range(60)]
+        for half in halves:
+            with contextlib.suppress(OSError):
+                half.send(b"GET /api/state HTTP/1.1\r\nHost: ")
+        headers = {"authorization": f"Bearer {gate.token}"}
+        answer = httpx.get(f"http://127.0.0.1:{gate.port}/api/state", headers=headers, timeout=PATIENCE)
+        assert answer.status_code == 200
+        for half in halves:
+            with contextlib.suppress(ConnectionResetError):
+                assert half.recv(1) == b""
+            half.close()
+    finally:
+        running[0].handle_exit(signal.SIGINT, None)
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert len(capfd.readouterr().err) < 1000
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(started):

@@ -10,14 +10,18 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_ch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from laplacianshot.inference.labels import encode_labels
-from laplacianshot.inference.transforms import base_mean, transform_features
-from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
+from laplacianshot.inference.transforms import base_mean, signed_roots, transform_features
+from laplacianshot.runtime.arrays import check_length, check_size, refuse_complex, refuse_masked, warn_of_far_rows
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform
 
-Space: TypeAlias = Transform | Literal["power"]
+Space: TypeAlias = Transform | Literal["roots"]
 Center: TypeAlias = Literal["pooled", "support"]
+
+# What PT-MAP adds before it takes roots.
+_ROOT_OFFSET = 1e-6
 
 
 @runtime_checkable
@@ -61,8 +65,13 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        refuse_masked(X, "X")
+        refuse_masked(y, "y")
+        refuse_complex(X)
         features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
-        check_consistent_length(features, y)
+        check_size(features)
+        warn_of_far_rows(features)
+        check_length(features, y)
         encoded = encode_labels(y)
         codes, unlabeled = encoded.codes.copy(), encoded.codes < 0
         if unlabeled.any():
@@ -115,10 +124,10 @@ class BatchedBaseline(Baseline):
 
     Parameters
     ----------
-    space : {"cl2", "l2", "none", "power"}
+    space : {"cl2", "power", "l2", "roots", "none"}
         Where inner products are taken: see :func:`place_rows`.
     center : {"pooled", "support"} or array of shape (D,)
-        What ``cl2`` takes away: the mean of the task's rows, of its labeled rows, or a base mean.
+        What ``cl2`` and ``power`` take away: the mean of the task's rows, of its labeled rows, or a base mean.
 
     Attributes
     ----------
@@ -144,7 +153,7 @@ class BatchedBaseline(Baseline):
     def _place(self, X: Floats, labeled: NDArray[np.bool_]) -> Floats:
         """The rows of one task in the method's space, (n, D)."""
         if isinstance(self.center, str):
-            center = base_mean(X if self.center == "pooled" else X[labeled])
+            center = base_mean(X if self.center == "pooled" else X[labeled], self.space)
         else:
             center = np.asarray(self.center)
         return place_rows(X, self.space, center)
@@ -171,13 +180,13 @@ def best_classes(scores: Any, batch: TaskBatch, method: str) -> Ints:
 def place_rows(X: Floats, space: Space, center: Floats | None) -> Floats:
     """Rows X (n, D) in a method's space, (n, D).
 
-    ``none``, ``l2`` and ``cl2`` are those of :func:`~laplacianshot.inference.transforms.transform_features`; ``power``
-    is ``z / |z|`` with ``z_d = sign(x_d) sqrt(|x_d| + 1e-6)``, the power transform of PT-MAP, which its paper gives for
-    non-negative features.
+    All but ``roots`` are those of :func:`~laplacianshot.inference.transforms.transform_features`. ``roots`` is
+    ``z / |z|`` with ``z_d = sign(x_d) sqrt(|x_d| + 1e-6)``, the power transform of PT-MAP, which its paper gives for
+    non-negative features and does not center.
     """
-    if space != "power":
-        return transform_features(X, space, center if space == "cl2" else None)
-    return transform_features(np.copysign(np.sqrt(np.abs(X) + X.dtype.type(1e-6)), X), "l2")
+    if space == "roots":
+        return transform_features(signed_roots(X, _ROOT_OFFSET), "l2")
+    return transform_features(X, space, center if space in CENTERED else None)
 
 
 @dataclass(frozen=True, repr=False)

@@ -42,7 +42,7 @@ class ILPC(BatchedBaseline):
     rate for the classifier; balancing to the end, 20 plain steps, their length and the temperature are ours.
     """
 
-    space: Space = "power"
+    space: Space = "roots"
     n_neighbors: int = 15  # k, the row itself not counted
     power: float = 3.0  # of the cosines
     alpha: float = 0.8  # share of the neighbors' say, in (0, 1)

@@ -121,7 +121,7 @@ class PseudoLabels(BatchedBaseline):
 class PTMAP(BatchedBaseline):
     """PT-MAP (Hu, Gripon and Pateux, ICANN 2021).
 
-    Rows are power-transformed (``space="power"``); then the mean of the support is taken from the support, the mean of
+    Rows are power-transformed (``space="roots"``); then the mean of the support is taken from the support, the mean of
     the queries from the queries, and each row is divided by its norm. From class means of the support, ``n_iter``
     times and once more for the labels::
 
@@ -137,7 +137,7 @@ class PTMAP(BatchedBaseline):
     in float64, until columns are right to 1e-6.
     """
 
-    space: Space = "power"
+    space: Space = "roots"
     lam: float = 10.0  # how little entropy counts
     rate: float = 0.2  # share of the way that a center goes; this and 20 rounds are those of the authors' program
     n_iter: int = 20

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from laplacianshot.cli.terminal import BAD_INPUT
+from laplacianshot.cli.terminal import BAD_INPUT, INTERRUPTED
 from laplacianshot.runtime.extras import how_to_install
 
 # Packages of the extra "cli".
@@ -19,6 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if missing:
         print(f"error: the command needs {', '.join(missing)}; {how_to_install('cli')}", file=sys.stderr)
         sys.exit(BAD_INPUT)
-    from laplacianshot.cli.app import run
+    try:
+        from laplacianshot.cli.app import run
 
-    sys.exit(run(arguments))
+        sys.exit(run(arguments))
+    except KeyboardInterrupt:
+        # While modules are imported; later the commands say it themselves.
+        print("error: interrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED)

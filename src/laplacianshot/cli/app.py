@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
+import platform
 import sys
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -21,10 +25,11 @@ from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
-from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED
+from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, Said
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 from laplacianshot.runtime.errors import LaplacianShotError
+from laplacianshot.runtime.files import make_private, put_file, user_cache
 
 _HELP = "Label a few examples, and get labels for all others, with the probability that each is right."
 # Panels of --help.
@@ -73,12 +78,18 @@ def _options(
     """Options of the program itself."""
 
 
+# Faults of the machine, not of what was given.
+_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr.
 
     The code is 0, 2 for bad input, 130 after Ctrl-C, or 1 for other failures. The default arguments are those of the
-    process.
+    process. This is the one boundary of all commands: what is ours to explain is explained here, and anything else is
+    a bug, which is written to a file to report.
     """
+    _open_closed_streams()
     # A terminal that lacks a character gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -87,29 +98,82 @@ def run(arguments: Sequence[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else list(arguments)
         code = app(args=given, standalone_mode=False, obj=given)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except LaplacianShotError as error:
-        return _fail(str(error), getattr(error, "exit_code", BAD_INPUT))
-    except MemoryError as error:
-        return _fail(str(error) or "out of memory.", FAILED)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted.", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (head, less) is gone: nothing more can be printed, not even by the interpreter at its exit.
-        with contextlib.suppress(OSError):
+        if code == INTERRUPTED and not isinstance(code, Said):
+            # Ctrl-C outside of a command, of which typer says nothing.
+            return _fail("interrupted.", INTERRUPTED)
+        return int(code) if isinstance(code, int) else 0
+    except BaseException as error:
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    """Print what an error means, in one line, and return the exit code."""
+    # typer's usage errors come from click or, in newer versions, from its own copy; both have this method.
+    usage = getattr(error, "format_message", None)
+    match error:
+        case SystemExit():
+            raise error
+        case LaplacianShotError():
+            return _fail(str(error), getattr(error, "exit_code", BAD_INPUT))
+        case KeyboardInterrupt() | typer.Abort():
+            return _fail("interrupted.", INTERRUPTED)
+        case MemoryError():
+            return _fail(f"out of memory{f' ({error})' if str(error) else ''}.", FAILED)
+        case BrokenPipeError():
+            # The reader (head, less) is gone.
+            _drop_output()
+            return FAILED
+        case OSError(errno=int()):
+            _drop_output()
+            place = f"{os.fsdecode(error.filename)!r}: " if isinstance(error.filename, str | bytes) else ""
+            return _fail(f"{place}{error.strerror}.", FAILED if error.errno in _MACHINE else BAD_INPUT)
+        case RuntimeError() if "start new thread" in str(error):
+            return _fail("the system allows no further thread; end other programs or raise the limit.", FAILED)
+        case _ if usage is not None:
+            # For a wrong choice typer's message begins with the kind of error.
+            text = " ".join(usage().split()).replace(": Value error, ", ": ", 1)
+            # No command at all: typer has printed the help already.
+            return _fail(text, BAD_INPUT) if text else BAD_INPUT
+    return _fail(
+        f"this is a bug in laplacianshot {__version__} ({type(error).__name__}: {error}); please open an issue in its "
+        f"repository and attach {_write_log(error)}.",
+        FAILED,
+    )
+
+
+def _open_closed_streams() -> None:
+    """Let standard streams that the caller has closed lead nowhere: no file of ours may get their numbers."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """Drop what standard output cannot take: nothing more can be printed, not even by the interpreter at its exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except Exception as error:
-        # typer's usage errors come from click or, in newer versions, from its own copy; both have this method.
-        message = getattr(error, "format_message", None)
-        if message is None:
-            raise
-        # For a wrong choice typer's message begins with the kind of error.
-        text = " ".join(message().split()).replace(": Value error, ", ": ", 1)
-        # No command at all: typer has printed the help already.
-        return _fail(text, BAD_INPUT) if text else BAD_INPUT
+
+
+def _write_log(error: BaseException) -> str:
+    """Write the traceback of a bug to a file; return its place, or the traceback's end where that is not possible."""
+    facts = f"laplacianshot {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv!r}\n\n"
+    text = facts + "".join(traceback.format_exception(error))
+    try:
+        folder = user_cache()[0] / "bugs"
+        make_private(folder)
+        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        put_file(path, lambda file: file.write(text.encode("utf-8", "backslashreplace")), private=True)
+        return str(path)
+    except OSError:
+        return f"this: {text.splitlines()[-2].strip()}"
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk behind standard error
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return code

@@ -98,6 +98,12 @@ def label(
             "--relabel", help="Add a column dispute: the label that similar items suggest in place of a given one."
         ),
     ] = False,
+    safe_csv: Annotated[
+        bool,
+        _result_option(
+            "--safe-csv", help="In a .csv, put ' before cells that a spreadsheet would run as a formula (= + - @)."
+        ),
+    ] = False,
     report: Annotated[
         Path | None,
         _result_option(metavar="DIR", help="Write a page with pictures, figures and a map into this folder."),
@@ -173,7 +179,7 @@ def label(
 
     outputs: list[Output] = []
     if out is not None:
-        outputs.append(Output(out, lambda: write_rows(result, out, relabel=relabel)))
+        outputs.append(Output(out, lambda: write_rows(result, out, relabel=relabel, safe_csv=safe_csv)))
     if tasks is not None:
         outputs.append(_tasks_of(result, tasks))
     if folder is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from laplacianshot.cli.terminal import CommandError, input_errors
+from laplacianshot.cli.terminal import INTERRUPTED, CommandError, input_errors
 from laplacianshot.runtime.errors import suggestion
 
 if TYPE_CHECKING:
@@ -180,6 +181,15 @@ class KnowledgeOptions:
             help="How frequent classes are: equal, or a table with the columns class and share.",
         ),
     ] = None
+    max_pixels: Annotated[
+        int | None,
+        input_option(min=1, metavar="N", help="Largest picture to decode, for panoramas (default: 89,478,485 pixels)."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        # Through the environment, so that it also holds in worker processes; not an argument of the commands.
+        if (pixels := vars(self).pop("max_pixels")) is not None:
+            os.environ["LAPLACIANSHOT_MAX_PIXELS"] = str(pixels)
 
 
 # File names that tables of labels can have.
@@ -197,7 +207,11 @@ def with_groups(command: Callable[..., int]) -> Callable[..., int]:
     def run(**given: Any) -> int:
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+        try:
+            return command(**given)
+        except KeyboardInterrupt:
+            # Typer would end the program without a word.
+            raise CommandError("interrupted.", INTERRUPTED) from None
 
     parameters = []
     for name, parameter in signature.parameters.items():
@@ -307,6 +321,8 @@ def load_base_mean(text: str | None, dimension: int) -> Any:
     """Return what :func:`~laplacianshot.evaluate` takes as base mean: "task", a vector, a feature set, or None."""
     import numpy as np
 
+    from laplacianshot.runtime.files import load_npy
+
     if text is None or text == "task":
         return text
     path = Path(text)
@@ -315,7 +331,7 @@ def load_base_mean(text: str | None, dimension: int) -> Any:
         found = base.dim
     else:
         try:
-            base = np.load(path, allow_pickle=False)
+            base = load_npy(path)
         except (OSError, ValueError) as error:
             raise CommandError(f"--base-mean {text}: cannot be read as one array of numbers.") from error
         if base.ndim != 1 or base.dtype.kind not in "iuf" or not np.isfinite(base).all():

@@ -88,7 +88,7 @@ def reproduce(
             f"finished work is kept; the same command continues from there: {options.command_line(context)}"
         )
         # Training also stops in good order for SIGTERM.
-        return 128 + getattr(stopped, "signal", signal.SIGINT)
+        return terminal.Said(128 + getattr(stopped, "signal", signal.SIGINT))
     _print(outcome, as_json)
     return 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from laplacianshot.runtime.errors import LaplacianShotError
+from laplacianshot.runtime.files import output_place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,10 +115,14 @@ def progress_shown() -> Iterator[Watch]:
         yield watcher(bar)
 
 
+class Said(int):
+    """An exit code whose reason was printed already."""
+
+
 def interrupted(what: str) -> int:
     """Say what an interrupt has left; return the exit code."""
     print(f"interrupted: {what}", file=sys.stderr)
-    return INTERRUPTED
+    return Said(INTERRUPTED)
 
 
 def output_console() -> Console:
@@ -203,11 +208,15 @@ def check_output(path: Path, endings: Sequence[str], option: str = "--output") -
     if path.suffix.lower() not in endings:
         raise CommandError(f"{option} {path}: the name must end in {', '.join(endings)}.")
     full = path.absolute()
-    if full.is_dir():
-        raise CommandError(f"{option} {path}: this is a folder; name a file in it.")
+    try:
+        place = output_place(full)
+    except IsADirectoryError:
+        raise CommandError(f"{option} {path}: this is a folder; name a file in it.") from None
+    except OSError as error:
+        raise CommandError(f"{option} {path}: {error.strerror}; choose another name.") from error
     if full.exists() and not os.access(full, os.W_OK):
         raise CommandError(f"{option} {path}: the file exists and cannot be written; choose another name.")
-    _check_folder(full.parent, path, option)
+    _check_folder(place.parent, path, option)
     return full
 
 

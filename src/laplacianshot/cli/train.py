@@ -81,7 +81,9 @@ def train(
             display = None if bar is None else TrainingDisplay(bar)
             result = run(chosen, pictures, folder, score=validation_score, resume=resume, progress=display)
     except TrainingInterrupted as stopped:
-        return _interrupted(stopped, chosen, options.command_line(context)) if prints else terminal.INTERRUPTED
+        if not prints:
+            return terminal.Said(terminal.INTERRUPTED)
+        return _interrupted(stopped, chosen, options.command_line(context))
     except TrainError as error:
         hint = " Use --resume to continue it." if not resume and "holds a run already" in str(error) else ""
         raise CommandError(f"{error}{hint}") from error
@@ -136,8 +138,8 @@ def _interrupted(stopped: TrainingInterrupted, config: TrainConfig, command: str
     state = Checkpoint.read(stopped.checkpoint).state
     again = command if "--resume" in command.split() else f"{command} --resume"
     done = f"{state.epoch} of {config.epochs} epochs and {state.step} steps of the next"
-    terminal.interrupted(f"{done} are in {stopped.checkpoint}; continue with: {again}")
-    return terminal.INTERRUPTED if stopped.signal == signal.SIGINT else 128 + stopped.signal
+    said = terminal.interrupted(f"{done} are in {stopped.checkpoint}; continue with: {again}")
+    return said if stopped.signal == signal.SIGINT else 128 + stopped.signal
 
 
 class TrainingDisplay:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import open_input
 from laplacianshot.runtime.types import Ints
 
 if TYPE_CHECKING:
@@ -24,8 +26,14 @@ if TYPE_CHECKING:
 # Formats that Pillow decodes by itself. Others run programs (EPS) or are not for photographs.
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
-# A picture of more pixels than this is taken for a decompression bomb; Pillow warns from here on.
+# A picture of more pixels than this is taken for a decompression bomb, unless the variable allows more.
 _MAX_PIXELS = 89_478_485
+MAX_PIXELS_VARIABLE = "LAPLACIANSHOT_MAX_PIXELS"
+# Held while Pillow's own limit, which belongs to the whole process, gives way to ours.
+_pillow_limit = Lock()
+
+# Bytes of a file with a picture: more than any picture of that many pixels takes without compression.
+MAX_PICTURE_BYTES = 1 << 30
 
 # A shorter side that is enough for any network: photographs of twice that and more are halved until they are below.
 _ENOUGH = 1024
@@ -105,17 +113,32 @@ def check(source: Path | bytes, name: str, *, whole: bool) -> None:
 
 @contextmanager
 def _opened(source: Path | bytes) -> Iterator[Image]:
-    image_module = require("PIL.Image", "train")
+    image_module: Any = require("PIL.Image", "train")
     # Opened here, not by Pillow: a text file named .jpg must be closed as well.
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+    with open_input(source) if isinstance(source, Path) else io.BytesIO(source) as file:
         if not file.read(1):
             raise _Refused("the file is empty")
         file.seek(0)
-        with image_module.open(file, formats=_FORMATS) as picture:
-            width, height = picture.size
-            if width * height > _MAX_PIXELS:
-                raise _Refused(f"it has {width} x {height} pixels, and {_MAX_PIXELS:,} are the most allowed")
+        with _pillow_limit:
+            theirs, image_module.MAX_IMAGE_PIXELS = image_module.MAX_IMAGE_PIXELS, None
+            try:
+                # Reads the header; pixels are decoded later.
+                opened = image_module.open(file, formats=_FORMATS)
+            finally:
+                image_module.MAX_IMAGE_PIXELS = theirs
+        with opened as picture:
+            (width, height), limit = picture.size, _max_pixels()
+            if width * height > limit:
+                raise _Refused(
+                    f"it has {width} x {height} pixels, and {limit:,} are the most allowed; raise that with "
+                    f"--max-pixels or {MAX_PIXELS_VARIABLE} if you trust it"
+                )
             yield picture
+
+
+def _max_pixels() -> int:
+    given = os.environ.get(MAX_PIXELS_VARIABLE, "")
+    return int(given) if given.isascii() and given.isdigit() else _MAX_PIXELS
 
 
 class _Refused(Exception):
@@ -142,6 +165,8 @@ def _reason(error: Exception) -> str:
         return "file not found"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if type(error).__name__ == "DecompressionBombError":
+        return "it has more pixels than Pillow allows"
     if type(error).__name__ == "UnidentifiedImageError":
         return f"it is none of {', '.join(_FORMATS)}"
     return " ".join(str(error).split()) or type(error).__name__
@@ -153,7 +178,7 @@ def _ends_well(source: Path | bytes, kind: str) -> bool:
         return False
     if isinstance(source, bytes):
         return source.endswith(ending)
-    with source.open("rb") as file:
+    with open_input(source) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - len(ending)))
         return file.read() == ending
 

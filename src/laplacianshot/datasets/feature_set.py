@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.inference.transforms import base_mean as mean_of_rows
+from laplacianshot.runtime.arrays import check_size
+from laplacianshot.runtime.files import open_input
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints, Labels
 
 # Rows looked at together, so that a memory-mapped set is never held in memory whole.
 _BLOCK_ROWS = 4096
 
-# What numpy and zipfile raise on a file that is not an archive, or a damaged one.
-UNREADABLE = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
+def checked_features(features: ArrayLike, dtype: Any = None) -> Floats:
+    """``features`` as an array of finite numbers (n, D), copied only where it is none yet.
 
-def checked_features(features: ArrayLike) -> Floats:
-    """``features`` as an array of finite numbers (n, D), copied only where it is none yet."""
+    Their squares fit ``dtype``, by default that in which these rows are worked on.
+    """
     if hasattr(features, "tocsr"):
         raise ValueError("features are a sparse matrix; make them dense with features.toarray().")
     if isinstance(features, np.ma.MaskedArray):
@@ -48,8 +49,8 @@ def checked_features(features: ArrayLike) -> Floats:
         )
     if not rows.dtype.isnative:
         rows = rows.astype(rows.dtype.newbyteorder("="))
-    if rows.dtype.kind == "f":
-        for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+    for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
+        if rows.dtype.kind == "f":
             finite = np.isfinite(rows[start:stop])
             if not finite.all():
                 row, column = np.argwhere(~finite)[0]
@@ -57,6 +58,7 @@ def checked_features(features: ArrayLike) -> Floats:
                     f"features[{start + row}, {column}] is {rows[start + row, column]}; "
                     "every feature must be a finite number: repair that row or leave it out."
                 )
+        check_size(rows[start:stop], "features", dtype)
     return rows  # type: ignore[no-any-return]
 
 
@@ -156,13 +158,17 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str], expec
     """Arrays of an ``.npz`` file by name. Nothing is unpickled; ``expected`` says in messages what it should hold."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: file not found; give an .npz file with {expected}.")
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except UNREADABLE as error:
-        raise ValueError(f"{path} is not an .npz file, or is truncated; write it with np.savez.") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} holds a single array; give an .npz file with {expected}.")
-    with archive:
+    with ExitStack() as stack:
+        file = stack.enter_context(open_input(path))
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except OSError:
+            raise
+        except Exception as error:  # a damaged file may fail in any way
+            raise ValueError(f"{path} is not an .npz file, or is truncated; write it with np.savez.") from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} holds a single array; give an .npz file with {expected}.")
+        stack.enter_context(archive)
         missing = [name for name in required if name not in archive.files]
         if missing:
             there = ", ".join(archive.files) or "nothing"
@@ -172,8 +178,11 @@ def read_npz(path: Path, required: Sequence[str], optional: Sequence[str], expec
 
 def _read_array(archive: Any, name: str, path: Path) -> Any:
     try:
-        return archive[name]
-    except UNREADABLE as error:
+        array = archive[name]
+        if min(array.shape, default=0) < 0:
+            raise ValueError(f"its header says shape {array.shape}")
+        return array
+    except Exception as error:  # a damaged header may fail in any way
         if "allow_pickle" in str(error):
             raise ValueError(
                 f"{path}: {name!r} is an array of Python objects, which is not read as it may run code; "
@@ -238,7 +247,8 @@ class FeatureSet:
         split: ArrayLike | None = None,
         class_names: Sequence[str] | Labels | None = None,
     ) -> None:
-        rows = checked_features(features)
+        # Tasks are solved from inner products in float32.
+        rows = checked_features(features, np.float32)
         classes, codes = np.unique(_checked_labels(labels, len(rows)), return_inverse=True)
         names = _names_of(classes, class_names)
         self._fill(rows, codes.astype(np.int64), classes, names, _checked_split(split, len(rows)))
@@ -351,16 +361,19 @@ class FeatureSet:
         part_of_class[np.random.default_rng(int(seed)).permutation(self.n_classes)] = np.repeat(names, counts)
         return self.with_split(part_of_class[self.codes])
 
-    def base_mean(self, split: str = "base") -> Floats | None:
-        """Mean of the rows of a split, (D,) float64; None if there is no such split."""
+    def base_mean(self, split: str = "base", transform: str = "cl2") -> Floats | None:
+        """The center that a split gives a transform, (D,) float64; None if there is no such split.
+
+        It is the mean of the rows for ``cl2``, that of their unit roots for ``power``.
+        """
         if split not in self.splits:
             return None
         rows = self.rows(split)
         if _adjacent(rows):
-            return mean_of_rows(self._features_at(rows))
+            return mean_of_rows(self._features_at(rows), transform)
         total = np.zeros(self.dim)
         for start, stop in row_blocks(len(rows), _BLOCK_ROWS):
-            total += (stop - start) * mean_of_rows(self.features[rows[start:stop]])
+            total += (stop - start) * mean_of_rows(self.features[rows[start:stop]], transform)
         return total / len(rows)
 
     def _features_at(self, rows: Ints) -> Floats:

@@ -16,7 +16,15 @@ import numpy as np
 
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import LOCK_NAME, FolderLock, put_file, remove_partial
+from laplacianshot.runtime.files import (
+    LOCK_NAME,
+    FolderLock,
+    check_input,
+    load_npy,
+    put_file,
+    read_input,
+    remove_partial,
+)
 
 if TYPE_CHECKING:
     from laplacianshot.runtime.types import Floats, Labels
@@ -100,7 +108,7 @@ class Manifest:
     def read(cls, folder: Path) -> Self:
         """Read the manifest of a folder; raises :class:`StoreError` where there is none."""
         try:
-            document = json.loads((folder / _MANIFEST).read_bytes())
+            document = json.loads(read_input(folder / _MANIFEST))
             if document["format"] != _FORMAT:
                 raise StoreError(
                     f"{folder}: the store has format {document['format']}, and this version reads format {_FORMAT}; "
@@ -218,6 +226,8 @@ def _read_vectors(path: Path, manifest: Manifest) -> Floats:
     found = path.stat().st_size if path.exists() else 0
     if found < expected:
         raise StoreError(f"{path} is damaged: it has {found} bytes of {expected}; extract again elsewhere.")
+    if expected:
+        check_input(path)
     # An empty file cannot be mapped.
     return np.memmap(path, dtype=dtype, mode="r", shape=shape) if expected else np.empty(shape, dtype)
 
@@ -227,8 +237,8 @@ def _read_side(path: Path, name: str, n_rows: int) -> Any:
     if not path.exists():
         return None
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        array = load_npy(path, mapped=True)
+    except (ValueError, OSError) as error:
         raise StoreError(f"{path} is damaged ({error}); extract again into another folder.") from error
     if name != "class_names" and array.shape != (n_rows,):
         raise StoreError(f"{path} is damaged: it has shape {array.shape} for {n_rows} rows; extract again.")

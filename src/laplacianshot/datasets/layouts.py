@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections import Counter
@@ -17,6 +18,7 @@ import numpy as np
 
 from laplacianshot.datasets.decoding import EncodedBytes, Files, Pixels, Source
 from laplacianshot.datasets.feature_set import read_npz
+from laplacianshot.runtime.files import open_input, read_input
 from laplacianshot.runtime.types import Ints, Labels
 
 # The names by which data sets call the three parts, and ours.
@@ -224,7 +226,7 @@ def _csv_rows(table: Path) -> Iterator[tuple[str, str]]:
     """(filename, label) of each row."""
     try:
         # utf-8-sig: spreadsheets put a mark of order before the first column's name.
-        with table.open(encoding="utf-8-sig", newline="") as file:
+        with open_input(table) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             columns = reader.fieldnames or []
             if "filename" not in columns or "label" not in columns:
@@ -283,7 +285,7 @@ def _find_cub(data: Path) -> _Listing:
 def _numbered(table: Path) -> dict[str, str]:
     """Lines ``NUMBER REST``."""
     rows: dict[str, str] = {}
-    for line, text in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
+    for line, text in enumerate(read_input(table).decode("utf-8").splitlines(), start=1):
         if not text.strip():
             continue
         number, _, rest = text.partition(" ")
@@ -315,7 +317,7 @@ def find_species(data: Path, min_pictures: int, max_pictures: int) -> _Listing:
     if not table.is_file():
         raise FileNotFoundError(f"{data}: there is no {table.name}. Expected: {_INAT}")
     try:
-        content: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(read_input(table).decode("utf-8"))
         names = {int(row["id"]): str(row["name"]) for row in content["categories"]}
         paths = {int(row["id"]): str(row["file_name"]) for row in content["images"]}
         # A picture has several boxes, all of one species.
@@ -338,7 +340,7 @@ def _novel(file: Path, names: dict[int, str], chosen: list[int]) -> set[int]:
     if not file.is_file():
         return set(chosen[4::5])
     numbers = {names[number]: number for number in chosen} | {str(number): number for number in chosen}
-    expected = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    expected = [line.strip() for line in read_input(file).decode("utf-8").splitlines() if line.strip()]
     unknown = [line for line in expected if line not in numbers]
     if unknown:
         raise ValueError(f"{file}: {unknown[0]!r} is neither the id nor the name of one of the chosen species.")
@@ -378,10 +380,12 @@ def _find_bundle(name: str, description: str, data: Path) -> _Listing:
     optional = ("images", "jpeg_bytes", "offsets", "split", "evaluation")
     arrays = read_npz(path, ("labels", "class_names"), optional, _ARRAYS)
     labels = arrays["labels"]
+    if arrays["class_names"].ndim != 1:
+        raise ValueError(f"{path}: 'class_names' has shape {arrays['class_names'].shape}; it must be (C,).")
     class_names = tuple(str(name) for name in arrays["class_names"])
-    n = len(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or n == 0:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.size == 0:
         raise ValueError(f"{path}: labels must be one integer per picture, got {labels.dtype} {labels.shape}.")
+    n = len(labels)
     if labels.min() < 0 or labels.max() >= len(class_names):
         raise ValueError(
             f"{path}: labels go from {labels.min()} to {labels.max()}, and there are {len(class_names)} class_names."

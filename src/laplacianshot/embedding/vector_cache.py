@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from laplacianshot.runtime.files import make_private, open_input
+
 _KEY_BYTES = 16
 
 # A file changed this short a time ago may change once more without its times showing it.
@@ -97,7 +99,7 @@ class RowFile:
                 connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", values)
                 connection.execute("COMMIT")
 
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._path.parent)
         try:
             self._run(self._path, write)
         except sqlite3.Error as error:
@@ -207,7 +209,7 @@ def file_hash(path: Path, folder: Path) -> bytes:
     hashes, state = FileHashes(folder), file_state(path)
     (found,) = hashes.known([state])
     if found is None:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             found = short_hash(hashlib.file_digest(file, "sha256").digest())
         hashes.remember([(state, found)])
     hashes.close()

@@ -30,7 +30,8 @@ _NUMBERS = ("converged", "lam", "tau", "dropped_mass")
 
 def content_of(rows: Rows) -> str:
     """A hash of what rows are made of and how."""
-    return content_key(rows.source, rows.origin, rows.scale)
+    roots = () if rows.norms is None else (rows.norms,)
+    return content_key(rows.source, rows.origin, rows.scale, *roots)
 
 
 def stage_folder(checkpoint: Path, kind: str, *made_from: Any) -> KeyedFolder:

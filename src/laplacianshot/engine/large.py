@@ -31,7 +31,7 @@ from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.runtime.keyed_folder import KeyedFolder
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
 from laplacianshot.runtime.threads import Workers, row_blocks, single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Transform
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Transform
 
 _BLOCK_ROWS = 4096
 
@@ -44,7 +44,7 @@ class LargeTask:
     codes: Ints  # (n,): classes in 0..C-1, -1 for queries, of which there are two at least
     n_classes: int
     transform: Transform
-    center: Floats | None  # (D,), for cl2
+    center: Floats | None  # (D,), for cl2 and power
     constants: DefaultConstants
     plan: LargePlan
     table: bool = False  # whether columns were brought to one scale
@@ -69,7 +69,7 @@ class LargeTask:
 
     def origin(self, support: Floats, rows: Rows, shift: Floats) -> Floats:
         """What every prototype is drawn to, (D,): for labeled rows (n_s, D) and all (n, D), moved by ``-shift``."""
-        if self.transform == "cl2":
+        if self.transform in CENTERED:
             return -shift
         middle: Floats = (support if len(support) else rows[np.flatnonzero(self.codes < 0)[:_BLOCK_ROWS]]).mean(axis=0)
         return middle
@@ -192,7 +192,8 @@ def _reached(task: LargeTask, rows: Rows, order: Ints, near: Ints) -> Floats:
     """Shares (n, C) of the labels that reach each row of X, with neighbors (n, k) by positions in an order (n,)."""
     reached = np.empty((len(order), task.n_classes), np.float32)
     distances = squared_distances_to(rows.centered().ordered(order), near)
-    reached[order] = Paths.to_neighbors(near, distances).spread(task.codes[order], task.n_classes)
+    paths = Paths.to_neighbors(near, distances)
+    reached[order] = paths.spread(task.codes[order], task.n_classes, local=task.clues.local)
     return reached
 
 

@@ -4,7 +4,7 @@ A node is free or fixed: a fixed one has ``e`` times its class in place of an as
 a free node q, with ``b_q = sum_p w_qp y_p`` over nodes of both kinds::
 
     cost_qc = offset_c - d_c.x_q                     (up to what depends on q alone)
-    y_q ~ exp{ scale [ lam b_q - cost_q - g log p + h log y_q ] },    scale = 1 / (1 + h)
+    y_q ~ exp{ scale [ lam b_q - cost_q - d + h log y_q ] },    scale = 1 / (1 + h)
 
 with directions and offsets of :class:`~laplacianshot.inference.joint.Clues`; without any they are ``2 tau m_c`` and
 ``tau |m_c|^2``.
@@ -46,7 +46,7 @@ class Step(NamedTuple):
     hold: Any  # h
     scale: Any
     offsets: Floats
-    share_cost: Floats  # g log p_c
+    slopes: Floats  # d, of the balance
 
 
 class Dense(NamedTuple):
@@ -113,7 +113,7 @@ def dense_rows(
         for c in range(n_classes):
             inner += y[c] * b[c]
             cost[c] = step.offsets[c] - product[c]
-            logs[c] = step_logit(step.lam * b[c], cost[c], step.share_cost[c], step.hold, logs[c], step.scale)
+            logs[c] = step_logit(step.lam * b[c], cost[c], step.slopes[c], step.hold, logs[c], step.scale)
         pairwise += inner
         target = Y.updated[q]
         inner, top = y_row(logs, cost, target)

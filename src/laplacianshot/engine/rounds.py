@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from laplacianshot.engine.round_kernels import Dense, Edges, Step, add_certain, dense_rows, narrow_rows, pairwise_rows
 from laplacianshot.engine.top_kernels import Top, add_top_rows, top_pairwise_rows, top_rows
-from laplacianshot.inference.joint import Clues, Sums, hold_weight, log_share
+from laplacianshot.inference.joint import Balance, Clues, Sums, hold_weight
 from laplacianshot.neighbors.accel import _vector_kernels
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
@@ -137,7 +137,7 @@ class Rounds(ABC):
         self.share = np.ones(self._n_classes)
         self._products = products
         start = self._clues.start
-        self.step(prototypes if start is None else start.astype(prototypes.dtype), 0.0, 0.0)
+        self.step(prototypes if start is None else start.astype(prototypes.dtype), 0.0, Balance.none(self._n_classes))
         self._products = None
         self.accept()
 
@@ -147,7 +147,7 @@ class Rounds(ABC):
         if logits is not None:
             self._known = logits.astype(self._rows.dtype, copy=False)
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
         The ``last`` step only sums over the current assignments. Edges to fixed nodes count in ``pairwise``.
@@ -158,11 +158,11 @@ class Rounds(ABC):
             self._workers.run(lambda number, *rows: self._add_pairs(self._sums[number], *rows), self._blocks)
             return Sums(float(self._sums[:, 0].sum()), math.nan)
         dtype: Any = self._rows.dtype.type
-        hold = hold_weight(lam, g)
+        hold = hold_weight(lam, balance.g)
         directions, exact = self._clues.costs(prototypes, self._tau)
         offsets = exact.astype(dtype)
-        share_cost = (g * log_share(self.share, self._clues.shares)).astype(dtype)
-        self._visit(directions, Step(dtype(lam), dtype(hold), dtype(1 / (1 + hold)), offsets, share_cost))
+        slopes = balance.slopes.astype(dtype)
+        self._visit(directions, Step(dtype(lam), dtype(hold), dtype(1 / (1 + hold)), offsets, slopes))
         pairwise, smooth, dropped = self._sums.sum(axis=0)
         self.dropped.append(float(dropped) / max(1, self._n_free))
         # What offsets lost when they took their type is lost again for each row.
@@ -315,11 +315,11 @@ class DenseRounds(Rounds):
         n = len(self._fixed)
         return {"current": self._current[:n], "certain": self._certain[:n], "logs": self._logs}
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step; see :meth:`Rounds.step`."""
         certain = np.count_nonzero(self._certain < self._n_classes)
         self._mixed = bool(certain * self._n_classes > _WORTH_ASKING * len(self._certain))
-        return super().step(prototypes, lam, g, last=last)
+        return super().step(prototypes, lam, balance, last=last)
 
     def _visit(self, directions: Floats, step: Step) -> None:
         if not self._narrow or self._products is not None:

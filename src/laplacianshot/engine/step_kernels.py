@@ -3,8 +3,8 @@
 Letters as in :mod:`laplacianshot.inference.joint`: shares ``p = mean_q y_q`` (C,), uniform u, unary terms ``a_q``,
 temperature tau, weight of the graph lam, balance gamma and delta. The Y step of a query q, with ``b_q = (W Y)_q``, is::
 
-    y_q ~ exp{ [ lam b_q - cost_q - g log p + h log y_q ] / (1 + h) }
-    g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2)),    h = max(g, 0) + max(0, (lam/2 - 1 - max(g, 0))/2)
+    y_q ~ exp{ [ lam b_q - cost_q - d + h log y_q ] / (1 + h) }
+    g = gamma exp(-K / delta),    d_c = g log p_c + eta log((p_c + s)/p_c),    h = g + max(0, (lam/2 - 1 - g)/2)
 
 Arrays are float32 or float64; what is added up over queries is float64.
 """
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.inference.recipes import ABSENT_SCALE
 from laplacianshot.runtime.compilation import inlined_kernel, kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive, largest
 from laplacianshot.runtime.types import Floats
@@ -43,40 +42,43 @@ def divergence(p: Floats) -> float:
 
 
 @kernel
-def balance(p: Floats, gamma: float, delta: float, eta: float) -> float:
-    """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))`` with ``K = KL(p|u)``."""
-    kl = divergence(p)
-    return gamma * math.exp(-kl / delta) + eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
+def balance(p: Floats, gamma: float, delta: float) -> float:
+    """``g = gamma exp(-K / delta)`` with ``K = KL(p|u)``."""
+    return gamma * math.exp(-divergence(p) / delta)
 
 
 @kernel
-def balance_cost(p: Floats, gamma: float, delta: float, eta: float) -> float:
-    """``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
+def balance_cost(p: Floats, gamma: float, delta: float, eta: float, small: float) -> float:
+    """``gamma delta (1 - exp(-K/delta)) + eta sum_c [(p_c + s) log(p_c + s) - p_c log p_c - s log s]``.
 
     The first part is ``gamma K`` for infinite delta.
     """
     kl = divergence(p)
-    pull = gamma * kl if math.isinf(delta) else -gamma * delta * math.expm1(-kl / delta)
-    return pull - eta * (kl - ABSENT_SCALE * math.sqrt(math.pi) / 2 * math.erf(kl / ABSENT_SCALE))
+    cost = gamma * kl if math.isinf(delta) else -gamma * delta * math.expm1(-kl / delta)
+    if eta > 0:
+        for c in range(len(p)):
+            above = p[c] + small
+            cost += eta * (above * math.log(above) - p[c] * math.log(max(p[c], TINY)) - small * math.log(small))
+    return cost
 
 
 @kernel
 def hold_weight(lam: float, g: float) -> float:
-    """``h = max(g, 0) + max(0, (lam/2 - 1 - max(g, 0))/2)``: with it the Y step never raises F."""
-    g = max(g, 0.0)
+    """``h = g + max(0, (lam/2 - 1 - g)/2)``: with it the Y step never raises F."""
     return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
 @kernel
-def share_cost(p: float, g: float) -> float:
-    """``g log p_c``."""
-    return g * math.log(max(p, TINY))
+def share_slope(p: float, g: float, eta: float, small: float) -> float:
+    """``d_c = g log p_c + eta log((p_c + s)/p_c)``."""
+    slope = g * math.log(max(p, TINY))
+    return slope + eta * (math.log(p + small) - math.log(max(p, TINY))) if eta > 0 else slope
 
 
 @kernel
-def step_logit(lam_b: Any, cost: Any, share_cost: Any, hold: Any, log_y: Any, scale: Any) -> Any:
+def step_logit(lam_b: Any, cost: Any, slope: Any, hold: Any, log_y: Any, scale: Any) -> Any:
     """One logit of the Y step; ``cost`` up to what depends on q alone, ``scale = 1 / (1 + h)``."""
-    return scale * (lam_b - cost - share_cost + hold * log_y)
+    return scale * (lam_b - cost - slope + hold * log_y)
 
 
 @inlined_kernel

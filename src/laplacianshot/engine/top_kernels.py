@@ -34,7 +34,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
     """The Y step for rows ``start..stop`` of which only the r largest entries are known.
 
     An entry that was not kept has no logarithm to remember. It takes the one it would have if nothing changed any more,
-    ``log y_c = z_c - log sum exp z`` with ``z = lam b - cost - g log p``, and so enters as soon as it is among the
+    ``log y_c = z_c - log sum exp z`` with ``z = lam b - cost - d``, and so enters as soon as it is among the
     r largest. Its new logit is then ``z_c - steady`` with ``steady = h scale log sum exp z``. To ``sums`` (3,)
     are added pairwise, smooth and the mass of entries that are left out. Fixed rows stay as they are.
     """
@@ -55,7 +55,7 @@ def top_rows(products: Floats, edges: Edges, step: Step, Y: Top, new: Top, sums:
         product = products[q - start]
         for c in range(n_classes):
             cost[c] = step.offsets[c] - product[c]
-            logits[c] = step.lam * b[c] - step.share_cost[c] - cost[c]
+            logits[c] = step.lam * b[c] - step.slopes[c] - cost[c]
         top = _largest(logits)
         single = zero
         for c in range(n_classes):

@@ -4,7 +4,8 @@ A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` w
 the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
 :mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
 :mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.clues`, follows
-from distances. What else is learned from many queries does not: such tasks are not for these kernels.
+from distances; :mod:`laplacianshot.inference.episode` has the stages of a few-shot task. What else is
+learned from many queries does not: such tasks are not for these kernels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from laplacianshot.baselines._kernels import transport
 from laplacianshot.engine.step_kernels import (
     balance,
     balance_cost,
@@ -21,7 +23,7 @@ from laplacianshot.engine.step_kernels import (
     divergence,
     fill_gaps,
     hold_weight,
-    share_cost,
+    share_slope,
     step_logit,
 )
 from laplacianshot.episodes._gram_kernels import (
@@ -39,6 +41,7 @@ from laplacianshot.episodes._gram_kernels import (
     mean_query_spread,
     plain_weights,
 )
+from laplacianshot.inference.episode import Stages
 from laplacianshot.inference.recipes import AbsenceConstants, DefaultConstants
 from laplacianshot.runtime.compilation import inlined_kernel, kernel, part_kernel
 from laplacianshot.runtime.kernel_parts import exp_nonpositive
@@ -80,19 +83,44 @@ class _Rounds(NamedTuple):
     logs: Floats  # (N, C): log Y
     pulled: Floats  # (N, C): G Y
     cost: Floats  # (N, C)
-    field: Floats  # (N, C): W Y
+    field: Floats  # (N, C): lam W Y + mu H Y
     p: Floats  # (C,)
     inner: Floats  # (2, C): sum_q y_qc x_q.u_c and sum_q y_qc (G Y)_qc
-    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), g log p_c
+    class_cost: Floats  # (3, C): tau |m_c|^2 - h_c, 2 tau / (mass_c + N p_c), d_c of the balance
     bias: Floats  # (C,): h
+
+
+class _Equal(NamedTuple):
+    """What makes class shares equal."""
+
+    logits: Floats  # (1, C, N)
+    plans: Floats  # (1, C, N)
+    potentials: Floats  # (1, C)
+
+
+class _Ridge(NamedTuple):
+    """A linear classifier of all rows, fitted anew in each round; square arrays of size 0 where there is none."""
+
+    inverse: Floats  # (n, n): (G + r I)^-1, G about the mean
+    hat: Floats  # (N, N): mu H_qq
+    scores: Floats  # (N, C): mu H_qq Y
+    by_labels: Floats  # (N, C): mu H_qs Y_s
 
 
 class _Absence(NamedTuple):
     """What tells absent classes from others."""
 
     nearest: Floats  # (n,): squared distance to the nearest other query
+    second: Floats  # (n_s,): that of labeled rows to the second nearest
     ranks: Floats  # (n_s,)
     by_class: Floats  # (C,)
+
+
+class _Price(NamedTuple):
+    """What a class that is used costs."""
+
+    eta: float
+    small: float  # s
 
 
 class JointScratch(NamedTuple):
@@ -101,16 +129,19 @@ class JointScratch(NamedTuple):
     graph: _Graph
     prior: _Prior
     rounds: _Rounds
+    equal: _Equal
+    ridge: _Ridge
     absence: _Absence
     unary: Floats  # (N, C)
     gaps: Floats  # (2, N, C)
     y: Floats  # (N, C)
     new_y: Floats  # (N, C)
+    kept: Floats  # (2, N, C): assignments of a trial, and their logarithms
     row: Floats  # (n,)
 
     @classmethod
-    def of(cls, n: int, n_support: int, n_classes: int, n_neighbors: int) -> Self:
-        """Arrays for tasks of this size."""
+    def of(cls, n: int, n_support: int, n_classes: int, n_neighbors: int, *, ridge: bool = False) -> Self:
+        """Arrays for tasks of this size, with or without a linear classifier."""
         n_query, k, C = n - n_support, min(n_neighbors, n - 1), n_classes
 
         def floats(*shape: int) -> Floats:
@@ -127,9 +158,13 @@ class JointScratch(NamedTuple):
         prior = _Prior(ints(C), ints(n), floats(n), floats(n), floats(C, n), floats(C), per_query(), np.empty(C))
         square, logs, pulled, cost, field = floats(n_query, n_query), *(per_query() for _ in range(4))
         rounds = _Rounds(square, logs, pulled, cost, field, np.empty(C), np.empty((2, C)), floats(3, C), floats(C))
-        absence = _Absence(floats(n), np.empty(n_support), np.empty(C))
+        equal = _Equal(np.empty((1, C, n_query)), np.empty((1, C, n_query)), np.empty((1, C)))
+        size, inner = (n, n_query) if ridge else (0, 0)
+        linear = _Ridge(floats(size, size), floats(inner, inner), per_query(), per_query())
+        absence = _Absence(floats(n), floats(n_support), np.empty(n_support), np.empty(C))
         gaps, y, new_y = floats(2, n_query, C), per_query(), per_query()
-        return cls(graph, prior, rounds, absence, per_query(), gaps, y, new_y, floats(n))
+        kept = floats(2, n_query, C)
+        return cls(graph, prior, rounds, equal, linear, absence, per_query(), gaps, y, new_y, kept, floats(n))
 
 
 @part_kernel
@@ -341,69 +376,135 @@ def _m_step(tau: float, y: Floats, prior: _Prior, s: _Rounds) -> float:
 
 
 @inlined_kernel
-def _y_step(lam: float, g: float, support_field: Floats, prior: _Prior, new_y: Floats, s: _Rounds) -> float:
+def _equalize(y: Floats, s: _Rounds, equal: _Equal) -> float:
+    """``y <- softmax(logs + f)`` with the f that make all class shares equal; else as :func:`_normalize`."""
+    logs = s.logs
+    n, n_classes = y.shape
+    for q in range(n):
+        for c in range(n_classes):
+            equal.logits[0, c, q] = logs[q, c]
+    transport(equal.logits, equal.potentials, equal.plans)
+    for q in range(n):
+        for c in range(n_classes):
+            logs[q, c] += np.float32(equal.potentials[0, c])
+    return _normalize(y, s)
+
+
+@inlined_kernel
+def _y_step(lam: float, g: float, price: _Price, new_y: Floats, scratch: JointScratch) -> float:
     """New assignments, their logarithms and shares p; returns ``sum_q y_q.(log y_q + cost_q)``.
 
-    ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c`` without ``tau |x_q|^2``.
+    ``cost_qc`` is ``tau |x_q - m_c|^2 - h_c - lam e (W_qs Y_s)_c - mu (H_qs Y_s)_c`` without ``tau |x_q|^2``. Infinite
+    g makes all shares equal.
     """
-    mass, to_queries = prior.mass, prior.to_queries
+    s = scratch.rounds
+    mass, to_queries = scratch.prior.mass, scratch.prior.to_queries
+    support_field, by_labels = scratch.graph.support_field, scratch.ridge.by_labels
     _, logs, pulled, costs, field, p, _, class_cost, _ = s
     n, n_classes = new_y.shape
+    eta = price.eta
+    all_equal = math.isinf(g)
+    if all_equal:
+        g, eta = 0.0, 0.0
     hold = hold_weight(lam, g)
     keep, scale, graph = np.float32(hold), np.float32(1 / (1 + hold)), np.float32(lam)
     for c in range(n_classes):
-        class_cost[2, c] = share_cost(p[c], g)
+        class_cost[2, c] = share_slope(p[c], g, eta, price.small)
     for q in range(n):
         for c in range(n_classes):
             product = np.float32(mass[c]) * to_queries[q, c] + pulled[q, c]
-            cost = class_cost[0, c] - class_cost[1, c] * product - graph * support_field[q, c]
+            known = graph * support_field[q, c] + by_labels[q, c]
+            cost = class_cost[0, c] - class_cost[1, c] * product - known
             costs[q, c] = cost
-            logs[q, c] = step_logit(graph * field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
-    return _normalize(new_y, s)
+            logs[q, c] = step_logit(field[q, c], cost, class_cost[2, c], keep, logs[q, c], scale)
+    return _equalize(new_y, s, scratch.equal) if all_equal else _normalize(new_y, s)
+
+
+@inlined_kernel
+def _fill_ridge(gram: Floats, labels: Ints, mu: float, row: Floats, s: _Ridge) -> None:
+    """``mu H_qq`` and ``mu H_qs Y_s`` from inner products (n, n) and labels (n_s,).
+
+    With G the inner products about the mean of all rows and r the mean of its diagonal, ``H = I - r (G + r I)^-1``.
+    """
+    inverse, hat, _, by_labels = s
+    n, n_support = len(gram), len(labels)
+    whole = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += gram[i, j]
+        row[i] = np.float32(total / n)
+        whole += total / n
+    mean = np.float32(whole / n)
+    trace = 0.0
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j] = gram[i, j] - row[i] - row[j] + mean
+        trace += inverse[i, i]
+    penalty = np.float32(max(trace / n, 1e-30))
+    for i in range(n):
+        inverse[i, i] += penalty
+    inverse[:] = np.linalg.inv(inverse)
+    scale = np.float32(mu) * penalty
+    for q in range(n - n_support):
+        for p in range(n - n_support):
+            hat[q, p] = -scale * inverse[n_support + q, n_support + p]
+        hat[q, q] += np.float32(mu)
+        for i in range(n_support):
+            by_labels[q, labels[i]] -= scale * inverse[n_support + q, i]
 
 
 @part_kernel
 def _find_absent(
     gram: Floats, labels: Ints, counts: Ints, spread: float, known: AbsenceConstants, s: _Absence, bias: Floats
-) -> float:
-    """``bias <- h`` (C,), and gives eta; 0, and the bias as it was, where no class seems to be absent.
+) -> _Price:
+    """``bias <- h`` (C,), and gives eta and s; eta 0, and the bias as it was, where no class seems to be absent.
 
     As :func:`laplacianshot.inference.clues.absent_classes` has them; spread is the mean squared distance of two
     queries.
     """
-    nearest, ranks, by_class = s
+    nearest, second, ranks, by_class = s
     n, n_support, n_classes = len(gram), len(labels), len(bias)
-    if n_classes < known.min_classes or n_support < known.min_labels or n - n_support < 2:
-        return 0.0
+    n_query = n - n_support
+    if n_classes < known.min_classes or n_support < known.min_labels or n_query < 2:
+        return _Price(0.0, 1.0)
     nearest[:] = np.inf
+    second[:] = np.inf
     for q in range(n_support, n):
         row = gram[q]
         square = row[q]
         own = nearest[q]
+        for i in range(n_support):
+            second[i] = min(second[i], max(nearest[i], square - TWO * row[i]))
         for i in range(n):
             nearest[i] = min(nearest[i], square - TWO * row[i])
         # A query is not its own neighbor.
         nearest[q] = own
+    for i in range(n_support):
+        second[i] = max(second[i] + gram[i, i], ZERO)
     for i in range(n):
         nearest[i] = max(nearest[i] + gram[i, i], ZERO)
     by_class[:] = 0
     equal = np.float32(known.close * spread)
+    left_out = min(known.most_left_out, n_classes / n_query)
     for i in range(n_support):
-        limit = nearest[i] - equal
+        first, next_one = nearest[i] - equal, second[i] - equal
         below = 0
+        below_next = 0
         for q in range(n_support, n):
-            if nearest[q] < limit:
-                below += 1
-        ranks[i] = below / (n - n_support)
+            below += nearest[q] < first
+            below_next += nearest[q] < next_one
+        ranks[i] = ((1 - left_out) * below + left_out * below_next) / n_query
         by_class[labels[i]] += ranks[i]
     mean = 0.0
     for c in range(n_classes):
         mean += by_class[c] / counts[c]
     mean /= n_classes
-    deviation = 1 / math.sqrt(12 * n_support)
-    if mean < 0.5 + known.gate * deviation:
-        return 0.0
-    share = min(known.most, 2 * (mean - known.margin * deviation) - 1)
+    chance = known.chance / math.sqrt(12 * n_support)
+    excess = mean - 0.5
+    share = min(known.most, 2 * (excess - chance**2 / excess)) if excess > chance else 0.0
+    if share <= 0:
+        return _Price(0.0, 1.0)
     by_class[:] = 0
     for i in range(n_support):
         rank = max(ranks[i], known.least_rank)
@@ -411,37 +512,47 @@ def _find_absent(
     for c in range(n_classes):
         odds = math.log((1 - share) / share) - by_class[c] / math.sqrt(counts[c])
         log_presence = min(odds, 0.0) - math.log1p(math.exp(-abs(odds)))
-        bias[c] = np.float32(known.weight * max(log_presence, known.least_log))
-    return known.push * share**2
+        bias[c] = np.float32(known.weight * share * max(log_presence, known.least_log))
+    return _Price(known.push * share**2 / (share + known.fade), known.small / ((1 - share) * n_classes))
 
 
-@inlined_kernel
+@part_kernel
 def _descend(
     b: int,
     place: int,
     tau: float,
     fixed_cost: float,
     constants: DefaultConstants,
-    eta: float,
+    price: _Price,
     tol: float,
     s: JointScratch,
     out: BatchSolution,
-) -> None:
-    """M and Y steps of one task until F changes by less than ``tol`` of itself; fixed_cost is what no step changes.
+) -> float:
+    """M and Y steps of one task from the assignments in ``s.y``, until F changes by less than ``tol`` of itself.
 
-    eta is the task's own.
+    ``fixed_cost`` is what no step changes, the price of a class that is used is the task's own. Gives F without the
+    cost of the shares.
     """
     y, new_y, p, field = s.y, s.new_y, s.rounds.p, s.rounds.field
     indptr, indices, weights = s.graph.indptr, s.graph.indices, s.graph.weights
+    hat, scores = s.ridge.hat, s.ridge.scores
     found, iterations, converged, assignments, objective = out
     n_query, n_classes = y.shape
     done = 0
     recorded = 0
     smooth = 0.0
     value = 0.0
+    balanced = 0.0
+    converged[b, place] = 0
+    if objective.shape[0] > 0:
+        # An earlier stage may have been longer.
+        objective[b, place] = np.nan
     while True:
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
-        # field = W Y among the queries.
+        graph = np.float32(lam)
+        if constants.mu > 0:
+            np.dot(hat, y, scores)
+        # field = lam W Y + mu H Y among the queries.
         pairwise = 0.0
         for q in range(n_query):
             field_q = field[q]
@@ -452,10 +563,13 @@ def _descend(
                 for c in range(n_classes):
                     field_q[c] += weight * neighbor[c]
             for c in range(n_classes):
+                field_q[c] *= graph
+                if constants.mu > 0:
+                    field_q[c] += scores[q, c]
                 pairwise += y[q, c] * field_q[c]
         if done > constants.start_rounds:
             before = value
-            value = smooth - lam / 2 * pairwise
+            value = smooth - pairwise / 2
             if objective.shape[0] > 0:
                 objective[b, place, recorded] = value
             recorded += 1
@@ -464,13 +578,18 @@ def _descend(
             if converged[b, place] or done == constants.max_rounds:
                 break
         prior_cost = _m_step(tau, y, s.prior, s.rounds)
-        g = balance(p, constants.gamma, constants.delta, eta)
-        energy = _y_step(lam, g, s.graph.support_field, s.prior, new_y, s.rounds)
+        g = math.inf if math.isinf(constants.gamma) else balance(p, constants.gamma, constants.delta)
+        energy = _y_step(lam, g, price, new_y, s)
         smooth = energy + fixed_cost + tau * prior_cost
-        smooth += n_query * balance_cost(p, constants.gamma, constants.delta, eta)
+        balanced = 0.0
+        if math.isfinite(g):
+            balanced = n_query * balance_cost(p, constants.gamma, constants.delta, price.eta, price.small)
+        smooth += balanced
         y, new_y = new_y, y
         done += 1
     iterations[b, place] = recorded
+    if done % 2 == 1:
+        s.y[:] = y
     for q in range(n_query):
         choice = 0
         for c in range(1, n_classes):
@@ -480,6 +599,57 @@ def _descend(
         if place == 0 and assignments.shape[0] > 0:
             for c in range(n_classes):
                 assignments[b, q, c] = y[q, c]
+    return value - balanced
+
+
+@inlined_kernel
+def _start(unary: Floats, tau: float, equal: bool, s: JointScratch) -> None:
+    """First assignments, with equal shares where these are demanded."""
+    _first_assignments(unary, tau, s.y, s.rounds)
+    if equal:
+        s.equal.potentials[:] = 0
+        _equalize(s.y, s.rounds, s.equal)
+
+
+@inlined_kernel
+def _solve_episode(
+    b: int,
+    place: int,
+    gram: Floats,
+    labels: Ints,
+    tau: float,
+    fixed_cost: float,
+    stages: Stages,
+    price: _Price,
+    tol: float,
+    s: JointScratch,
+    out: BatchSolution,
+) -> None:
+    """The stages of :func:`laplacianshot.inference.episode.episode_optimize` for one task."""
+    known = math.isinf(stages.free.delta)
+    equal = known
+    if known and stages.weight == 0:
+        _start(s.unary, tau, True, s)
+    else:
+        gain = 0.0
+        if not known:
+            _start(s.unary, tau, False, s)
+            gain = _descend(b, place, tau, tau * fixed_cost, stages.free, price, tol, s, out)
+            s.kept[0] = s.y
+            s.kept[1] = s.rounds.logs
+        _start(s.unary, tau, True, s)
+        dearer = _descend(b, place, tau, tau * fixed_cost, stages.equal, price, tol, s, out) - gain
+        equal = known or dearer < stages.price
+        if not equal:
+            s.y[:] = s.kept[0]
+            s.rounds.logs[:] = s.kept[1]
+            for c in range(s.y.shape[1]):
+                s.rounds.p[c] = s.y[:, c].mean()
+    if stages.weight > 0:
+        _fill_ridge(gram, labels, stages.last_free.mu, s.row, s.ridge)
+    rest = (1 - stages.weight) * tau
+    last = stages.last_equal if equal else stages.last_free
+    _descend(b, place, rest, rest * fixed_cost, last, price, tol, s, out)
 
 
 @kernel
@@ -489,6 +659,8 @@ def joint_tasks(
     ties: Ties,
     origin_on_support: bool,
     constants: DefaultConstants,
+    stages: Stages,
+    episode: bool,
     absence: AbsenceConstants,
     min_confidence: float,
     tol: float,
@@ -498,8 +670,9 @@ def joint_tasks(
 ) -> None:
     """The default recipe for every task: grams (B, n, n), labels (B, n_s).
 
-    ``origin_on_support``: the origin o is the mean of the support, else zero. ``place`` is the number of this weight of
-    the graph in ``out``. Classes may be found absent unless delta is infinite.
+    ``origin_on_support``: the origin o is the mean of the support, else zero. ``episode``: tasks are few-shot tasks,
+    solved in ``stages``. ``place`` is the number of this weight of the graph in ``out``. Classes may be found absent
+    unless delta is infinite.
     """
     n, n_support = grams.shape[1], labels.shape[1]
     query_gram = s.rounds.query_gram
@@ -517,12 +690,16 @@ def joint_tasks(
         fill_unary(gram, n_support, s.prior.products, s.prior.norms, s.unary)
         spread = mean_query_spread(gram, n_support)
         s.rounds.bias[:] = ZERO
-        eta = 0.0
+        s.ridge.by_labels[:] = ZERO
+        price = _Price(0.0, 1.0)
         if math.isfinite(constants.delta):
-            eta = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
+            price = _find_absent(gram, labels[b], s.prior.counts, spread, absence, s.absence, s.rounds.bias)
         if spread == 0:
             # With one query there is no pair of queries: take all rows.
             spread = mean_query_spread(gram, _FIRST)
         tau = choose_tau(s.unary, spread, constants.pair_spread, min_confidence, s.gaps)
-        _first_assignments(s.unary, tau, s.y, s.rounds)
-        _descend(b, place, tau, tau * fixed_cost, constants, eta, tol, s, out)
+        if episode:
+            _solve_episode(b, place, gram, labels[b], tau, fixed_cost, stages, price, tol, s, out)
+        else:
+            _start(s.unary, tau, False, s)
+            _descend(b, place, tau, tau * fixed_cost, constants, price, tol, s, out)

@@ -14,9 +14,9 @@ from laplacianshot.baselines.contract import Space, TaskBatch, place_rows
 from laplacianshot.episodes._gram_kernels import Ties, gather_grams
 from laplacianshot.episodes._joint_kernels import JointScratch, blended_grams, centered_grams
 from laplacianshot.inference.recipes import MIN_CONFIDENCE, DefaultConstants
-from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE
+from laplacianshot.inference.transforms import CHANCE_FADE, MIN_FADE, before_center
 from laplacianshot.runtime.threads import Workers, row_blocks
-from laplacianshot.runtime.types import Floats, Ints, working_dtype
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, working_dtype
 
 _TaskCenter: TypeAlias = Literal["pooled", "support", "blended"]
 
@@ -36,7 +36,7 @@ _APART = 100.0
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a method sees the rows; only ``cl2`` has a center."""
+    """Where a method sees the rows; only ``cl2`` and ``power`` have a center."""
 
     space: Space
     # A vector (its float64 bytes, so that equal ones are equal), or the name of a center that each task has of its own.
@@ -48,10 +48,10 @@ class Placement:
     @classmethod
     def about(cls, space: Space, center: Floats | _TaskCenter | None, *, movable: bool = False) -> Placement:
         """The placement about a vector (D,) or a center of each task's own."""
-        if space != "cl2":
+        if space not in CENTERED:
             return cls(space, movable=movable and space in ("none", "l2"))
         if center is None:
-            raise ValueError("space 'cl2' needs a center.")
+            raise ValueError(f"space {space!r} needs a center.")
         return cls(space, center if isinstance(center, str) else np.asarray(center, dtype=np.float64).tobytes())
 
     @property
@@ -102,8 +102,8 @@ class GramSource:
         start = perf_counter()
         self._placement = placement
         if placement.by_task:
-            # CL2 comes later, task by task.
-            placed = features.astype(working_dtype(features), copy=False)
+            # The center comes later, task by task.
+            placed = before_center(features, placement.space).astype(working_dtype(features), copy=False)
         else:
             center = np.frombuffer(placement.center) if isinstance(placement.center, bytes) else None
             placed = place_rows(features, placement.space, center)
@@ -142,7 +142,7 @@ class GramSource:
         return Batch(grams, labels, n_classes, Ties(rows, self.rows, not by_task))
 
     def _center(self, uncentered: Floats, labels: Ints, n_classes: int, grams: Floats) -> None:
-        """CL2 about the center of each task."""
+        """Rows of length one about the center of each task."""
         n, n_support = grams.shape[1], labels.shape[1]
         n_query = n - n_support
         if self._placement.center != "blended" or n_query == 0:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from laplacianshot.datasets.feature_set import FeatureSet
+from laplacianshot.episodes.centers import Centers
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, Setting
 from laplacianshot.episodes.runners import (
     Answer,
@@ -20,8 +21,6 @@ from laplacianshot.episodes.runners import (
     runnables,
 )
 from laplacianshot.episodes.tasks import INAT_LEAKING, Tasks, draw_tasks
-from laplacianshot.inference.transforms import base_mean as mean_of_rows
-from laplacianshot.inference.transforms import given_center
 from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import available_threads
@@ -81,7 +80,9 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     base_mean : array of shape (D,), FeatureSet, "task" or None
         What CL2 takes away, for every method without a center of its own: a vector; the mean of another set (its split
         ``base`` if it has one, else all rows), for cross-domain tasks; nothing but what each task has (``"task"``); or,
-        for None, the mean of the set's own split ``base`` if it has one.
+        for None, the mean of the set's own split ``base`` if it has one. A default recipe with ``transform="auto"``
+        takes ``power`` where no feature of the set is negative, about the mean of the base rows' unit roots; with a
+        vector, and for all other sets, it takes CL2.
     slow_tasks : int, optional
         Number of tasks for methods marked slow: the first of all.
     progress : callable, optional
@@ -110,12 +111,12 @@ def evaluate(  # type: ignore[misc]  # the overloads leave the options to this s
     'laplacianshot'
     """
     elsewhere = open_engine(engine, address=address)
-    drawn, center, setting = draw_setting(
+    drawn, centers, setting = draw_setting(
         feature_set, base_mean, protocol,
         way=way, shot=shot, query=query, tasks=tasks, seed=seed, split=split, alpha=alpha,
         present=present, total_queries=total_queries,
     )  # fmt: skip
-    methods = runnables(method, center, feature_set.dim, leaking=protocol == INAT_LEAKING)
+    methods = runnables(method, centers, feature_set.dim, leaking=protocol == INAT_LEAKING)
     runner = TaskRunner(feature_set, drawn, methods, slow_tasks).prepare()
     tallies = [_Tally(one, drawn, feature_set, runner.seconds_to_prepare(one)) for one in methods]
     share = min(available_threads() if threads is None else threads, len(runner.chunks))
@@ -191,13 +192,11 @@ def accuracy_of(found: Ints, truth: Ints) -> Floats:
     return shares
 
 
-def draw_setting(
-    feature_set: FeatureSet, base_mean: Any, protocol: str, **task: Any
-) -> tuple[Tasks, Floats | None, Setting]:
-    """The tasks of :func:`~laplacianshot.episodes.draw_tasks`, the center (D,) or None, and what to call both."""
-    drawn, center = draw_tasks(feature_set, protocol, **task), center_for(feature_set, base_mean)
-    known = {"way": drawn.way, "tasks": len(drawn), "center": "task" if center is None else "base mean"}
-    return drawn, center, Setting(protocol, **task | known)
+def draw_setting(feature_set: FeatureSet, base_mean: Any, protocol: str, **task: Any) -> tuple[Tasks, Centers, Setting]:
+    """The tasks of :func:`~laplacianshot.episodes.draw_tasks`, their centers, and what to call both."""
+    drawn, centers = draw_tasks(feature_set, protocol, **task), Centers(feature_set, base_mean)
+    known = {"way": drawn.way, "tasks": len(drawn), "center": "task" if centers.of("cl2") is None else "base mean"}
+    return drawn, centers, Setting(protocol, **task | known)
 
 
 def validation_score(features: Floats, labels: Ints, config: TrainConfig, threads: int | None = None) -> Evaluation:
@@ -222,20 +221,6 @@ def validation_score(features: Floats, labels: Ints, config: TrainConfig, thread
         seed=config.validation_seed,
         threads=threads,
     )
-
-
-def center_for(feature_set: FeatureSet, base_mean: Any) -> Floats | None:
-    """The vector (D,) that CL2 takes away from the rows of every task, or None."""
-    if isinstance(base_mean, FeatureSet):
-        mean = base_mean.base_mean()
-        return given_center(mean_of_rows(base_mean.features) if mean is None else mean, feature_set.dim)
-    if isinstance(base_mean, str):
-        if base_mean != "task":
-            raise ValueError(f"base_mean must be a vector, a FeatureSet, 'task' or None, got {base_mean!r}.")
-        return None
-    if base_mean is None:
-        return feature_set.base_mean()
-    return given_center(base_mean, feature_set.dim)
 
 
 def trace_convergence(
@@ -265,8 +250,8 @@ def trace_convergence(
     Convergence
     """
     estimator = recipe_of(method, protocol)
-    drawn, center, setting = draw_setting(feature_set, base_mean, protocol, tasks=tasks, **task)
-    recipe = RunnableRecipe(method_name(method), estimator, center, feature_set.dim)
+    drawn, centers, setting = draw_setting(feature_set, base_mean, protocol, tasks=tasks, **task)
+    recipe = RunnableRecipe(method_name(method), estimator, centers, feature_set.dim)
     runner = TaskRunner(feature_set, drawn, [recipe]).prepare()
     found = list(runner.solutions(recipe, threads, progress, keep=True))
     updates = max(int(solution.iterations.max()) for _, solution in found)

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from laplacianshot.datasets.feature_set import FeatureSet
-from laplacianshot.episodes.evaluation import center_for, evaluate, trace_convergence
+from laplacianshot.episodes.centers import Centers, center_for
+from laplacianshot.episodes.evaluation import evaluate, trace_convergence
 from laplacianshot.episodes.methods import find_method, make_method
 from laplacianshot.episodes.results import Convergence, Evaluation, Evaluations, MeanInterval, Setting, Tuning
 from laplacianshot.episodes.runners import method_name, runnables
@@ -93,10 +94,10 @@ class EvaluationPlan:
 
     def check(self) -> None:
         """Raise ValueError for tasks that cannot be drawn, and for methods that cannot run on them."""
-        center = center_for(self.feature_set, self.base_mean)
+        centers = Centers(self.feature_set, self.base_mean)
         for setting in self.settings:
             draw_tasks(self.feature_set, **replace(setting, tasks=1).arguments)
-            runnables(dict(self.methods), center, self.feature_set.dim, leaking=setting.protocol == INAT_LEAKING)
+            runnables(dict(self.methods), centers, self.feature_set.dim, leaking=setting.protocol == INAT_LEAKING)
 
     def features(self, file: str) -> FeatureFile:
         """What the tasks are drawn from."""

@@ -20,30 +20,35 @@ from laplacianshot.episodes._bound_kernels import UpdateScratch, bound_terms, bo
 from laplacianshot.episodes._gram_kernels import BatchSolution
 from laplacianshot.episodes._joint_kernels import JointScratch, joint_tasks
 from laplacianshot.episodes.batched import Batch, Buffers, GramSource, Placement
+from laplacianshot.episodes.centers import Centers
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
 from laplacianshot.estimator import LaplacianShot, center_of, check_parameters, is_balanced
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
+from laplacianshot.inference.episode import Stages
 from laplacianshot.inference.joint import hold_weight
 from laplacianshot.inference.labels import UNLABELED
 from laplacianshot.inference.prototypes import PAPER_TEMPERATURE, REFERENCE_TEMPERATURE
 from laplacianshot.inference.recipes import (
     ABSENCE,
+    EPISODE_ROWS,
     MIN_CONFIDENCE,
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
     DefaultConstants,
+    is_episode,
     is_rich,
+    ridge_share,
 )
 from laplacianshot.inference.transforms import given_center, transform_features
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.progress import Progress
 from laplacianshot.runtime.threads import Prefetch, available_threads, row_blocks, single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels
 
 # Beyond this many rows a task is no longer a small matrix: it is fitted on its features.
-_MAX_RECIPE_ROWS = 1200
+_MAX_RECIPE_ROWS = EPISODE_ROWS
 _MAX_BASELINE_ROWS = 6000
 # Up to this many queries the smallest eigenvalue comes from a dense decomposition, as in psd_shift.
 _DENSE_NODES = 256
@@ -55,13 +60,13 @@ _MAX_TASKS = 64
 class Runnable:
     """A method ready to run over tasks of one set, fitted on the features of one task after the other.
 
-    ``base_mean`` (D,) becomes the center of an estimator that has no center of its own.
+    An estimator that has no center of its own gets that of the set (default: each task has its own).
     """
 
-    def __init__(self, name: str, estimator: TransductiveClassifier, base_mean: Floats | None) -> None:
+    def __init__(self, name: str, estimator: TransductiveClassifier, centers: Centers | None) -> None:
         self.name = name
         self.slow = bool(getattr(estimator, "slow", False))
-        self._estimator: Any = _about(estimator, base_mean)
+        self._estimator: Any = _about(estimator, centers)
 
     def placement(self, n_support: int, n_query: int, n_classes: int) -> Placement | None:
         """Where the method needs inner products of tasks of this shape; None: it needs features."""
@@ -116,17 +121,17 @@ class _RunnableBaseline(Runnable):
 class RunnableRecipe(Runnable):
     """A :class:`~laplacianshot.LaplacianShot` with ``graph="auto"``, compiled over batches of tasks of one shape."""
 
-    def __init__(self, name: str, estimator: LaplacianShot, base_mean: Floats | None, n_features: int) -> None:
+    def __init__(self, name: str, estimator: LaplacianShot, centers: Centers | None, n_features: int) -> None:
         check_parameters(estimator)
         if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
             raise ValueError("an array of class_shares is not supported over many tasks yet; use 'equal' or None.")
-        super().__init__(name, estimator, base_mean)
+        super().__init__(name, estimator, centers)
         self._transform = self._estimator.get_params()["transform"]
         center: Any = self._estimator.base_mean
-        if center is None and self._transform == "cl2":
+        if center is None and self._transform in CENTERED:
             center = "blended" if estimator.recipe == "default" and not is_balanced(estimator) else "pooled"
         elif not (center is None or isinstance(center, str)):
-            center = given_center(center, n_features)
+            center = given_center(center, n_features, self._transform)
         # Rectification looks at angles, which change as rows are moved.
         movable = estimator.recipe == "default" or estimator.rectify is False
         self._placement = Placement.about(self._transform, center, movable=movable)
@@ -194,10 +199,13 @@ class RunnableRecipe(Runnable):
         ]
         max_updates = max(constants.max_rounds - constants.start_rounds for constants in choices)
         solution = BatchSolution.empty(len(batch), len(choices), n_query, n_classes, max_updates, keep)
-        scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors)
-        on_support, tol = self._transform != "cl2", float(estimator.tol)
+        episode = is_episode(n_support, n_query, n_classes)
+        ridge = episode and ridge_share(n_classes) > 0
+        scratch = JointScratch.of(n_support + n_query, n_support, n_classes, choices[0].n_neighbors, ridge=ridge)
+        on_support, tol = self._transform not in CENTERED, float(estimator.tol)
         for place, constants in enumerate(choices):
-            chosen = (on_support, constants, ABSENCE, MIN_CONFIDENCE, tol, place)
+            stages = Stages.of(constants, n_query, n_classes)
+            chosen = (on_support, constants, stages, episode, ABSENCE, MIN_CONFIDENCE, tol, place)
             joint_tasks(batch.gram, batch.labels, batch.ties, *chosen, scratch, solution)
         return solution
 
@@ -279,7 +287,7 @@ class _LeakingRecipe(Runnable):
         super()._fit(fitted.set_params(graph=leaking), X, labels, n_support)
 
 
-def runnables(method: Any, base_mean: Floats | None, n_features: int, *, leaking: bool = False) -> list[Runnable]:
+def runnables(method: Any, centers: Centers | None, n_features: int, *, leaking: bool = False) -> list[Runnable]:
     """Methods ready to run: a name or an estimator, a sequence of them, or a mapping of names to them.
 
     With ``leaking`` every method must be a recipe with a graph of its own choosing (:class:`_LeakingRecipe`).
@@ -291,17 +299,17 @@ def runnables(method: Any, base_mean: Floats | None, n_features: int, *, leaking
         named = _unique([(method_name(value), _estimator(value)) for value in values])
     if not named:
         raise ValueError("method must name at least one method.")
-    return [_runnable(name, estimator, base_mean, n_features, leaking) for name, estimator in named]
+    return [_runnable(name, estimator, centers, n_features, leaking) for name, estimator in named]
 
 
-def _runnable(name: str, estimator: Any, base_mean: Floats | None, n_features: int, leaking: bool) -> Runnable:
+def _runnable(name: str, estimator: Any, centers: Centers | None, n_features: int, leaking: bool) -> Runnable:
     if leaking:
         if not isinstance(estimator, LaplacianShot) or estimator.recipe == "default":
             raise ValueError(f"protocol {INAT_LEAKING!r} is for LaplacianShot.paper and .reference, not {name}.")
-        return _LeakingRecipe(name, estimator, base_mean)
+        return _LeakingRecipe(name, estimator, centers)
     if isinstance(estimator, LaplacianShot) and isinstance(estimator.graph, str):
-        return RunnableRecipe(name, estimator, base_mean, n_features)
-    return (_RunnableBaseline if isinstance(estimator, BatchedBaseline) else Runnable)(name, estimator, base_mean)
+        return RunnableRecipe(name, estimator, centers, n_features)
+    return (_RunnableBaseline if isinstance(estimator, BatchedBaseline) else Runnable)(name, estimator, centers)
 
 
 def _estimator(value: Any) -> Any:
@@ -344,15 +352,23 @@ def _unique(named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return result
 
 
-def _about(estimator: Any, base_mean: Floats | None) -> Any:
-    """The estimator with the base mean as its center, unless it has a center of its own or there is no base mean.
+def _about(estimator: Any, centers: Centers | None) -> Any:
+    """The estimator with the set's center, unless it has a center of its own or there is none.
 
-    Feature sets are made by an encoder, so a recipe that chooses its transform takes ``cl2``, few columns or many.
+    A recipe that chooses its transform takes :attr:`Centers.auto` or, as the estimator does, ``cl2`` if it is not the
+    default recipe or has a base mean.
     """
-    if isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "auto":
-        estimator = clone(estimator).set_params(transform="cl2")
-    recipe = isinstance(estimator, LaplacianShot) and estimator.get_params()["transform"] == "cl2"
-    if base_mean is None or not (recipe or (isinstance(estimator, Baseline) and hasattr(estimator, "center"))):
+    recipe = isinstance(estimator, LaplacianShot)
+    if recipe and estimator.get_params()["transform"] == "auto":
+        free = estimator.recipe == "default" and estimator.base_mean is None
+        auto = centers.auto if centers is not None and free else "cl2"
+        estimator = clone(estimator).set_params(transform=auto)
+    has_center = recipe or (isinstance(estimator, Baseline) and hasattr(estimator, "center"))
+    if centers is None or not has_center:
+        return estimator
+    space = estimator.get_params()["transform"] if recipe else getattr(estimator, "space", "cl2")
+    base_mean = centers.of(space)
+    if base_mean is None:
         return estimator
     parameter = "base_mean" if recipe else "center"
     own = getattr(estimator, parameter)

@@ -100,14 +100,14 @@ def tune(
     task |= {"present": present, "total_queries": total_queries}
     several = len(counts) > 1
     split, neighbor_split = _splits(feature_set, split, neighbor_split if several else None)
-    drawn, center, setting = draw_setting(feature_set, base_mean, protocol, split=split, **task)
+    drawn, centers, setting = draw_setting(feature_set, base_mean, protocol, split=split, **task)
     runs, done = len(counts) * several + 1, 0
 
     def run(tasks: Tasks, k: int) -> Floats:
         """Accuracy of each lambda on each task at this k, (L, T)."""
         nonlocal done
         chosen = clone(estimator).set_params(n_neighbors=int(k))
-        recipe = RunnableRecipe(method_name(estimator), chosen, center, feature_set.dim)
+        recipe = RunnableRecipe(method_name(estimator), chosen, centers, feature_set.dim)
         accuracies = np.zeros((len(grid), len(tasks)))
         solutions = TaskRunner(feature_set, tasks, [recipe]).prepare().solutions(recipe, threads, None, lams=grid)
         for chunk, solution in solutions:

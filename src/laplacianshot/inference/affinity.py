@@ -143,6 +143,14 @@ def check_affinity(graph: Any, n: int, *, name: str = "graph", nodes: str = "row
         raise ValueError(
             f"{name} has shape {graph.shape}, expected ({n}, {n}): one row and one column for each of the {n} {nodes}."
         )
+    try:
+        # Routines in C trust the indices: a wrong one would end the process.
+        if graph.format == "coo":
+            sp.coo_array((graph.data, (graph.row, graph.col)), shape=graph.shape)
+        elif graph.format in ("csr", "csc", "bsr"):
+            graph.copy().check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"{name} is damaged ({' '.join(str(error).split())}); build it again.") from error
     W = sp.csr_array(graph, dtype=dtype, copy=True)
     W.sum_duplicates()
     if not np.all(np.isfinite(W.data)):

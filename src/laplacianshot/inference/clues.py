@@ -7,8 +7,8 @@ task, from all labeled rows and at most 1,024 queries:
    queries are to one another. See :func:`absent_classes`.
 2. *Where do prototypes start?* From one label they are noise. The labels are spread along the graph first, and the
    prototypes of what they reach are the start. See :func:`spread_labels`.
-3. *Prototypes, a linear classifier, or labels along the graph?* From two labels a class on some are held back, and all
-   three are asked for them; the graph is given a lead where classes lie far apart
+3. *Prototypes, a linear classifier, labels along the graph, or the labels' own prototypes?* From two labels a class on
+   some are held back, and all four are asked for them; the graph is given a lead where classes lie far apart
    (:class:`~laplacianshot.inference.spreading.Paths`). See :func:`shares_of`.
 
 The second and third are asked where there are enough queries a class to learn from; few-shot episodes have fewer.
@@ -19,23 +19,28 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import binomtest
 
-from laplacianshot.inference.affinity import knn_affinity, normalize
+from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, joint_optimize, m_step
-from laplacianshot.inference.prototypes import squared_distances
+from laplacianshot.inference.prototypes import class_means, squared_distances
 from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, DefaultConstants, is_rich
-from laplacianshot.inference.spreading import Paths, spread_labels
+from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_labels
 from laplacianshot.inference.temperature import divergence, mean_squared_distance
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from laplacianshot.inference.priors import Hints
+# Of moving prototypes, classifier, graph and the labels' own prototypes.
+Hits: TypeAlias = tuple[int, int, int, int]
+Shares: TypeAlias = tuple[float, float, float, float]
 
 # Queries that the three questions are asked of.
 SAMPLE_ROWS = ABSENCE.sample_rows
@@ -43,16 +48,21 @@ SAMPLE_ROWS = ABSENCE.sample_rows
 _INVERSE_PENALTY = 10.0
 _MAX_WEIGHT = 0.75
 _HIT = 0.5
-# Weight of the classifier where no label can be held back.
+# Weight of the classifier where no label can be held back: while labels of different classes lie as near to one another
+# as any rows do, and once they lie farther apart by this many standard deviations.
+_UNASKED_NEAR = 0.5
 _UNASKED = 0.2
+_APART = 1.5
 # What distances, and labels that were spread along the graph, count for where these are to decide.
 _FAINT = 0.2
-_ALONG = 0.3
+_ALONG = 0.7
 # Hits that the graph is ahead at first, for each time that the first edge between two classes is longer than a typical
-# shortest one, and at most; and the smallest share that is worth the work.
+# shortest one, and at most; and the smallest share of the graph that is worth the work.
 _LEAD = 6.0
 _MAX_LEAD = 5.0
 _MIN_GRAPH = 0.05
+# Share of absent classes from which on labels that are spread along the graph do not count.
+_MOSTLY_ABSENT = 0.5
 # Weight that leaves a linear classifier to decide without distances.
 _NO_DISTANCES = 0.99
 _FOLDS = 3
@@ -79,14 +89,15 @@ class Answers:
         Whether prototypes started from labels that were spread along the graph.
     held_back : int
         Labels that were held back and asked for.
-    hits : (int, int, int)
-        How many of them the prototypes, the classifier and the graph found.
+    hits : (int, int, int, int)
+        How many of them the prototypes that move, the classifier, the graph and the nearest prototype of labels alone
+        found.
     lead : float
         Hits that the graph was given, as labels of different classes lie far apart.
-    shares : (float, float, float)
-        What each of the three counts for.
+    shares : (float, float, float, float)
+        What each of the four counts for.
     first_divergence : float
-        ``KL(p|u)`` of the class shares that the spread labels give.
+        ``KL(p|u)`` of the class shares that the spread labels give, and what absent classes add to it.
     prototypes_held : bool
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     hints : Hints, optional
@@ -96,9 +107,9 @@ class Answers:
     absent: float = 0.0
     spread: bool = False
     held_back: int = 0
-    hits: tuple[int, int, int] = (0, 0, 0)
+    hits: Hits = (0, 0, 0, 0)
     lead: float = 0.0
-    shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    shares: Shares = (1.0, 0.0, 0.0, 0.0)
     first_divergence: float = 0.0
     prototypes_held: bool = False
     hints: Hints | None = None
@@ -108,11 +119,11 @@ class Answers:
 
         Where class means hardly differ, a class that is a little too large becomes larger with every round.
         """
-        return self.spread and self.absent == 0 and divergence(p) > self.first_divergence + _COLLAPSE
+        return self.spread and divergence(p) > self.first_divergence + _COLLAPSE
 
     @property
     def accuracy(self) -> HeldBack | None:
-        """What the best of the three made of the held-back labels; None without any."""
+        """What the best of the four made of the held-back labels; None without any."""
         return HeldBack(max(self.hits), self.held_back) if self.held_back else None
 
 
@@ -188,10 +199,11 @@ def gather_clues(
     Returns
     -------
     constants : DefaultConstants
-        With the weight eta of unequal shares.
+        With the price eta of a class that is used, and the share below which it counts.
     clues : Clues
     answers : Answers
     """
+    log_presence: Floats = np.zeros(n_classes)
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle
@@ -199,35 +211,40 @@ def gather_clues(
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            constants = constants._replace(eta=max(constants.eta, ABSENCE.push * absent**2))
-            bias = ABSENCE.weight * np.maximum(log_presence, ABSENCE.least_log)
-            answers, clues = replace(answers, absent=absent), clues.with_linear(None, bias)
+            constants = constants.with_absent(absent, n_classes)
+            log_presence = absent * np.maximum(log_presence, ABSENCE.least_log)
+            answers, clues = replace(answers, absent=absent), clues.with_linear(None, ABSENCE.weight * log_presence)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
         return constants, clues.moved(middle), answers
     few = _some_labels(labels)
     S, y = support[few], labels[few]
     rows = np.concatenate([S, sample])
     k = DefaultConstants.for_task(len(S), len(sample), n_classes).n_neighbors
-    graph = normalize(knn_affinity(rows, k))
-    paths = Paths.between(graph, rows)
-    lead = -math.inf
-    if answers.absent == 0:
-        # Labels of absent classes would take other rows along.
-        found = spread_labels(graph, y, n_classes)
-        sizes = found * (n_query / len(sample))
-        prior = Prior.of_support(support, labels, origin, n_classes, constants, clues)
-        clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
-        first = divergence(found.mean(axis=0, dtype=np.float64))
-        answers = replace(answers, spread=True, first_divergence=first)
-        if along:
-            lead = min(_MAX_LEAD, _LEAD * max(0.0, paths.gap(np.concatenate([y, np.full(len(sample), -1)]))))
-    hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths).hits()
-    shares = shares_of(hits, held, lead)
+    # Of a sample, the graph alone would have fewer edges than labels need to spread.
+    near = knn(rows, max(k, MAX_PATHS), method="exact")
+    graph = normalize(neighbor_affinity(replace(near, indices=near.indices[:, :k]), dtype=rows.dtype))
+    paths = Paths.to_neighbors(near.indices, near.distances)
+    gap = paths.gap(np.concatenate([y, np.full(len(sample), -1)]))
+    # Labels of absent classes would take other rows along.
+    found = spread_labels(graph, y, n_classes) * np.exp(log_presence).astype(sample.dtype)
+    found /= found.sum(axis=1, keepdims=True)
+    sizes = found * (n_query / len(sample))
+    prior = Prior.of_support(support, labels, origin, n_classes, constants, clues)
+    clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
+    first = divergence(found.mean(axis=0, dtype=np.float64)) - math.log(1 - answers.absent)
+    answers = replace(answers, spread=True, first_divergence=first)
+    lead, local = -math.inf, gap <= 0
+    if along and answers.absent < _MOSTLY_ABSENT:
+        lead = min(_MAX_LEAD, _LEAD * max(0.0, gap))
+    hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths, local).hits()
+    shares = shares_of(hits, held, lead, separation(S, y, sample))
     answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
-    clues = replace(clues, weight=1 - shares[0] - _FAINT * shares[2], along=_ALONG * shares[2])
-    slopes, intercepts = linear_classifier(S, y, n_classes)
-    scale = shares[1] * confident_scale(sample @ slopes.T.astype(sample.dtype) + intercepts.astype(sample.dtype))
-    clues = clues.with_linear(scale * slopes, scale * intercepts)
+    weight = 1 - shares[0] - _FAINT * shares[2]
+    clues = replace(clues, weight=weight, along=_ALONG * shares[2], local=local)
+    for share, rule in ((shares[1], linear_classifier), (shares[3], nearest_prototype)):
+        v, h = rule(S, y, n_classes)
+        scale = share * confident_scale(sample @ v.T.astype(sample.dtype) + h.astype(sample.dtype))
+        clues = clues.with_linear(scale * v, scale * h)
     return constants, clues.moved(middle), answers
 
 
@@ -235,14 +252,17 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     """The estimated share f of classes that no query belongs to, and the log-probability (C,) that each is present.
 
     Let r be the rank, from 0 to 1, of a labeled row's distance to its nearest query among the distances of queries to
-    their own nearest other query; equal distances do not count. For a class that is present it is evenly distributed,
-    for one that is absent near 1, here as ``8 r^7``. So ``mean r = (1 + f)/2``, less a standard deviation, and by
-    Bayes::
+    their own nearest other query; equal distances do not count. A query has one row less of its class to look at, so
+    the second nearest query counts for ``w = min(1/2, C/m)``, as if one of the class's m/C queries were left out::
 
-        f = 2 (mean r - s) - 1,    s = 0.29 / sqrt(n_s)
+        r = (1 - w) rank(d_1) + w rank(d_2)
+
+    For a class that is present r is evenly distributed, for one that is absent near 1, here as ``8 r^7``. So
+    ``mean r = (1 + f)/2``, with a standard deviation of ``s = 0.29 / sqrt(n_s)``. f is shrunk as far as it may be
+    chance (James and Stein), and by Bayes::
+
+        f = (2 mean r - 1) max(0, 1 - (2 / z)^2),    z = (mean r - 1/2) / s,    0 unless z > 0
         log odds of presence of class c = log((1 - f)/f) - sum_{i in c} log(8 r_i^7) / sqrt(n_c)
-
-    f is 0 unless ``mean r`` is three standard deviations above 1/2.
     """
     nothing = 0.0, np.zeros(n_classes)
     if n_classes < ABSENCE.min_classes or len(support) < ABSENCE.min_labels or len(sample) < 2:
@@ -250,15 +270,18 @@ def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int
     between = squared_distances(sample, sample, wide=False)
     np.fill_diagonal(between, np.inf)
     # Rounding must not tell equal distances apart.
-    equal = ABSENCE.close * mean_squared_distance(sample)
-    nearest = squared_distances(support, sample, wide=False).min(axis=1) - between.dtype.type(equal)
-    ranks = np.searchsorted(np.sort(between.min(axis=1)), nearest) / len(sample)
+    equal = between.dtype.type(ABSENCE.close * mean_squared_distance(sample))
+    two = np.partition(squared_distances(support, sample, wide=False), 1, axis=1)[:, :2] - equal
+    ranks = np.searchsorted(np.sort(between.min(axis=1)), two) / len(sample)
+    left_out = min(ABSENCE.most_left_out, n_classes / len(sample))
+    ranks = (1 - left_out) * ranks[:, 0] + left_out * ranks[:, 1]
     counts = np.bincount(labels, minlength=n_classes)
     mean = float((np.bincount(labels, ranks, n_classes) / counts).mean())
-    deviation = 1 / math.sqrt(12 * len(support))
-    if mean < 0.5 + ABSENCE.gate * deviation:
+    chance = ABSENCE.chance / math.sqrt(12 * len(support))
+    excess = mean - 0.5
+    f = min(ABSENCE.most, 2 * (excess - chance**2 / excess)) if excess > chance else 0.0
+    if f <= 0:
         return nothing
-    f = min(ABSENCE.most, 2 * (mean - ABSENCE.margin * deviation) - 1)
     power = ABSENCE.power
     ratios = math.log(power) + (power - 1) * np.log(np.maximum(ranks, ABSENCE.least_rank))
     odds = math.log((1 - f) / f) - np.bincount(labels, ratios, n_classes) / np.sqrt(counts)
@@ -286,6 +309,12 @@ def linear_classifier(support: Floats, labels: Ints, n_classes: int) -> tuple[Fl
     return slopes if basis is None else slopes @ basis.T, bias
 
 
+def nearest_prototype(support: Floats, labels: Ints, n_classes: int) -> tuple[Floats, Floats]:
+    """Slopes ``2 m_c`` (C, D) and intercepts ``-|m_c|^2`` (C,): the largest score is that of the nearest class mean."""
+    means = class_means(support, labels, n_classes).astype(np.float64)
+    return 2 * means, -np.einsum("cd,cd->c", means, means)
+
+
 def confident_scale(logits: Floats) -> float:
     """The s for which the mean of ``max_c softmax(s logits)``, (m, C), is the least mean confidence of the recipe."""
     n_classes = logits.shape[1]
@@ -304,24 +333,55 @@ def confident_scale(logits: Floats) -> float:
     return math.exp(found)
 
 
-def shares_of(hits: tuple[int, int, int], held: int, lead: float = 0.0) -> tuple[float, float, float]:
-    """What prototypes, classifier and graph count for, from how many held-back labels each found.
+def separation(support: Floats, labels: Ints, sample: Floats) -> float:
+    """How much farther apart labels of different classes lie than any rows do, in standard deviations.
 
-    The graph counts ``1 - e^(-d/2)`` if it is d hits ahead of both others, of which ``lead`` are given to it. The rest
-    is theirs, with ``1 / (1 + e^(-d/2))`` of it, and at most 3/4, for a classifier that is d hits ahead of the
-    prototypes; if no labels were held back, 1/5.
+    Of labeled row i let f be the share of the sample (m, D) that is nearer to it than all n labels of other classes. If
+    these lay like any other rows, ``r_i = 1 - (1 - f)^n`` would be evenly distributed; where classes are apart it is
+    near 1. Returned is ``(mean r - 1/2) sqrt(12 n_s)``.
     """
-    by_prototypes, by_classifier, by_graph = hits
-    graph = 1 - math.exp(-_HIT * max(0.0, by_graph - max(by_prototypes, by_classifier) + lead))
+    others = labels[:, None] != labels
+    nearest = np.where(others, squared_distances(support, support, wide=False), np.inf).min(axis=1)
+    f = (squared_distances(support, sample, wide=False) < nearest[:, None]).mean(axis=1)
+    ranks = 1 - (1 - f) ** others.sum(axis=1)
+    return float((ranks.mean() - 0.5) * math.sqrt(12 * len(labels)))
+
+
+def shares_of(hits: Hits, held: int, lead: float = 0.0, apart: float = math.inf) -> Shares:
+    """What moving prototypes, classifier, graph and the labels' own prototypes count for, from their hits.
+
+    Whoever is d hits ahead counts ``1 / (1 + e^(-d/2))``, equal hits mean halves: first the labels' own prototypes
+    against the best of the others, then, of the rest, the graph against the better of moving prototypes and classifier,
+    then the classifier, at most 3/4, against the moving prototypes. ``lead`` is added to the hits of the graph.
+
+    If no labels were held back, the first get nothing and the graph ``1 - e^(-lead/2)``. The classifier gets 1/5 of the
+    rest where labels of different classes lie ``apart`` by 1.5 standard deviations (:func:`separation`), rising to 1/2
+    where they do not lie apart at all.
+    """
+    by_prototypes, by_classifier, by_graph, by_labels = hits
+    others = max(by_prototypes, by_classifier)
+    if held:
+        unmoved = _odds(by_labels - max(others, by_graph + lead))
+        graph = _odds(by_graph + lead - others)
+        classifier = min(_MAX_WEIGHT, _odds(by_classifier - by_prototypes))
+    else:
+        unmoved, graph = 0.0, 1 - math.exp(-_HIT * max(0.0, lead))
+        near = max(0.0, 1 - max(0.0, apart) / _APART)
+        classifier = _UNASKED + near * (_UNASKED_NEAR - _UNASKED)
     if graph < _MIN_GRAPH:
         graph = 0.0
-    classifier = min(_MAX_WEIGHT, 1 / (1 + math.exp(_HIT * (by_prototypes - by_classifier)))) if held else _UNASKED
-    return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph
+    moving = (1 - unmoved) * (1 - graph)
+    return moving * (1 - classifier), moving * classifier, (1 - unmoved) * graph, unmoved
+
+
+def _odds(ahead: float) -> float:
+    """``1 / (1 + e^(-d/2))`` for d hits ahead."""
+    return float(expit(_HIT * ahead))
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """Labels held back in turn, for prototypes, classifier and graph to find."""
+    """Labels held back in turn, for the four candidates to find."""
 
     support: Floats
     labels: Ints
@@ -330,11 +390,12 @@ class _Trial:
     n_classes: int
     graph: sp.csr_array  # over support and sample
     paths: Paths
+    local: bool
 
-    def hits(self) -> tuple[tuple[int, int, int], int]:
-        """How many held-back labels prototypes, classifier and graph find, and how many there are."""
+    def hits(self) -> tuple[Hits, int]:
+        """How many held-back labels each of the four finds, and how many there are."""
         turns, folds = _turns(self.support, self.labels)
-        right, held = np.zeros(3, np.int64), 0
+        right, held = np.zeros(4, np.int64), 0
         for turn in range(folds):
             out = np.flatnonzero(turns == turn)
             if len(out) == 0 or held >= _ENOUGH_HELD:
@@ -342,7 +403,7 @@ class _Trial:
             found = self._solved(np.flatnonzero(turns != turn), out)
             right += [np.count_nonzero(classes == self.labels[out]) for classes in found]
             held += len(out)
-        return (int(right[0]), int(right[1]), int(right[2])), held
+        return (int(right[0]), int(right[1]), int(right[2]), int(right[3])), held
 
     def _solved(self, kept: Ints, out: Ints) -> list[Ints]:
         """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
@@ -354,6 +415,8 @@ class _Trial:
         sizes = DefaultConstants.for_task(len(kept), len(query), n_classes)
         constants = sizes._replace(max_rounds=sizes.start_rounds + _TRIAL_ROUNDS)
         prior = Prior.of_support(support, labels, self.origin, n_classes, constants)
+        classes = np.full(len(order), -1)
+        classes[kept] = labels
         reached = spread_labels(W, labels, n_classes)
         start = Clues(start=m_step(prior, reached.T @ query, reached.sum(axis=0)))
         by_prototypes = joint_optimize(support, labels, query, W, self.origin, n_classes, constants, clues=start)
@@ -364,11 +427,10 @@ class _Trial:
         linear = Clues(weight=_NO_DISTANCES, slopes=confident_scale(scores) * np.eye(n_classes))
         by_classifier = joint_optimize(given, labels, scores, W, origin, n_classes, constants, clues=linear)
 
-        classes = np.full(len(order), -1)
-        classes[kept] = labels
-        along = self.paths.spread(classes, n_classes)[out]
+        along = self.paths.spread(classes, n_classes, local=self.local)[out]
         found = (by_prototypes.assignments[: len(out)], by_classifier.assignments[: len(out)], along)
-        return [shares.argmax(axis=1) for shares in found]
+        nearest = squared_distances(self.support[out], class_means(support, labels, n_classes)).argmin(axis=1)
+        return [*(shares.argmax(axis=1) for shares in found), nearest]
 
 
 def _turns(support: Floats, labels: Ints) -> tuple[Ints, int]:

@@ -8,14 +8,19 @@ rows, uniform u and class shares ``p = mean_q y_q``, minimize::
                     + sum_c k_c |m_c - o_c|^2 ]
             - sum_qc y_qc (v_c.x_q + h_c + u log t_qc + l_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
-            + N gamma delta (1 - exp(-K / delta)) - N eta int_0^K 1 - exp(-(t/s)^2) dt,    K = KL(p|u), s = 0.8
+            + mu [ (r |V|^2 + |X V|^2)/2 - sum_i y_i.(V^T x_i) ]
+            + N gamma delta (1 - exp(-K / delta)) + N eta sum_c H_s(p_c),    K = KL(p|u)
+    H_s(t) = (t + s) log(t + s) - t log t - s log s
 
 The third line draws prototypes to what names or another model say of their classes, and the fourth is what else is
-known of the classes (:class:`Clues`) or of single rows (l). The last one draws the shares to equal ones as long as they
-are nearly equal and, where eta > 0, away from them once they are far from equal: then some classes may have no queries
-at all. If the shares of the classes are known, u is not uniform but has these.
+known of the classes (:class:`Clues`) or of single rows (l). The sixth one, of few-shot tasks with many classes, is a
+linear classifier V of all rows x_i about their mean, given labels and assignments alike (:class:`Ridge`). The last one
+draws the shares to equal ones as long as they are nearly equal (infinite gamma: makes them equal) and, where eta > 0 as
+some classes seem to have no queries at all, takes a price for every class that is used: its slope
+``log((p_c + s)/p_c)`` is high for shares below s and nearly nothing far above. If the shares of the classes are known,
+u is not uniform but has these.
 
-Each round minimizes F over M (:func:`m_step`), then an upper bound of F over Y that is tight at the current Y
+Each round minimizes F over M (:func:`m_step`) and V, then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
 
 :func:`joint_optimize` runs the formulas below as they are written. Faster ways to take the same steps, for large tasks,
@@ -28,16 +33,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.inference.prototypes import class_sums, squared_distances
-from laplacianshot.inference.recipes import ABSENT_SCALE, MIN_REACHED, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import MIN_REACHED, TOLERANCE, DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.runtime.types import Floats, Ints
+
+# Equal shares: relative error allowed in the sum of a class, the maximum number of steps to get there, and the longest
+# of Newton's: where assignments are nearly certain, their curvature says little.
+_BALANCED = 1e-13
+_MAX_BALANCING = 200
+_MAX_BALANCE_STEP = 5.0
 
 
 def joint_optimize(
@@ -52,6 +63,7 @@ def joint_optimize(
     clues: Clues | None = None,
     reached: Floats | None = None,
     known: Floats | None = None,
+    first: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F over assignments and prototypes, in the dtype of the queries; sums over queries are float64.
@@ -79,6 +91,8 @@ def joint_optimize(
         Shares of the labels that reach each query along the graph, where the clues say that they count.
     known : array of shape (N, C), optional
         l, what is known of each query: logarithms of probabilities, times their weight.
+    first : array of shape (N, C), optional
+        First assignments; default: from prototypes, or from what is reached.
     tol : float
         Stop when F changes by less than this, relatively.
 
@@ -108,14 +122,21 @@ def joint_optimize(
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
-    rounds = PlainRounds(Q, W[n_support:, n_support:], s, tau, near, prior.means, reached, known)
+    ridge = Ridge.of_rows(S, Q, Y_s, constants.mu) if constants.mu > 0 else None
+    equal = math.isinf(constants.gamma)
+    rounds = PlainRounds(
+        Q, W[n_support:, n_support:], s, tau, near, prior.means, reached, known, first=first, ridge=ridge, equal=equal
+    )
     solution = descend(rounds, prior, constants, n, tau, dtype, clues=clues, tol=tol)
+    if ridge is not None:
+        clues = ridge.joined(rounds.Y, near).moved(shift)
     return replace(
         solution,
         assignments=rounds.Y,
         prototypes=solution.prototypes + shift,
         prior=prior.moved(shift),
         clues=clues,
+        bias=rounds.potentials if equal else solution.bias,
     )
 
 
@@ -139,6 +160,8 @@ class Clues:
     along : float
         u, what labels count that were spread along the graph (:class:`~laplacianshot.inference.spreading.Paths`). Where
         it is above zero, these are also the first assignments.
+    local : bool
+        Whether every row has its own scale where they are spread.
     anchors : array of shape (C, D), optional
         o_c, where names or another model place the classes.
     pull : array of shape (C,), optional
@@ -152,6 +175,7 @@ class Clues:
     bias: Floats | None = None
     start: Floats | None = None
     along: float = 0.0
+    local: bool = False
     anchors: Floats | None = None
     pull: Floats | None = None
     shares: Floats | None = None
@@ -203,6 +227,67 @@ def _sum_of(a: Floats | None, b: Floats | None) -> Floats | None:
 
 
 NO_CLUES = Clues()
+
+
+@dataclass(frozen=True, repr=False)
+class Ridge:
+    """A linear classifier that is fitted anew in each round, by ridge regression on all rows and their assignments.
+
+    With rows X (n, D) about their mean, assignments A (n, C) of all of them and ``G = X X^T``, F is least over V at ::
+
+        V = X^T (G + r I)^-1 A,        X V = H A,        H = G (G + r I)^-1
+
+    and is then ``-mu/2 tr(A^T H A)``. The penalty r is the mean squared length of a row.
+
+    Attributes
+    ----------
+    rows : array of shape (n, D)
+        X, the support first.
+    center : array of shape (D,)
+        The mean that was taken away.
+    inverse : array of shape (n, n)
+        ``(G + r I)^-1``.
+    penalty : float
+        r.
+    labels : array of shape (n_s, C)
+        Assignments of the support.
+    mu : float
+    """
+
+    rows: Floats
+    center: Floats
+    inverse: Floats
+    penalty: float
+    labels: Floats
+    mu: float
+
+    @classmethod
+    def of_rows(cls, support: Floats, query: Floats, labels: Floats, mu: float) -> Ridge:
+        """For labeled rows (n_s, D) with assignments (n_s, C), and queries (N, D)."""
+        rows = np.concatenate([support, query]).astype(np.float64)
+        center = rows.mean(axis=0)
+        rows -= center
+        gram = rows @ rows.T
+        penalty = max(float(np.trace(gram)) / len(rows), np.finfo(np.float64).tiny)
+        gram.flat[:: len(rows) + 1] += penalty
+        return cls(rows, center, np.linalg.inv(gram), penalty, labels, mu)
+
+    @cached_property
+    def hat(self) -> Floats:
+        """``mu`` times the rows of H that belong to queries, (N, n)."""
+        whole: Floats = self.mu * (np.eye(len(self.rows)) - self.penalty * self.inverse)
+        return whole[len(self.labels) :]
+
+    def joined(self, Y: Floats, clues: Clues) -> Clues:
+        """The clues with what V, at assignments Y (N, C) of the queries, says of a row."""
+        A = np.concatenate([self.labels, Y]).astype(np.float64)
+        slopes = self.mu * (A.T @ self.inverse) @ self.rows
+        bias = -slopes @ self.center
+        return replace(
+            clues,
+            slopes=slopes if clues.slopes is None else slopes + clues.slopes,
+            bias=bias if clues.bias is None else bias + clues.bias,
+        )
 
 
 @dataclass(frozen=True)
@@ -265,17 +350,56 @@ def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     return prototypes
 
 
-def y_step(
-    log_Y: Floats, cost: Floats, b: Floats, p: Floats, lam: float, g: float, u: Floats | None = None
-) -> tuple[Floats, Floats]:
+def y_step(log_Y: Floats, cost: Floats, b: Floats, lam: float, balance: Balance) -> tuple[Floats, Floats]:
     """Assignments (N, C) that minimize a bound of F that is tight at Y: their logarithms, and themselves.
 
-    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - g log(p/u) ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, g of
-    :func:`balance_weight` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
+    ``y_q ~ exp{ [ -cost_q + lam b_q + h log y_q - d ] / (1 + h) }`` with ``b = e W_qs Y_s + W_qq Y``, d of
+    :class:`Balance` and h of :func:`hold_weight`. The cost is ``tau |x_q - m_c|^2``, and what is known besides.
     """
-    h = hold_weight(lam, g)
+    h = hold_weight(lam, balance.g)
     # Numbers of Python keep the dtype of the arrays.
-    return softmax((-cost + lam * b + h * log_Y - (g * log_share(p, u)).astype(cost.dtype)) / (1 + h))
+    return softmax((-cost + lam * b + h * log_Y - balance.slopes.astype(cost.dtype)) / (1 + h))
+
+
+def equal_shares(logits: Floats) -> tuple[Floats, Floats, Floats]:
+    """Logarithms and values of ``Y = softmax(logits + f)`` (N, C) whose classes have equal sums, and f (C,).
+
+    Such Y minimizes ``sum y (log y - logits)`` among assignments with equal class shares. The potentials f minimize the
+    convex ``D(f) = sum_q log sum_c exp(logits_qc + f_c) - (N/C) sum_c f_c``; a step is Newton's if D falls by it, else
+    ``f_c += log((N/C) / sum_q y_qc)``, by which D always falls.
+    """
+    n, n_classes = logits.shape
+    target = n / n_classes
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+
+    def at(f: Floats) -> tuple[Floats, Floats, float]:
+        top = wide + f
+        most = top.max(axis=1, keepdims=True)
+        Y = np.exp(top - most)
+        totals = Y.sum(axis=1, keepdims=True)
+        Y /= totals
+        return Y, Y.sum(axis=0), float((np.log(totals) + most).sum()) - target * float(f.sum())
+
+    f = np.zeros(n_classes)
+    Y, sums, value = at(f)
+    for _ in range(_MAX_BALANCING):
+        if np.abs(sums - target).max() <= _BALANCED * target:
+            break
+        curvature = np.diag(sums) - Y.T @ Y
+        # Only differences of potentials count: the first one stays.
+        step = np.zeros(n_classes)
+        step[1:] = np.linalg.lstsq(curvature[1:, 1:], (target - sums)[1:], rcond=None)[0]
+        step *= min(1.0, _MAX_BALANCE_STEP / max(float(np.abs(step).max()), _MAX_BALANCE_STEP))
+        moved = at(f + step)
+        if moved[2] < value:
+            f = f + step
+        else:
+            f = f + np.log(target / np.maximum(sums, np.finfo(np.float64).tiny))
+            moved = at(f)
+        Y, sums, value = moved
+    log_Y, Y = softmax((wide + f).astype(logits.dtype))
+    return log_Y, Y, f
 
 
 def softmax(logits: Floats) -> tuple[Floats, Floats]:
@@ -293,32 +417,52 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
     return logs, Y
 
 
-def balance_weight(p: Floats, constants: DefaultConstants, u: Floats | None = None) -> float:
-    """``g = gamma exp(-K / delta) - eta (1 - exp(-(K/s)^2))``, the slope of the balance at ``K = KL(p|u)``, p (C,)."""
-    kl = divergence(p, u)
-    pull = constants.gamma * math.exp(-kl / constants.delta)
-    return pull if constants.eta == 0 else pull + constants.eta * math.expm1(-((kl / ABSENT_SCALE) ** 2))
+class Balance(NamedTuple):
+    """What the shares p (C,) of the classes add to a Y step."""
+
+    g: float  # gamma exp(-K / delta), how strongly shares are drawn to equal ones, or to u
+    slopes: Floats  # (C,): d_c = g log(p_c/u_c) + eta log((p_c + s)/p_c), the slope in p_c up to a constant
+
+    @classmethod
+    def at(cls, p: Floats, constants: DefaultConstants, u: Floats | None = None) -> Balance:
+        """At the shares p (C,), drawn to equal ones or to u (C,)."""
+        if math.isinf(constants.gamma):
+            return cls.none(len(p))
+        g = constants.gamma * math.exp(-divergence(p, u) / constants.delta)
+        slopes = g * log_share(p, u)
+        if constants.eta > 0:
+            slopes += constants.eta * (np.log(p + constants.small) - log_share(p))
+        return cls(g, slopes)
+
+    @classmethod
+    def none(cls, n_classes: int) -> Balance:
+        """Whatever the shares."""
+        return cls(0.0, np.zeros(n_classes))
 
 
 def balance_cost(p: Floats, constants: DefaultConstants, u: Floats | None = None) -> float:
-    """The integral of g up to ``K = KL(p|u)``: ``gamma delta (1 - exp(-K/delta)) - eta (K - s sqrt(pi)/2 erf(K/s))``.
+    """``gamma delta (1 - exp(-K/delta)) + eta sum_c [(p_c + s) log(p_c + s) - p_c log p_c - s log s]``, p (C,).
 
-    Its first part is ``gamma K`` in the limit of infinite delta.
+    Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K and the cost are zero.
     """
-    kl, delta, s = divergence(p, u), constants.delta, ABSENT_SCALE
-    pull = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
-    return pull - constants.eta * (kl - s * math.sqrt(math.pi) / 2 * math.erf(kl / s))
+    if math.isinf(constants.gamma):
+        return 0.0
+    kl, delta, s = divergence(p, u), constants.delta, constants.small
+    pull: float = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
+    if constants.eta == 0:
+        return pull
+    return pull + constants.eta * float(np.sum((p + s) * np.log(p + s) - p * log_share(p) - s * math.log(s)))
 
 
 def hold_weight(lam: float, g: float) -> float:
-    """``h = max(g, 0) + r``, ``r = max(0, (lam/2 - 1 - max(g, 0)) / 2)``: how much a step holds on to where it starts.
+    """``h = g + r``, ``r = max(0, (lam/2 - 1 - g) / 2)``: how much a step holds on to where it starts.
 
     W has eigenvalues >= -1 and ``KL(y'|y) >= |y' - y|^2``, so F falls by at least ``(1 + g + 2r - lam/2) |Y' - Y|^2``.
     For eigenvalues >= -delta it is the weight at ``lam delta``.
-    The balance is concave in K, so its tangent lies above it. Where g > 0, K itself lies below ``mean_q KL(y_q|y0_q)``
-    plus what is linear in y; where g < 0, -K is concave in p, and its tangent lies above it.
+    The pull to equal shares is concave in K, so its tangent lies above it, and K itself lies below
+    ``mean_q KL(y_q|y0_q)`` plus what is linear in y. The price of the classes in use is concave in p: its tangent lies
+    above it and holds on to nothing.
     """
-    g = max(g, 0.0)
     return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
@@ -330,15 +474,19 @@ def log_share(p: Floats, u: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of one pass: ``pairwise = tr(Y^T W_qq Y)`` before the step, ``smooth`` of :func:`objective` after it."""
+    """Sums of one pass: ``pairwise = tr(Y^T W_qq Y)`` before the step, ``smooth`` of :func:`objective` after it.
+
+    ``linear = mu tr(Y^T H_qq Y)`` before the step, where a :class:`Ridge` is part of it.
+    """
 
     pairwise: float
     smooth: float
+    linear: float = 0.0
 
 
 def objective(
     smooth: float,
-    pairwise: float,
+    before: Sums,
     prototypes: Floats,
     p: Floats,
     n: int,
@@ -347,11 +495,13 @@ def objective(
     constants: DefaultConstants,
     u: Floats | None = None,
 ) -> float:
-    """F at assignments with shares p (C,) and prototypes (C, D), from two sums over the n queries.
+    """F at assignments with shares p (C,) and prototypes (C, D), from sums over the n queries.
 
-    ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q)`` and ``pairwise = tr(Y^T W_qq Y)``.
+    ``smooth = sum_q y_q.(log y_q + cost_q - lam e (W_qs Y_s)_q - mu (H_qs Y_s)_q)``, and the sums that the next pass
+    forms ``before`` its step. What only labels have part in is left out of the linear classifier's term.
     """
-    return smooth - constants.lam / 2 * pairwise + tau * prior.cost(prototypes) + n * balance_cost(p, constants, u)
+    pairs = constants.lam / 2 * before.pairwise + before.linear / 2
+    return smooth - pairs + tau * prior.cost(prototypes) + n * balance_cost(p, constants, u)
 
 
 class Rounds(Protocol):
@@ -367,7 +517,7 @@ class Rounds(Protocol):
         """``Y^T Q`` of the current assignments, (C, D)."""
         ...
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.
 
         Only ``pairwise`` of the ``last`` step is used: the step itself may be left out.
@@ -398,6 +548,16 @@ class PlainRounds:
         Labels that reached each query along the graph, and the first assignments.
     known : array of shape (N, C), optional
         What is known of each query.
+    first : array of shape (N, C), optional
+        Other first assignments.
+    ridge : Ridge, optional
+    equal : bool
+        Whether all classes have equal shares.
+
+    Attributes
+    ----------
+    potentials : array of shape (C,)
+        What equal shares add to the logits of each class.
     """
 
     def __init__(
@@ -410,15 +570,35 @@ class PlainRounds:
         prototypes: Floats,
         reached: Floats | None = None,
         known: Floats | None = None,
+        *,
+        first: Floats | None = None,
+        ridge: Ridge | None = None,
+        equal: bool = False,
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
         self._known = clues.row_logits(reached, known)
-        if reached is None:
-            self._next = softmax(-self._cost(prototypes if clues.start is None else clues.start))
+        self._equal = equal
+        self._hat: Floats | None = None
+        if ridge is not None:
+            n_support = len(ridge.labels)
+            self._hat = np.ascontiguousarray(ridge.hat[:, n_support:], query.dtype)
+            self._by_labels = (ridge.hat[:, :n_support] @ ridge.labels).astype(query.dtype)
+        start = reached if first is None else first
+        if start is None:
+            logits = -self._cost(prototypes if clues.start is None else clues.start)
         else:
-            self._next = softmax(np.log(reached).astype(query.dtype))
+            logits = np.log(np.maximum(start, np.finfo(start.dtype).tiny)).astype(query.dtype)
+        self._next = self._assigned(logits, 0.0)
         self.accept()
+
+    def _assigned(self, logits: Floats, hold: float) -> tuple[Floats, Floats]:
+        """``softmax(logits)``, with equal shares where these are demanded; a step held on with weight ``hold``."""
+        if not self._equal:
+            return softmax(logits)
+        log_Y, Y, f = equal_shares(logits)
+        self.potentials: Floats = ((1 + hold) * f).astype(logits.dtype)
+        return log_Y, Y
 
     def _cost(self, prototypes: Floats) -> Floats:
         """What a class costs each query, (N, C)."""
@@ -428,15 +608,27 @@ class PlainRounds:
         cost: Floats = tau * self._squares + offsets.astype(dtype) - self._query @ directions.T
         return cost if self._known is None else cost - self._known.astype(dtype, copy=False)
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         WY = self._W @ self.Y
-        pairwise = _inner(self.Y, WY)
+        pairwise, linear = _inner(self.Y, WY), 0.0
+        if self._hat is not None:
+            HY = self._hat @ self.Y
+            linear = _inner(self.Y, HY)
         if last:
-            return Sums(pairwise, math.nan)
+            return Sums(pairwise, math.nan, linear)
         cost = self._cost(prototypes)
-        self._next = log_Y, Y = y_step(self._log_Y, cost, self._s + WY, self.share, lam, g, self._clues.shares)
-        return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s))
+        if self._hat is not None:
+            cost -= self._by_labels
+        whole = cost if self._hat is None else cost - HY
+        if self._equal:
+            hold = hold_weight(lam, 0.0)
+            logits = (-whole + lam * (self._s + WY) + hold * self._log_Y) / (1 + hold)
+            self._next = self._assigned(logits, hold)
+        else:
+            self._next = y_step(self._log_Y, whole, self._s + WY, lam, balance)
+        log_Y, Y = self._next
+        return Sums(pairwise, _inner(Y, log_Y + cost - lam * self._s), linear)
 
     def accept(self) -> None:
         """Make the assignments of the last step the current ones."""
@@ -496,10 +688,9 @@ def descend(
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = m_step(prior, rounds.class_features, n * rounds.share).astype(dtype)
         last = done == constants.max_rounds
-        sums = rounds.step(candidates, lam, balance_weight(rounds.share, constants, u), last=last)
+        sums = rounds.step(candidates, lam, Balance.at(rounds.share, constants, u), last=last)
         if done > constants.start_rounds:
-            at = (smooth, sums.pairwise, prototypes, rounds.share, n, distance, prior, constants, u)
-            values.append(objective(*at))
+            values.append(objective(smooth, sums, prototypes, rounds.share, n, distance, prior, constants, u))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
             if converged or last:
                 break
@@ -508,7 +699,7 @@ def descend(
         done += 1
         if progress is not None:
             progress(done, constants.max_rounds)
-    bias = (-balance_weight(rounds.share, constants, u) * log_share(rounds.share, u)).astype(dtype)
+    bias = (-Balance.at(rounds.share, constants, u).slopes).astype(dtype)
     return Solution(
         None, prototypes, np.array(values), converged, constants.lam,
         tau=tau, bias=bias, constants=constants, prior=prior,

@@ -16,6 +16,9 @@ from laplacianshot.runtime.types import Ints, Labels
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
 UNLABELED = -1
 
+# Beyond this, floats no longer hold every integer.
+_EXACT = 2**53
+
 # Strings that look like a missing value written out.
 WORDS_FOR_NOTHING = {"", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat"}
 
@@ -93,7 +96,10 @@ def _as_array(y: Any) -> Any:
         return y.to_numpy(dtype=object)  # pandas' nullable and categorical columns
     if isinstance(y, np.ndarray) and y.dtype.kind == "T":
         return y.astype(object)  # numpy's strings of any length
-    if isinstance(y, list | tuple) and any(isinstance(value, str | bool) or value is None for value in y):
+    if isinstance(y, list | tuple) and any(
+        isinstance(value, str | bool) or value is None or (isinstance(value, int) and abs(value) > _EXACT)
+        for value in y
+    ):
         return np.array([*y, None], dtype=object)[:-1]
     return y
 
@@ -129,7 +135,12 @@ def _one_kind(values: Labels) -> Labels:
     if kinds == {"bool"}:
         return values.astype(bool)
     if kinds == {"number"}:
-        return np.array(values.tolist())
+        numbers = np.array(values.tolist())
+        inexact = [number != value for number, value in zip(numbers.tolist(), values.tolist(), strict=True)]
+        lost = values if numbers.dtype == object else values[inexact]
+        if len(lost):
+            raise ValueError(f"y holds the number {lost[0]}, which no dtype of numpy holds exactly; use strings.")
+        return numbers
     return values
 
 

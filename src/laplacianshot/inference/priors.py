@@ -7,7 +7,7 @@ them in three places:
 
 1. ``- omega sum_qc y_qc log z_qc``. For names this is linear in the rows, so it costs nothing and holds for new rows.
 2. Prototypes are drawn to ``o_c``, the mean of the rows that the prior gives to class c.
-3. The balance may change its sign if few classes seem to be present.
+3. A class that is used has its price if few of them seem to be present.
 
 *Which classes are present?* The shares p that explain the prior best are found first, by expectation maximization::
 
@@ -38,9 +38,9 @@ from laplacianshot.inference.clues import Answers, confident_scale, gather_clues
 from laplacianshot.inference.joint import Clues
 from laplacianshot.inference.labels import EncodedLabels
 from laplacianshot.inference.prototypes import class_means
-from laplacianshot.inference.recipes import ABSENT_SCALE, DefaultConstants
+from laplacianshot.inference.recipes import ABSENCE, DefaultConstants
 from laplacianshot.inference.temperature import divergence
-from laplacianshot.inference.transforms import transform_features
+from laplacianshot.inference.transforms import before_center, transform_features
 from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 # Weight of the prior, and the largest where neighbors contradict it; the share of neighbors that agree below which it
@@ -54,8 +54,10 @@ _NAME_ROWS = 1.0
 # Power of the prior from which class shares are learned, and how often they are updated.
 _SHARPNESS = 3.0
 _SHARE_ROUNDS = 50
-# Weight of the log-shares, the smallest of them, and eta, where classes are surely absent.
-_SHARE_WEIGHT, _MIN_LOG_SHARE, _PUSH = 0.5, -7.0, 2.0
+# KL divergence of the class shares from equal ones at which they are believed by 1 - 1/e.
+_ABSENT_SCALE = 0.8
+# Weight of the log-shares where classes are surely absent, and the smallest of them.
+_SHARE_WEIGHT, _MIN_LOG_SHARE = 0.5, -7.0
 # Absence from which on it is reported.
 _SURELY = 0.2
 # Labels that a prior is trusted by before there are any; and log-odds by which the labels of a class must speak against
@@ -280,13 +282,16 @@ class Hints:
         means: Floats = (r.T @ sample + rows * places) / (mass + rows)
         return means
 
-    def center(self, pooled: Floats, sample: Floats, support: Floats, labels: Ints) -> Floats:
-        """The center (D,) of CL2 where not every class has a label: from the mean of all rows to that of the anchors.
+    def center(
+        self, pooled: Floats, sample: Floats, support: Floats, labels: Ints, transform: Transform = "cl2"
+    ) -> Floats:
+        """The center (D,) where not every class has a label: from the mean of all rows to that of the anchors.
 
         As :func:`~laplacianshot.inference.transforms.blended_center`, with anchors in place of class means where no
         label is, and w in place of ``KL(p|u)``.
         """
-        means = self.class_means(sample.astype(np.float64), self.places)
+        sample, support, places = (before_center(rows, transform) for rows in (sample, support, self.places))
+        means = self.class_means(sample.astype(np.float64), places)
         for c in np.unique(labels):
             means[c] = support[labels == c].mean(axis=0, dtype=np.float64)
         center: Floats = pooled + self.absence * (means.mean(axis=0) - pooled)
@@ -303,15 +308,15 @@ class Hints:
             Transformed queries, those of :func:`read_hints`.
         n_query : int
             How many there are in all.
-        transform : {"none", "l2", "cl2"}
-        center : array of shape (D,), for ``cl2``
+        transform : {"none", "l2", "cl2", "power"}
+        center : array of shape (D,), for ``cl2`` and ``power``
         constants : DefaultConstants
             Of the whole task.
 
         Returns
         -------
         constants : DefaultConstants
-            With the weight eta of unequal shares.
+            With the price eta of a class that is used.
         clues : Clues
         hints : Hints
             With omega.
@@ -332,8 +337,16 @@ class Hints:
             shares=self.knowledge.shares,
         )
         if math.isfinite(constants.delta):
-            constants = constants._replace(eta=max(constants.eta, _PUSH * self.absence))
+            constants = constants.with_absent(self.absent, len(self.shares))
         return constants, clues, hints
+
+    @property
+    def absent(self) -> float:
+        """Share f of the classes that has no queries: ``w (1 - exp(-KL(p|u)))``, at most 0.95.
+
+        ``exp(-KL(p|u))`` is the effective number of classes that p has, against all of them.
+        """
+        return min(ABSENCE.most, -self.absence * math.expm1(-divergence(self.shares)))
 
     def _agreement(self, sample: Floats) -> float:
         """Share of the edges between sampled rows (m, D) that join rows with the same first choice."""
@@ -572,7 +585,7 @@ def _presence(logs: Floats, trust: float, n_classes: int) -> tuple[float, Floats
     p = learned_shares(logs)
     # By chance shares of m rows differ from equal ones by (C - 1) / 2m.
     excess = max(0.0, divergence(p) - (n_classes - 1) / (2 * len(logs)))
-    w = -trust * math.expm1(-((excess / ABSENT_SCALE) ** 2))
+    w = -trust * math.expm1(-((excess / _ABSENT_SCALE) ** 2))
     return w, w * np.maximum(np.log(np.maximum(n_classes * p, 1e-300)), _MIN_LOG_SHARE), p
 
 

@@ -33,8 +33,6 @@ MIN_CONFIDENCE = 0.6
 DELTA = 0.02
 # gamma and delta where the class shares are known: they may be wrong by a factor of two.
 KNOWN_GAMMA, KNOWN_DELTA = 2.0, 0.1
-# KL divergence of the class shares at which the push away from balance has reached 1 - 1/e of its weight.
-ABSENT_SCALE = 0.8
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
 MIN_REACHED = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
@@ -57,10 +55,10 @@ class AbsenceConstants(NamedTuple):
         Classes from which on some may be found absent: of a few, one that is merely rare would be.
     min_labels : int
         Labels from which on classes may be found absent.
-    gate : float
-        Standard deviations above 1/2 that the mean rank must have.
-    margin : float
-        Standard deviations that are taken off it.
+    chance : float
+        Standard deviations above 1/2 up to which a mean rank may be chance.
+    most_left_out : float
+        Largest weight w of the second nearest query.
     most : float
         Largest share f.
     power : float
@@ -70,9 +68,13 @@ class AbsenceConstants(NamedTuple):
     close : float
         Distances count as equal if they differ by less than this, against the mean squared distance of two queries.
     push : float
-        ``eta / f^2``.
+        ``eta / f`` of large f.
+    fade : float
+        The f at which eta is half of ``push f``.
+    small : float
+        s against the mean share ``1 / ((1 - f) C)`` of the classes that are present.
     weight : float
-        Weight of the log-probability that a class is present.
+        Weight of the log-probability that a class is present, against f.
     least_log : float
         Smallest log-probability.
     """
@@ -80,18 +82,44 @@ class AbsenceConstants(NamedTuple):
     sample_rows: int = 1024
     min_classes: int = 4
     min_labels: int = 8
-    gate: float = 3.0
-    margin: float = 1.0
+    chance: float = 2.0
+    most_left_out: float = 0.5
     most: float = 0.95
     power: float = 8.0
     least_rank: float = 1e-3
     close: float = 1e-5
-    push: float = 4.0
-    weight: float = 0.5
+    push: float = 6.0
+    fade: float = 0.2
+    small: float = 0.5
+    weight: float = 0.7
     least_log: float = -6.0
 
 
 ABSENCE = AbsenceConstants()
+
+
+# Rows up to which a task that is not rich is a few-shot task: it is solved twice to find out whether its classes are
+# equally frequent, this many rounds each, and they are taken to be if that costs less than this many times the
+# logarithm of the number of queries, for each share that would have been free.
+EPISODE_ROWS = 1200
+FIRST_ROUNDS = 5
+EQUAL_PRICE = 1 / 6
+# Weight of the linear classifier of few-shot tasks against that of the distances it stands for.
+RIDGE_WEIGHT = 10.0
+
+
+def is_episode(n_support: int, n_query: int, n_classes: int, *, table: bool = False) -> bool:
+    """Whether a task is a few-shot task: small, with too few queries to learn from before it is solved."""
+    few = n_support + n_query <= EPISODE_ROWS and not is_rich(n_query, n_classes, table=table)
+    return few and n_query > 0 and n_classes > 1
+
+
+def ridge_share(n_classes: int) -> float:
+    """Share ``w = max(0, 1/2 - 5/(2 C))`` of the distances in a few-shot task that a linear classifier stands for.
+
+    Prototypes tell few classes apart as well as it does.
+    """
+    return max(0.0, 0.5 - 2.5 / n_classes)
 
 
 def is_rich(n_query: int, n_classes: int, *, table: bool = False) -> bool:
@@ -128,7 +156,11 @@ class DefaultConstants(NamedTuple):
     pair_spread : float
         Minimum of tau times the mean squared distance of two queries.
     eta : float
-        Weight of unequal class shares, where classes seem to be absent among the queries.
+        Price of a class that is used, where classes seem to be absent among the queries.
+    small : float
+        s, the share below which a class pays it.
+    mu : float
+        Weight of a linear classifier that is fitted anew in each round.
     """
 
     n_neighbors: int
@@ -143,6 +175,8 @@ class DefaultConstants(NamedTuple):
     delta: float
     pair_spread: float
     eta: float = 0.0
+    small: float = 1.0
+    mu: float = 0.0
 
     @classmethod
     def for_task(cls, n_support: int, n_query: int, n_classes: int, *, balanced: bool = False) -> DefaultConstants:
@@ -177,6 +211,16 @@ class DefaultConstants(NamedTuple):
     def with_known_shares(self) -> DefaultConstants:
         """The same where the shares of the classes are known: they keep their weight up to a larger divergence."""
         return self._replace(gamma=KNOWN_GAMMA, delta=KNOWN_DELTA)
+
+    def with_absent(self, absent: float, n_classes: int) -> DefaultConstants:
+        """The same with the price of a class that is used, where a share f = ``absent`` of the classes has no queries.
+
+        ``eta = 6 f^2 / (f + 0.2)`` and ``s = 1 / (2 (1 - f) C)``; a higher price that is set already stays.
+        """
+        eta = ABSENCE.push * absent**2 / (absent + ABSENCE.fade) if absent > 0 else 0.0
+        if eta <= self.eta:
+            return self
+        return self._replace(eta=eta, small=ABSENCE.small / ((1 - absent) * n_classes))
 
     def with_choices(
         self, *, lam: float | None = None, n_neighbors: int | None = None, max_rounds: int | None = None

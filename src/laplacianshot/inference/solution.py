@@ -55,8 +55,8 @@ class Solution:
     bound : array of shape (n_iter,), paper and reference
         The bound that each update lowered.
     unary : array of shape (N, C), paper and reference
-    transform : {"none", "l2", "cl2", "standard"}
-    center : array of shape (D,), for ``cl2`` and ``standard``
+    transform : {"none", "l2", "cl2", "power", "standard"}
+    center : array of shape (D,), for ``cl2``, ``power`` and ``standard``
     scale : array of shape (D,), for ``standard``
     graph : csr_array, or an object with the attribute ``affinity``
         Over all rows of X (default) or over the queries (paper, reference).

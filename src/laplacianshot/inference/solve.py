@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, normalize, psd_shift, symmetrize
 from laplacianshot.inference.bound import BoundResult, StoppingRule, bound_optimize
+from laplacianshot.inference.episode import episode_optimize
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, joint_optimize
 from laplacianshot.inference.prototypes import (
@@ -19,7 +20,13 @@ from laplacianshot.inference.prototypes import (
     rectify_prototypes,
     squared_distances,
 )
-from laplacianshot.inference.recipes import PUBLISHED_LAM, PUBLISHED_NEIGHBORS, TOLERANCE, DefaultConstants
+from laplacianshot.inference.recipes import (
+    PUBLISHED_LAM,
+    PUBLISHED_NEIGHBORS,
+    TOLERANCE,
+    DefaultConstants,
+    is_episode,
+)
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import transform_features
@@ -100,6 +107,7 @@ def solve_default(
     tol: float,
     clues: Clues | None = None,
     known: Floats | None = None,
+    table: bool = False,
     numerics: Numerics = FORMULAS,
 ) -> Solution:
     """The recommended recipe (:mod:`laplacianshot.inference.joint`).
@@ -115,6 +123,8 @@ def solve_default(
         What is known of the classes besides (:func:`~laplacianshot.inference.clues.gather_clues`).
     known : array of shape (N, C), optional
         What is known of each query (:meth:`~laplacianshot.inference.priors.Hints.row_logits`).
+    table : bool
+        Whether rows are of a table, with columns brought to one scale.
     numerics : Numerics
     """
     clues = NO_CLUES if clues is None else clues
@@ -131,20 +141,16 @@ def solve_default(
     reached = None
     if clues.along > 0:
         paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, near.distances)
-        reached = paths.spread(np.concatenate([task.labels, np.full(len(task.query), -1)]), n_classes)[n_support:]
-    solution = numerics.joint_optimize(
-        task.support,
-        task.labels,
-        task.query,
-        graph,
-        origin,
-        n_classes,
-        constants,
-        clues=clues,
-        reached=reached,
-        known=known,
-        tol=tol,
-    )
+        classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
+        reached = paths.spread(classes, n_classes, local=clues.local)[n_support:]
+    given = (task.support, task.labels, task.query, graph, origin, n_classes, constants)
+    # What is known besides labels is for one descent: the trials of an episode ask labels alone.
+    by_labels = clues.anchors is None and clues.shares is None
+    if by_labels and is_episode(n_support, len(task.query), n_classes, table=table):
+        solution = episode_optimize(*given, clues=clues, tol=tol)
+    else:
+        solution = numerics.joint_optimize(*given, clues=clues, reached=reached, known=known, tol=tol)
+    clues = clues if solution.clues is None else solution.clues
 
     weights = vote_weights(degrees, constants.n_neighbors)
     weights[:n_support] *= constants.e

@@ -32,6 +32,9 @@ _EQUAL = 1e-5
 # exponents of the heat kernel, of which the softer one is taken.
 _CROSSING = 9.0
 _TYPICAL = 2.0
+# The exponent of a row's own last edge, where every row has its own scale; and the smallest scale.
+_LOCAL = 4.0
+_MIN_REACH = 1e-30
 # Of the longest edges: a row far from all others is still reached.
 _MAX_EXPONENT = 50.0
 # Numbers that the rows at both ends of some edges may take.
@@ -84,9 +87,12 @@ class Paths:
     ----------
     lengths : csr_array of shape (n, n)
         ``|x_i - x_j|^2`` of every edge; symmetric, with zeros that are stored.
+    reach : array of shape (n,)
+        The length of the last of a row's own edges; 0 for a row that has none.
     """
 
     lengths: sp.csr_array
+    reach: Floats
 
     @classmethod
     def between(cls, graph: sp.csr_array, rows: Any) -> Paths:
@@ -117,10 +123,12 @@ class Paths:
         place = np.cumsum(longer)
         near = place - np.repeat(place[starts], np.diff(np.append(starts, len(ends)))) < MAX_PATHS
         ends, others, lengths = ends[near], others[near], lengths[near]
+        reach = np.zeros(n)
+        reach[ends] = lengths  # Of each row the last one stays.
         first, second = np.minimum(ends, others), np.maximum(ends, others)
         _, once = np.unique(first.astype(np.int64) * n + second, return_index=True)
         pairs = (np.concatenate([first[once], second[once]]), np.concatenate([second[once], first[once]]))
-        return cls(sp.csr_array((np.tile(lengths[once].astype(np.float32), 2), pairs), shape=(n, n)))
+        return cls(sp.csr_array((np.tile(lengths[once].astype(np.float32), 2), pairs), shape=(n, n)), reach)
 
     @cached_property
     def typical(self) -> float:
@@ -170,25 +178,38 @@ class Paths:
         """How many times as long as a typical shortest edge the first is that joins two classes, minus one."""
         return self.crossing(classes) / self.typical - 1 if self.typical > 0 else 0.0
 
-    def spread(self, classes: Ints, n_classes: int) -> Floats:
+    def spread(self, classes: Ints, n_classes: int, *, local: bool = False) -> Floats:
         """Classes (n,), -1 where not known, spread along the graph as shares (n, C), over short edges first.
 
-        An edge of squared length l weighs ``exp(-r l)`` before W is normalized, with
-        ``r = min(9 / crossing, 2 / typical)``. Rows that less than a hundredth of a label reaches are reached in the
-        same way from those that were; what no label is joined with stays undecided.
+        An edge of squared length l between rows i and j weighs, before W is normalized::
+
+            exp(-r l),  r = min(9 / crossing, 2 / typical)
+            local:  (exp(-4 l / reach_i) + exp(-4 l / reach_j)) / 2
+
+        If ``local``, what arrives of a class is also divided by the mean square root of the degrees of its labels. Far
+        from them a class arrives in proportion to it, however near it is: Poisson learning (Calder et al., 2020) has
+        sources that cancel this.
+
+        Rows that less than a hundredth of a label reaches are reached in the same way from those that were; what no
+        label is joined with stays undecided.
         """
-        crossing = self.crossing(classes)
-        rate = min(
-            _TYPICAL / self.typical if self.typical > 0 else 0.0, _CROSSING / crossing if crossing > 0 else math.inf
-        )
         graph = self.lengths.astype(np.float64)
-        graph.data = np.exp(-np.minimum(rate * graph.data, _MAX_EXPONENT))
-        graph = normalize(graph)
         shares = _indicators(classes, n_classes)
+        strength = np.ones(n_classes)
+        if local:
+            graph.data = self._local_weights(graph)
+            labels = np.maximum(shares.sum(axis=0), 1)
+            strength = np.maximum(np.sqrt(graph.sum(axis=1)) @ shares / labels, _MIN_SHARE)
+            strength /= strength.mean()
+        else:
+            graph.data = np.exp(-np.minimum(self._rate(classes) * graph.data, _MAX_EXPONENT))
+        graph = normalize(graph)
         waiting = classes < 0
         # What is far from all labels is reached from rows that they have reached, in a few waves.
         for _ in range(_WAVES):
-            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-14), 0)
+            if not waiting.any():
+                break
+            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-14), 0) / strength
             totals = found.sum(axis=1)
             new = np.flatnonzero(waiting & (totals > _REACHED))
             if len(new) == 0:
@@ -199,6 +220,22 @@ class Paths:
         shares += _MIN_SHARE
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
+
+    def _rate(self, classes: Ints) -> float:
+        """``min(9 / crossing, 2 / typical)``; 0 where all rows are equal."""
+        crossing = self.crossing(classes)
+        if self.typical == 0:
+            return 0.0
+        return min(_TYPICAL / self.typical, _CROSSING / crossing if crossing > 0 else math.inf)
+
+    def _local_weights(self, lengths: sp.csr_array) -> Floats:
+        """Weights (m,) of the edges by the reach of the rows at both ends."""
+        reach = np.maximum(self.reach, _MIN_REACH)
+        ends = np.repeat(np.arange(len(reach)), np.diff(lengths.indptr))
+        exponents = (_LOCAL * lengths.data / reach[rows] for rows in (ends, lengths.indices))
+        one, other = (np.exp(-np.minimum(exponent, _MAX_EXPONENT)) for exponent in exponents)
+        weights: Floats = (one + other) / 2
+        return weights
 
 
 def squared_distances_to(rows: Any, neighbors: Ints) -> Floats:

@@ -1,4 +1,4 @@
-"""Feature transforms: none, L2, centered L2 (CL2) and standard columns, and the center that each takes away."""
+"""Feature transforms: none, L2, centered L2 of rows (CL2) or roots (power), standard columns; and their centers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import choose_tau, divergence, mean_squared_distance
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.arrays import mean_of_rows
-from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Transform, working_dtype
 
 # KL divergence of the first class shares at which the center has moved by 1 - 1/e from the mean of all rows to that of
 # the support: a minimum, and a multiple of (C - 1) / N.
@@ -38,6 +38,9 @@ _FAR = 1000.0
 # Largest standard value: what is farther out counts as this far.
 MAX_STANDARD = 10.0
 
+# How much longer than one a mean of rows of length one may be, as it was written and read.
+_ROUNDED = 1e-3
+
 # Row numbers.
 Rows = TypeVar("Rows", Ints, range)
 
@@ -52,20 +55,21 @@ def transform_features(
 ) -> Floats:
     """Bring features into the space in which prototypes and neighbors are compared.
 
-    ============  ===========================================
+    ============  =======================================================================
     ``none``      ``x``
     ``l2``        ``x / |x|``
     ``cl2``       ``(x - center) / |x - center|``
+    ``power``     ``(z - center) / |z - center|``, with ``z`` the :func:`unit_roots` of x
     ``standard``  ``(x - center) * scale``, from -10 to 10
-    ============  ===========================================
+    ============  =======================================================================
 
     A row of norm zero stays zero. The result is a new C-contiguous array.
 
     Parameters
     ----------
     X : array of shape (n, D)
-    transform : {"none", "l2", "cl2", "standard"}
-    center : array of shape (D,), for ``cl2`` and ``standard``
+    transform : {"none", "l2", "cl2", "power", "standard"}
+    center : array of shape (D,), for ``cl2``, ``power`` and ``standard``
     scale : array of shape (D,), for ``standard``
     rows : int array of shape (m,), optional
         Which rows, in which order; default: all of them as they are.
@@ -74,8 +78,8 @@ def transform_features(
     -------
     array of shape (n, D) or (m, D), float32 or float64
     """
-    if transform == "cl2" and center is None:
-        raise ValueError("transform='cl2' needs a center of shape (D,).")
+    if transform in CENTERED and center is None:
+        raise ValueError(f"transform={transform!r} needs a center of shape (D,).")
     if transform == "standard":
         if center is None or scale is None:
             raise ValueError("transform='standard' needs a center and a scale of shape (D,).")
@@ -85,9 +89,12 @@ def transform_features(
             standard[part] = np.clip((block - center) * scale, -MAX_STANDARD, MAX_STANDARD)
         return standard
     dtype = working_dtype(X)
-    out = np.array(X, dtype, order="C") if rows is None else np.ascontiguousarray(X[rows], dtype)
+    if transform == "power":
+        out = unit_roots(X if rows is None else X[rows])
+    else:
+        out = np.array(X, dtype, order="C") if rows is None else np.ascontiguousarray(X[rows], dtype)
     negligible = 0.0
-    if transform == "cl2" and center is not None:
+    if transform in CENTERED and center is not None:
         out -= center.astype(dtype)
         # What is left of a row equal to the center is rounding, not a direction.
         negligible = 8 * float(np.finfo(dtype).eps) * float(np.linalg.norm(center))
@@ -113,13 +120,41 @@ def _normalize(rows: Floats, negligible: float) -> None:
     rows /= np.where(norms > 0, norms, 1)[:, None]
 
 
-def base_mean(features: ArrayLike) -> Floats:
-    """Mean of a base set, ``(1/n_base) sum_i x_i``: the center that CL2 takes away.
+def signed_roots(X: Floats, offset: float = 0.0) -> Floats:
+    """``sign(x) sqrt(|x| + offset)`` of every entry of X (n, D): a new array, float32 or float64."""
+    values = np.asarray(X, working_dtype(X))
+    roots: Floats = np.abs(values)
+    roots += roots.dtype.type(offset)
+    np.sqrt(roots, out=roots)
+    np.copysign(roots, values, out=roots)
+    return roots
+
+
+def unit_roots(X: Floats) -> Floats:
+    """Rows ``z = r / |r|`` with ``r_d = sign(x_d) sqrt(|x_d|)``: ``z_d^2`` is the share of ``|x_d|`` in the row's sum.
+
+    Large entries count less than in ``x / |x|``: activations after a ReLU have few large ones and many small ones.
+    X (n, D) to (n, D), float32 or float64; a row of zeros stays zero.
+    """
+    rows = np.ascontiguousarray(signed_roots(X))
+    _normalize(rows, 0.0)
+    return rows
+
+
+def before_center(X: Floats, transform: str) -> Floats:
+    """What a transform takes its center from: the :func:`unit_roots` of X (n, D) for ``power``, else X itself."""
+    return unit_roots(X) if transform == "power" else X
+
+
+def base_mean(features: ArrayLike, transform: str = "cl2") -> Floats:
+    """Mean of a base set, ``(1/n_base) sum_i x_i``: the center that CL2 takes away; of its unit roots for ``power``.
 
     Parameters
     ----------
     features : array of shape (n_base, D)
         Features of the base classes, in memory or memory-mapped.
+    transform : str
+        What the center is for: ``(1/n_base) sum_i z_i`` with z the :func:`unit_roots` of x for ``"power"``.
 
     Returns
     -------
@@ -128,7 +163,40 @@ def base_mean(features: ArrayLike) -> Floats:
     rows = np.asanyarray(features)
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise ValueError(f"features must be a non-empty array of shape (n_base, D), got shape {rows.shape}.")
-    return mean_of_rows(rows)
+    return mean_of_rows(_UnitRoots(rows) if transform == "power" else rows)
+
+
+class _UnitRoots:
+    """The :func:`unit_roots` of rows (n, D), formed when they are asked for."""
+
+    def __init__(self, rows: Floats) -> None:
+        self._rows = rows
+        self.shape, self.size = rows.shape, rows.size
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, part: slice) -> Floats:
+        return unit_roots(self._rows[part])
+
+
+def choose_transform(X: Floats, lowest: float | None = None) -> Transform:
+    """The transform that suits rows (n, D).
+
+    ``standard`` for a table. Rows of few different values, which are gray levels or counts, stay as they are (``none``)
+    or take ``cl2`` (:func:`are_levels`). All others are vectors of an encoder: ``power`` if no entry is negative, as
+    after a ReLU, else ``cl2``. ``lowest`` is the smallest entry, where X has only some of the rows.
+    """
+    if is_table(X):
+        return "standard"
+    if has_levels(X):
+        return "none" if are_levels(X) else "cl2"
+    return "power" if (float(X.min()) if lowest is None else lowest) >= 0 else "cl2"
+
+
+def choose_centered(X: Floats) -> Transform:
+    """``power`` where :func:`choose_transform` takes it for rows (n, D), else ``cl2``: for work that needs a center."""
+    return "power" if choose_transform(X) == "power" else "cl2"
 
 
 def is_table(X: Floats) -> bool:
@@ -146,16 +214,26 @@ def is_table(X: Floats) -> bool:
 def are_levels(X: Floats) -> bool:
     """Whether rows (n, D) are gray levels or counts that are best compared as they are.
 
-    They have few different values, and rows choose one another as neighbors about as often as they do when they are
-    centered and brought to length one: of the 10 nearest rows at least 0.95 times as many.
+    They :func:`have few different values <has_levels>`, and rows choose one another as neighbors about as often as they
+    do when they are centered and brought to length one: of the 10 nearest rows at least 0.95 times as many.
     """
-    seen = first_seen(np.arange(len(X)))
-    few = X[seen[:: -(-len(seen) // _ASKED_ROWS)]]
-    if len(few) <= _ASKED_NEIGHBORS or any(len(np.unique(part)) > MAX_LEVELS for part in (few[:64], few)):
+    if len(X) <= _ASKED_NEIGHBORS or not has_levels(X):
         return False
-    few = few.astype(np.float64)
+    few = _asked_rows(X).astype(np.float64)
     as_they_are, directions = few - few.mean(axis=0), transform_features(few, "cl2", few.mean(axis=0))
     return _mutual_neighbors(as_they_are) >= _AS_OFTEN * _mutual_neighbors(directions)
+
+
+def has_levels(X: Floats) -> bool:
+    """Whether rows (n, D) have at most 257 different values."""
+    few = _asked_rows(X)
+    return all(len(np.unique(part)) <= MAX_LEVELS for part in (few[:64], few))
+
+
+def _asked_rows(X: Floats) -> Floats:
+    """At most 1,024 rows, evenly spaced."""
+    seen = first_seen(np.arange(len(X)))
+    return X[seen[:: -(-len(seen) // _ASKED_ROWS)]]
 
 
 def _mutual_neighbors(rows: Floats) -> float:
@@ -247,8 +325,8 @@ def _blocks(X: Floats) -> Iterator[tuple[slice, Floats]]:
         yield part, np.asarray(X[part], np.float64)
 
 
-def given_center(given: ArrayLike, n_features: int) -> Floats:
-    """A base mean, or the mean of a base set, as (D,) float64, or an error that says what is wrong with it."""
+def given_center(given: ArrayLike, n_features: int, transform: str = "cl2") -> Floats:
+    """A base mean, or the :func:`base_mean` of a base set, as (D,) float64, or an error that says what is wrong."""
     try:
         center = np.asarray(given)
     except ValueError as error:
@@ -257,7 +335,7 @@ def given_center(given: ArrayLike, n_features: int) -> Floats:
         raise TypeError(f"base_mean must hold numbers, got dtype {center.dtype}.")
     shape = center.shape
     if center.ndim == 2 and len(center) > 0:
-        center = base_mean(center)
+        center = base_mean(center, transform)
     if center.shape != (n_features,):
         raise ValueError(
             f"base_mean has shape {shape}, expected ({n_features},), or (n_base, {n_features}) for a base set: a value "
@@ -265,11 +343,18 @@ def given_center(given: ArrayLike, n_features: int) -> Floats:
         )
     if not np.all(np.isfinite(center)):
         raise ValueError("base_mean has NaN or infinite entries.")
+    if transform == "power" and (length := float(np.linalg.norm(center.astype(np.float64)))) > 1 + _ROUNDED:
+        raise ValueError(
+            f"base_mean has length {length:.3g}; with transform='power' it must be a mean of rows of length one: give "
+            "the base set itself, of shape (n_base, D)."
+        )
     return center.astype(np.float64)
 
 
-def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False) -> Floats:
-    """The center of CL2 when no base mean is given: between the mean of all rows and that of the support.
+def blended_center(
+    X: Floats, codes: Ints, n_classes: int, *, balanced: bool = False, transform: Transform = "cl2"
+) -> Floats:
+    """The center when no base mean is given: between the mean of all rows and that of the support.
 
     The mean of all rows b is the best center while classes are about equally frequent. When few of them are present it
     lies inside one of them, and centering removes what distinguishes that class: there s, the mean of the support's
@@ -277,7 +362,7 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
 
         center = s + w (b - s),    w = exp(-KL(p|u) / max(0.2, 3.75 (C - 1) / N)),    w = 1 if balanced
 
-    The shares are estimated from at most 4,096 queries.
+    The shares are estimated from at most 4,096 queries. Rows are x for ``cl2``, its :func:`unit_roots` for ``power``.
 
     Parameters
     ----------
@@ -288,17 +373,19 @@ def blended_center(X: Floats, codes: Ints, n_classes: int, *, balanced: bool = F
     n_classes : int
     balanced : bool
         Whether the queries are known to hold equally many rows of each class.
+    transform : {"cl2", "power"}
 
     Returns
     -------
     array of shape (D,), float64
     """
-    pooled = ordinary_mean(X)
+    # No row of length one lies far from the others.
+    pooled = base_mean(X, transform) if transform == "power" else ordinary_mean(X)
     labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     if balanced or len(queries) == 0:
         return pooled
-    sample = X[first_seen(queries)]
-    return center_between(pooled, X[labeled], codes[labeled], sample, len(queries), n_classes)
+    support, sample = (before_center(X[rows], transform) for rows in (labeled, first_seen(queries)))
+    return center_between(pooled, support, codes[labeled], sample, len(queries), n_classes)
 
 
 def first_seen(queries: Rows) -> Rows:
@@ -316,10 +403,10 @@ def center_between(
     pooled : array of shape (D,)
         b.
     support : array of shape (n_s, D)
-        Labeled rows before any transform.
+        Labeled rows that the center is taken from (:func:`before_center`).
     labels : int array of shape (n_s,)
     sample : array of shape (m, D)
-        Queries at :func:`first_seen`, before any transform.
+        Queries at :func:`first_seen`, like the support.
     n_query, n_classes : int
     """
     s = class_means(support.astype(np.float64), labels, n_classes).mean(axis=0)

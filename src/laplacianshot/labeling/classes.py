@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from laplacianshot.datasets.feature_set import read_npz
 from laplacianshot.embedding.encoders import Encoder
 from laplacianshot.inference.priors import checked_names, checked_prior
 from laplacianshot.labeling.errors import LabelingError, first_three, listed, one_line
 from laplacianshot.labeling.labels import ItemIds
 from laplacianshot.labeling.sources import Source
 from laplacianshot.labeling.tables import id_of, label_of, read_table, read_text
+from laplacianshot.runtime.files import check_input
 from laplacianshot.runtime.types import Floats, Ints
 
 # Names, names with a description or several texts, names with vectors; or where they are written.
@@ -103,8 +105,8 @@ def read_classes(given: Classes) -> ClassNames:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:
-        # Too long for a name of a file: a list of classes.
+    except (OSError, ValueError):
+        # Too long for the name of a file, or with a zero byte: a list of classes.
         return False
 
 
@@ -130,14 +132,15 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _of_file(path: Path) -> ClassNames:
-    if not path.is_file():
-        raise LabelingError(f"classes (--classes): there is no file {str(path)!r}.")
+    _check_there(path, "classes (--classes)")
     if path.suffix.lower() == ".npz":
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                names, vectors = arrays["class_names"].tolist(), np.asarray(arrays["names"], np.float64)
-        except (KeyError, ValueError, OSError, EOFError) as error:
-            raise LabelingError(f"{path}: needs the arrays names (C, D) and class_names ({error}).") from error
+            arrays = read_npz(path, ["names", "class_names"], [], "the arrays names (C, D) and class_names (C,)")
+            names, vectors = np.atleast_1d(arrays["class_names"]).tolist(), np.asarray(arrays["names"], np.float64)
+        except (TypeError, ValueError, OSError) as error:
+            raise LabelingError(f"classes (--classes): {error}") from error
+        if vectors.ndim != 2:
+            raise LabelingError(f"{path}: names has shape {vectors.shape}, expected (C, D).")
         found = _checked([(str(name), "") for name in names], str(path)).names
         if len(found) != len(vectors):
             raise LabelingError(
@@ -150,6 +153,16 @@ def _of_file(path: Path) -> ClassNames:
             name, _, description = line.partition(":")
             entries.append((name, description.strip()))
     return _checked(entries, str(path), lines=True)
+
+
+def _check_there(path: Path, given_as: str, otherwise: str = "") -> None:
+    """Raise LabelingError if a file of the user is missing, or is not a regular file."""
+    try:
+        check_input(path)
+    except (FileNotFoundError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise LabelingError(f"{given_as}: there is no file {str(path)!r}{otherwise}.") from error
+    except OSError as error:
+        raise LabelingError(f"{given_as}: {path} cannot be read: {error.strerror}{otherwise}.") from error
 
 
 def _checked(entries: list[tuple[str, str]], place: str, *, lines: bool = False) -> ClassNames:
@@ -174,8 +187,7 @@ def read_prior(given: str | PathLike[str], source: Source) -> tuple[tuple[str, .
     an item are divided by their sum.
     """
     path = Path(given)
-    if not path.is_file():
-        raise LabelingError(f"prior (--prior): there is no file {str(path)!r}.")
+    _check_there(path, "prior (--prior)")
     table = read_table(path)
     id_column = table.find("id") if source.id_column is None else table.find(source.id_column) or table.find("id")
     if id_column is None:
@@ -232,8 +244,7 @@ def read_shares(given: Any, classes: Sequence[str]) -> Any:
         return given
     if isinstance(given, str | PathLike):
         path = Path(given)
-        if not path.is_file():
-            raise LabelingError(f"class_shares (--class-shares): there is no file {str(path)!r}; or write equal.")
+        _check_there(path, "class_shares (--class-shares)", "; or write equal")
         table = read_table(path)
         column, share = table.find("class") or table.find("label"), table.find("share")
         if column is None or share is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from laplacianshot.engine.large import scaled_affinity
 from laplacianshot.engine.plan import ENTRIES
 from laplacianshot.estimator import Engine, LaplacianShot, fit_large
 from laplacianshot.inference.recipes import DefaultConstants
-from laplacianshot.inference.transforms import base_mean, given_center, transform_features
+from laplacianshot.inference.transforms import base_mean, choose_centered, given_center, transform_features
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError, one_line
@@ -30,7 +30,7 @@ from laplacianshot.labeling.suggestions import MAX_PAIRS, cover_affinity, neighb
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, BudgetError, MemoryPlan, parse_bytes
 from laplacianshot.runtime.progress import Watch, no_watch
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Transform
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class LabelOptions:
     base_mean: ArrayLike | None = None
     graph: Any = "auto"  # how neighbors are searched, or affinities (n, n) as a csr_array
     memory: float | str | None = None
+    transform: Transform | Literal["auto"] = "auto"  # that of the estimator
     names: Floats | None = None  # (C', D), vectors of class names
     named: Ints | None = None  # (C',), the classes that they are of
     prior: Floats | None = None  # (n, C)
@@ -100,6 +101,7 @@ def label_vectors(
         return _first_look(X, n_classes, options, watch, checkpoint)
     with _within_memory(options, codes, n_classes) as memory:
         model = LaplacianShot(
+            transform=options.transform,
             balanced=options.balanced,
             class_shares=options.class_shares,
             base_mean=options.base_mean,
@@ -136,12 +138,15 @@ def _first_look(
 ) -> VectorLabels:
     """Suggest what to label first, which is all that can be done without labels."""
     n = len(X)
-    center = base_mean(X) if options.base_mean is None else given_center(options.base_mean, X.shape[1])
+    transform, given = options.transform, options.base_mean
+    if transform not in CENTERED:
+        transform = choose_centered(X) if given is None else "cl2"
+    center = base_mean(X, transform) if given is None else given_center(given, X.shape[1], transform)
     if n > LARGE_ROWS:
         k = neighbors_to_cover(n, options.suggest)
-        affinity = scaled_affinity(Rows.transformed(X, "cl2", center), k, watch=watch, checkpoint=checkpoint)
+        affinity = scaled_affinity(Rows.transformed(X, transform, center), k, watch=watch, checkpoint=checkpoint)
     else:
-        affinity = cover_affinity(transform_features(X, "cl2", center), options.suggest)
+        affinity = cover_affinity(transform_features(X, transform, center), options.suggest)
     nothing, confidence = np.full(n, -1), np.zeros(n)
     suggested = suggest(confidence[:, None], nothing, options.suggest, affinity=affinity)
     return VectorLabels(

@@ -23,6 +23,9 @@ from laplacianshot.runtime.files import put_file
 
 _Columns = dict[str, list[Any]]
 
+# What makes a cell a formula in a spreadsheet.
+_FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
+
 # Decimals of a confidence: more are only rounding.
 _DIGITS = 6
 
@@ -36,12 +39,18 @@ _LOCAL_FILES = "/data/local-files/?d="
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool = False) -> None:
+def write_rows(
+    result: LabelResult, path: str | PathLike[str], *, relabel: bool = False, safe_csv: bool = False
+) -> None:
     """Write ``id, label, confidence, origin, suggestion``, whole or not at all; the same result gives the same bytes.
 
     The name of the file ends in ``.csv`` (UTF-8 with line feeds), ``.jsonl`` or ``.parquet``. ``relabel`` adds a column
     ``dispute``: the label that the graph prefers to a given one, blank where it agrees. LabelingError if the name has
     another ending or its folder does not exist; if the file cannot be written, OSError, and an earlier file stays.
+
+    Ids and labels are written as they are. A spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a
+    formula: with ``safe_csv`` such a cell of a ``.csv`` has ``'`` before it. Such a file is for looking at, not to be
+    given back as labels.
     """
     columns: _Columns = {
         "id": list(result.ids),
@@ -56,7 +65,14 @@ def write_rows(result: LabelResult, path: str | PathLike[str], *, relabel: bool 
     }
     if relabel:
         columns["dispute"] = [result.classes[code] if code >= 0 else "" for code in result.disputes]
+    if safe_csv and Path(path).suffix.lower() == ".csv":
+        columns = {name: [_harmless(value) for value in column] for name, column in columns.items()}
     _write(columns, Path(path))
+
+
+def _harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_MARKS) else value
 
 
 def write_suggestions(result: LabelResult, path: str | PathLike[str]) -> None:
@@ -97,8 +113,8 @@ def export_label_studio(result: LabelResult, source: Source, path: str | PathLik
     odd = [name for name in result.classes if _NOT_XML.search(name)]
     if odd:
         raise LabelingError(f"classes {listed(odd)}: Label Studio takes no control characters; rename them.")
-    put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()))
-    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))))
+    put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()), private=True)
+    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))), private=True)
     return interface_of(where)
 
 
@@ -127,7 +143,7 @@ def _write(columns: _Columns, path: Path) -> None:
     if writer is None:
         raise LabelingError(f"{path}: the name of an output must end in {', '.join(_WRITERS)}.")
     _check_folder(path)
-    put_file(path, lambda file: writer(columns, file))
+    put_file(path, lambda file: writer(columns, file), private=True)
 
 
 def _check_folder(path: Path) -> None:

@@ -159,9 +159,13 @@ def label_source(
         known = _known_classes(names, scores)
         given = merge_given(source, others, more_classes=bool(known))
         if not suggest and not any(given) and not known:
+            if labels is None:
+                fault, advice = str(source.path), "give some with labels (--labels FILE)"
+            else:
+                fault, advice = "labels" if isinstance(labels, Mapping) else str(labels), "fill in some"
             raise LabelingError(
-                f"{source.path}: no item has a label; give some with labels (--labels FILE), name the classes with "
-                "classes (--classes), or ask which to label first with suggest (--suggest N)."
+                f"{fault}: no item has a label; {advice}, name the classes with classes (--classes), or ask which to "
+                "label first with suggest (--suggest N)."
             )
         large = graph == "cells" or len(source) > LARGE_ROWS
         vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from laplacianshot.datasets.decoding import CorruptPicture, decode
-from laplacianshot.datasets.feature_set import UNREADABLE, checked_features, read_npz
+from laplacianshot.datasets.decoding import MAX_PICTURE_BYTES, CorruptPicture, decode
+from laplacianshot.datasets.feature_set import checked_features, read_npz
 from laplacianshot.datasets.feature_store import FeatureStore
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.result import Skipped
@@ -33,7 +33,9 @@ from laplacianshot.labeling.tables import (
     stacked_rows,
     vector_column,
 )
+from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import load_npy, read_input
 from laplacianshot.runtime.types import Floats
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ class PictureSource(Source):
     def content_hash(self, i: int) -> bytes:
         """Return the hash of the file's bytes."""
         try:
-            return hash_of(self.file(i).read_bytes(), self.kind)
+            return hash_of(read_input(self.file(i), MAX_PICTURE_BYTES), self.kind)
         except OSError as error:
             raise CorruptPicture(self.ids[i], error.strerror or type(error).__name__) from error
 
@@ -362,14 +364,11 @@ def _from_parquet(table: Table, columns: TableColumns) -> Source:
 def _open_npy(path: Path) -> VectorSource:
     """Open the rows of a ``.npy`` file, memory-mapped."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (*UNREADABLE, OSError) as error:
-        raise LabelingError(
-            f"{path} is not an array of numbers, or is damaged ({error}); write it with np.save."
-        ) from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise LabelingError(f"{path} holds several arrays; call it .npz.")
+        array = load_npy(path, mapped=True)
+    except OSError as error:
+        raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
+    except InputError as error:
+        raise LabelingError(f"{path}: {error}; write it with np.save.") from error
     return _vectors(path, array)
 
 
@@ -441,9 +440,24 @@ def _labels(path: Path, labels: Any, class_names: Any, n_rows: int) -> tuple[str
         raise LabelingError(f"{path}: 'labels' holds fractions; write strings or whole numbers.")
     if class_names is None or labels.dtype.kind not in "iu":
         return tuple(label_of(value) for value in labels.tolist())
-    wrong = np.flatnonzero((labels < -1) | (labels >= len(class_names)))
+    names = np.asarray(class_names)
+    if names.ndim != 1 or names.dtype.kind not in "UiubT":
+        raise LabelingError(f"{path}: 'class_names' has shape {names.shape}, dtype {names.dtype}; write strings (C,).")
+    wrong = np.flatnonzero((labels < -1) | (labels >= len(names)))
     if wrong.size:
         raise LabelingError(
-            f"{path}: labels[{wrong[0]}] is {labels[wrong[0]]}, and there are {len(class_names)} class_names."
+            f"{path}: labels[{wrong[0]}] is {labels[wrong[0]]}, and there are {len(names)} class_names."
         )
-    return tuple(None if value == -1 else label_of(str(class_names[value])) for value in labels.tolist())
+    label: dict[int, str | None] = {-1: None}
+    first: dict[str, int] = {}
+    for number in np.unique(labels[labels >= 0]).tolist():
+        name = label_of(names[number].item() if names.dtype.kind in "iub" else names[number])
+        if name is None:
+            raise LabelingError(f"{path}: class_names[{number}] is blank, and its class has labels; give it a name.")
+        if first.setdefault(name, number) != number:
+            raise LabelingError(
+                f"{path}: class_names[{first[name]}] and class_names[{number}] are both {name!r}; give each class a "
+                "name of its own."
+            )
+        label[number] = name
+    return tuple(label[number] for number in labels.tolist())

@@ -11,6 +11,7 @@ import re
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import numpy as np
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import check_input, read_input
 from laplacianshot.runtime.types import Floats
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -41,6 +43,9 @@ _ACCENTED = re.compile("[^\x00-\x7f]+")
 # Half of a pair of UTF-16, or a byte of a file name that is not UTF-8.
 _HALF = re.compile("[\ud800-\udfff]")
 
+# Cells that a table may leave blank, however few it fills.
+_MAX_BLANKS = 50_000_000
+
 # Share of the places beyond ASCII that may look foreign by chance.
 _MAX_FOREIGN = 0.05
 
@@ -59,7 +64,7 @@ def read_text(path: Path) -> str:
     is zero, and Windows-1252, with a warning, if it then reads like a western European language.
     """
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except OSError as error:
         raise LabelingError(f"{path} cannot be read: {error.strerror}.") from error
     encoding = _encoding(data)
@@ -183,9 +188,9 @@ def _read_csv(path: Path) -> Table:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise LabelingError(f"{path}: several columns are called {twice[0]!r}; rename all but one.")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise LabelingError(f"{path}: several columns are called {twice!r}; rename all but one.")
 
 
 def _delimiter(text: str) -> str:
@@ -224,6 +229,9 @@ def _read_jsonl(path: Path) -> Table:
 def table_of_records(path: Path, rows: list[dict[str, Any]], lines: list[int] | None = None) -> Table:
     """Return records as columns, with None where a record has no value."""
     names = dict.fromkeys(name for row in rows for name in row)
+    # Each record with fields of its own would make a table of records by records.
+    if len(names) * len(rows) > max(_MAX_BLANKS, 100 * sum(map(len, rows))):
+        raise LabelingError(f"{path}: its {len(rows):,} records have {len(names):,} different fields; use the same.")
     return Table(path, {name: [row.get(name) for row in rows] for name in names}, len(rows), lines)
 
 
@@ -231,6 +239,7 @@ def _read_parquet(path: Path) -> Table:
     arrow = require("pyarrow", "parquet")
     parquet = require("pyarrow.parquet", "parquet")
     try:
+        check_input(path)
         # Not read_table, which makes columns of folders that are called name=value.
         with parquet.ParquetFile(path, memory_map=True) as file:
             table = file.read()
@@ -292,7 +301,10 @@ def label_of(value: Any) -> str | None:
     ['cat', None, None, None, None, '3', '3', 'True']
     """
     is_number = isinstance(value, int | float | np.number)
-    return None if is_number and value == -1 else composed(id_of(value)).strip() or None
+    label = None if is_number and value == -1 else composed(id_of(value)).strip() or None
+    if label is not None and not encodable(label):
+        raise LabelingError(f"the label {label!r} holds half a character, which no file can hold; repair it.")
+    return label
 
 
 def id_of(value: Any) -> str:

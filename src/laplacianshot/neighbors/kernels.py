@@ -273,6 +273,19 @@ def form_rows(X: Floats, rows: Ints, origin: Floats, scale: Floats, out: Floats)
 
 
 @kernel
+def form_roots(X: Floats, rows: Ints, norms: Floats, origin: Floats, scale: Floats, out: Floats) -> None:
+    """``out_i = (sign(x_r) sqrt(|x_r|) norms_r - origin) scale_r`` with ``r = rows_i``, over the rows of out (m, D)."""
+    for i in range(out.shape[0]):
+        source = X[rows[i]]
+        norm = norms[rows[i]]
+        factor = scale[rows[i]]
+        target = out[i]
+        for d in range(out.shape[1]):
+            root = np.sqrt(abs(source[d])) * norm
+            target[d] = (np.float32(root if source[d] >= 0 else -root) - origin[d]) * factor
+
+
+@kernel
 def halves_to_single(bits: Ints, out: Floats) -> None:
     """Finite float16 numbers, given by their bits as uint16 (m, D), as float32. No branch, so that it is vectorized."""
     for i in range(out.shape[0]):

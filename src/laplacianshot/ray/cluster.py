@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import resource
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event, Thread
 from typing import Any
 
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -22,6 +25,10 @@ _RETRIES = 8
 # Seconds between two checks of what is done, and without any CPU before the run is given up.
 _TICK = 2.0
 _PATIENCE = 90.0
+# Seconds that Ray has to end without its head.
+_LAST_SECONDS = 8.0
+# Seconds without an answer after which the head node is lost: well before Ray's own minute.
+_HEAD_PATIENCE = 12.0
 
 
 class ClusterError(LaplacianShotError, RuntimeError):
@@ -136,12 +143,26 @@ class Cluster:
             if done:
                 more, waiting = self.ray.wait(waiting, num_returns=len(waiting), timeout=0) if waiting else ([], [])
                 return [*done, *more], waiting
+            self._check_head()
             if self.cpus() > 0:
                 deadline = time.monotonic() + _PATIENCE
             elif time.monotonic() > deadline:
                 raise ClusterError(
                     f"the cluster has had no CPU for {_PATIENCE:.0f} seconds; start nodes and run again."
                 )
+
+    def _check_head(self) -> None:
+        """Raise HeadLost where the head node does not answer for a while; Ray would wait for it without end."""
+        address = str(self.ray.get_runtime_context().gcs_address)
+        deadline = time.monotonic() + _HEAD_PATIENCE
+        while not _answers(address):
+            if time.monotonic() > deadline:
+                raise HeadLost(_head_lost(address))
+            time.sleep(1)
+
+
+class HeadLost(ClusterError):
+    """The head node was lost, and with it the cluster."""
 
 
 class Lost(ClusterError):
@@ -189,10 +210,43 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         reason = str(error).splitlines()[0]
         raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
+    done = Event()
+    Thread(target=_watch_head, args=(str(ray.get_runtime_context().gcs_address), done), daemon=True).start()
     try:
         yield Cluster(ray)
-    finally:
+    except HeadLost:
+        # Ray's end waits for the head, here and when the process ends; it gets a few seconds.
+        atexit.unregister(ray._private.worker.shutdown)
+        end = Thread(target=ray.shutdown, daemon=True)
+        end.start()
+        end.join(_LAST_SECONDS)
+        raise
+    except BaseException:
         ray.shutdown()
+        raise
+    else:
+        ray.shutdown()
+    finally:
+        done.set()
+
+
+def _head_lost(address: str) -> str:
+    return (
+        f"the head node of the cluster at {address} does not answer any more; start it and run the same command again: "
+        "finished stages are kept in the run folder."
+    )
+
+
+def _watch_head(address: str, done: Event) -> None:
+    """End the process where a call to Ray hangs for a lost head: Ray would end it after a minute, in its own words."""
+    last = time.monotonic()
+    while not done.wait(_TICK):
+        if _answers(address):
+            last = time.monotonic()
+        elif time.monotonic() - last > 2 * _HEAD_PATIENCE:
+            sys.stderr.write(f"error: {_head_lost(address)}\n")
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def _check_form(address: str) -> None:
@@ -200,6 +254,15 @@ def _check_form(address: str) -> None:
     port = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
     if address != "auto" and (port is None or not 0 < int(port[1]) < 2**16):
         raise ClusterError(f"address is {address!r}; give HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
+
+
+def _answers(address: str) -> bool:
+    """Whether anything listens at the address."""
+    try:
+        _check_reachable(address)
+    except ClusterError:
+        return False
+    return True
 
 
 def _check_reachable(address: str) -> None:

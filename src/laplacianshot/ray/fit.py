@@ -19,6 +19,7 @@ from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import (
     base_mean,
+    before_center,
     center_between,
     column_sums,
     first_seen,
@@ -39,10 +40,10 @@ from laplacianshot.runtime.keyed_folder import KeyedFolder, content_key
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
 from laplacianshot.runtime.threads import single_threaded_blas
-from laplacianshot.runtime.types import Floats, Ints, Labels
+from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform
 
 # Increase by one whenever files of a run change their meaning.
-CODE_VERSION = 5
+CODE_VERSION = 6
 _SOLUTION = "solution.npz"
 # Says that classes fell together, and that the task is solved with prototypes that hardly move.
 _HELD = "held.json"
@@ -181,10 +182,10 @@ class _Run:
     def _read(self, progress: Progress | None) -> None:
         """Check the rows, find the folder of this run, and the center."""
         job, estimator = self._job, self._estimator
-        digests, totals = zip(
+        digests, totals, lowest = zip(
             *self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress), strict=True
         )
-        names = ("transform", "balanced", "lam", "n_neighbors", "max_iter", "tol")
+        names = ("transform", "balanced", "class_shares", "lam", "n_neighbors", "max_iter", "tol")
         mean = None if estimator.base_mean is None else np.asarray(estimator.base_mean, dtype=np.float64).tolist()
         settings = {name: estimator.get_params()[name] for name in names} | {"base_mean": mean, "order": self._order}
         cut = [len(shard) for shard in job.shards]
@@ -192,10 +193,10 @@ class _Run:
         folder = KeyedFolder.of(job.folder.url, "run", CODE_VERSION, *made_from)
         pooled = np.sum(totals, axis=0) / job.n
         some = fetch(self._cluster, job, given_rows, np.array(first_seen(range(job.n))))
-        transform = transform_of(estimator, some)
+        transform = transform_of(estimator, some, min(lowest))
         center, scale = self._columns(some) if transform == "standard" else (None, None)
-        if transform == "cl2":
-            center = self._center(pooled)
+        if transform in CENTERED:
+            center = self._center(transform, pooled)
         shift = pooled.astype(np.float32) if transform == "none" else None
         self._job = replace(job, folder=folder, transform=transform, center=center, scale=scale, shift=shift)
 
@@ -209,14 +210,18 @@ class _Run:
                 return found
         raise AssertionError("all rows count")
 
-    def _center(self, pooled: Floats) -> Floats:
+    def _center(self, transform: Transform, pooled: Floats) -> Floats:
+        """The center (D,) from the mean of the given rows."""
         job, estimator = self._job, self._estimator
         if estimator.base_mean is not None:
-            return given_center(estimator.base_mean, job.shards[0].width)
+            return given_center(estimator.base_mean, job.shards[0].width, transform)
+        if transform == "power":
+            pooled = np.sum(self._cluster.map(root_sums, [(shard,) for shard in job.shards]), axis=0) / job.n
         if is_balanced(estimator):
             return pooled
         queries = fetch(self._cluster, job, given_rows, job.query_rows(first_seen(range(self._n_query))))
         support = fetch(self._cluster, job, given_rows, job.support)
+        queries, support = before_center(queries, transform), before_center(support, transform)
         return center_between(pooled, support, job.labels, queries, self._n_query, job.n_classes)
 
     def _solve(self, given: Job, progress: Progress | None) -> None:
@@ -224,7 +229,7 @@ class _Run:
         job, constants, cluster = self._job, self._constants, self._cluster
         support = fetch(cluster, job, formed_rows, job.support)
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
-        origin = -shift if job.transform == "cl2" else support.mean(axis=0)
+        origin = -shift if job.transform in CENTERED else support.mean(axis=0)
         prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
         shared = cluster.share(job)
         sums, squares = zip(*cluster.map(query_moments, [(shared, number) for number in job.numbers]), strict=True)
@@ -248,7 +253,7 @@ class _Run:
                 along=self._plan.along,
             )
         if clues.along > 0:
-            self._spread()
+            self._spread(clues.local)
         limits: dict[str, Any] = {"clues": clues, "tol": self._estimator.tol, "progress": progress}
         while True:
             if job.folder.has(_HELD):
@@ -278,7 +283,7 @@ class _Run:
         }
         job.folder.put_arrays(_SOLUTION, solution)
 
-    def _spread(self) -> None:
+    def _spread(self, local: bool) -> None:
         """Shares of the labels that reach each row along the graph, into ``reached-*.npz``."""
         job = self._job
         if not job.missing(REACHED):
@@ -286,7 +291,8 @@ class _Run:
         shared = self._cluster.share(job)
         parts = self._cluster.map(first_neighbors, [(shared, number) for number in job.numbers])
         near, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
-        reached = Paths.to_neighbors(near, distances).spread(job.classes(np.arange(job.n)), job.n_classes)
+        paths = Paths.to_neighbors(near, distances)
+        reached = paths.spread(job.classes(np.arange(job.n)), job.n_classes, local=local)
         for number, shard in enumerate(job.shards):
             job.save(REACHED, number, {"shares": reached[shard.first : shard.first + len(shard)]})
 
@@ -308,14 +314,20 @@ class _Run:
         )
 
 
-def survey(shard: Shard) -> tuple[str, Floats]:
-    """Read a shard once: a hash of its rows, and their sum (D,). InputError if they are not finite numbers."""
+def survey(shard: Shard) -> tuple[str, Floats, float]:
+    """Read a shard once: a hash of its rows, their sum (D,) and smallest entry. InputError if they are not finite."""
     rows = shard.read()
     try:
         checked_rows(rows, None)
     except ValueError as error:
         raise InputError(f"{shard.path}, rows {shard.start} to {shard.stop}: {error}") from None
-    return content_key(rows), base_mean(rows) * len(rows)
+    return content_key(rows), base_mean(rows) * len(rows), float(rows.min())
+
+
+def root_sums(shard: Shard) -> Floats:
+    """Sum of the unit roots of a shard, (D,)."""
+    rows = shard.read()
+    return base_mean(rows, "power") * len(rows)
 
 
 def shard_columns(shard: Shard, middle: Floats, limit: Floats) -> Floats:

@@ -43,7 +43,7 @@ class Job:
     labels: Ints  # (n_s,): their classes in 0..C-1
     n_classes: int
     transform: Transform = "cl2"
-    center: Floats | None = None  # (D,), for cl2 and standard
+    center: Floats | None = None  # (D,), for cl2, power and standard
     scale: Floats | None = None  # (D,), for standard
     shift: Floats | None = None  # (D,): mean of the transformed rows, subtracted where they are not of length one
     ordered: bool = False  # whether rows were put where their neighbors are

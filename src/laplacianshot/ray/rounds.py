@@ -19,7 +19,7 @@ import numpy as np
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
-from laplacianshot.inference.joint import Clues, Sums
+from laplacianshot.inference.joint import Balance, Clues, Sums
 from laplacianshot.ray.cluster import Cluster, ClusterError, Lost, measured
 from laplacianshot.ray.graph import load_graph
 from laplacianshot.ray.job import Job
@@ -54,10 +54,9 @@ class Order:
     number: int
     accept: bool  # whether the assignments of the step before it are made the current ones first
     save: bool  # whether these are saved then
-    share: Floats
     prototypes: Floats
     lam: float
-    g: float
+    balance: Balance
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,8 +111,7 @@ class ShardRounds:
         for part, rows in zip(self._halo, incoming, strict=True):
             if part.stop > part.start:
                 self._rounds.receive(part.start, *rows)
-        self._rounds.share = order.share
-        return self._answer(self._rounds.step(order.prototypes, order.lam, order.g), accepted=False)
+        return self._answer(self._rounds.step(order.prototypes, order.lam, order.balance), accepted=False)
 
     def finish(self) -> None:
         """Write the current assignments into ``assignments-*.npz``."""
@@ -188,11 +186,11 @@ class RayRounds:
             self.journal.reports.append(self._try(lambda: self._first))
         self._set(self.journal.reports[0])
 
-    def step(self, prototypes: Floats, lam: float, g: float, *, last: bool = False) -> Sums:
+    def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current."""
         number = len(self._orders)
         save = self._accept and number % _SAVE_ROUNDS == 0
-        order = Order(number, self._accept, save, self.share, prototypes, lam, g)
+        order = Order(number, self._accept, save, prototypes, lam, balance)
         if number + 1 < len(self.journal.reports):
             report = self.journal.reports[number + 1]
         else:

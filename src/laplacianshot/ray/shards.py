@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from laplacianshot.labeling.tables import stacked_rows, vector_column
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.extras import require
+from laplacianshot.runtime.files import check_input, load_npy
 from laplacianshot.runtime.keyed_folder import file_system
 from laplacianshot.runtime.types import Floats
 
@@ -110,7 +112,9 @@ def _files(source: Source) -> list[str]:
 
 def _shape(path: str) -> tuple[int, int]:
     """Rows and columns of a file, from its header."""
-    fs, inner, _ = file_system(path)
+    fs, inner, is_local = file_system(path)
+    if is_local:
+        check_input(inner)
     with fs.open(inner, "rb") as file:
         if not path.endswith(".parquet"):
             return _npy_header(path, file)[0]
@@ -139,7 +143,7 @@ def _npy_header(path: str, file: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
 def _npy_rows(path: str, start: int, stop: int) -> Floats:
     fs, inner, is_local = file_system(path)
     if is_local:
-        mapped: Floats = np.load(inner, mmap_mode="r", allow_pickle=False)[start:stop]
+        mapped: Floats = load_npy(Path(inner), mapped=True)[start:stop]
         return mapped
     with fs.open(inner, "rb") as file:
         (_, width), dtype = _npy_header(path, file)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.inference.transforms import base_mean, choose_centered, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
 from laplacianshot.reports.figures import BLUE, INK, new_axes, svg_text
 from laplacianshot.reports.label_items import Cards, Choice, ClassItems, choose
@@ -52,7 +52,7 @@ def write_label_report(result: LabelResult, folder: Path, *, watch: Watch = no_w
 
     The page has pictures or texts if the result has its source, and a map if it has vectors.
     """
-    write_text(folder / PAGE, label_page(result, watch=watch))
+    write_text(folder / PAGE, label_page(result, watch=watch), private=True)
 
 
 def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
@@ -208,8 +208,8 @@ def places_of(result: LabelResult) -> Floats | None:
     X = np.asarray(result.vectors)
     if result.affinity is not None:
         return map_2d(X, result.affinity)
-    center = base_mean(X) if result.center is None else result.center
-    return map_2d(transform_features(X, "cl2", center))
+    transform = choose_centered(X)
+    return map_2d(transform_features(X, transform, base_mean(X, transform)))
 
 
 def map_data(result: LabelResult, places: Floats, texts: Sequence[str] | None, sheet: Sheet | None) -> dict[str, Any]:

@@ -192,9 +192,9 @@ def json_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    put_file(path, lambda file: file.write(text.encode("utf-8")))
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a file atomically, for its owner alone if ``private``."""
+    put_file(path, lambda file: file.write(text.encode("utf-8")), private=private)
 
 
 def write_report(folder: Path, drawings: Mapping[str, str], texts: Mapping[str, str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import _num_samples, check_array
 
 from laplacianshot.runtime.limits import SMALL_ROWS
 from laplacianshot.runtime.threads import Workers, even_blocks, row_blocks
@@ -16,6 +18,8 @@ DTYPES = [np.float64, np.float32, np.float16]
 # Entries of X from which on it is checked in blocks of rows.
 _BLOCKS_FROM = 2**22
 _CHECKED_ROWS = 4096
+# Rows of one kind differ in length by far less: this is another unit, or an error.
+_FAR = 1000.0
 # Rows added up at a time, in blocks that have sums of their own.
 _SUMMED_ROWS = 1024
 _MAX_BLOCKS = 64
@@ -27,9 +31,23 @@ def refuse_masked(array: Any, name: str) -> None:
         raise ValueError(f"{name} is a masked array with masked entries; fill them first, with {name}.filled(...).")
 
 
+def refuse_complex(X: Any) -> None:
+    """ValueError for complex rows, in one line: scikit-learn's message prints them all."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; use real numbers.")
+
+
+def check_length(X: Any, y: Any) -> None:
+    """ValueError unless there is one label per row."""
+    rows, labels = _num_samples(X), _num_samples(y)
+    if rows != labels:
+        raise ValueError(f"X has {rows} rows and y has {labels} labels; give one label per row, -1 for none.")
+
+
 def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
     """Finite numbers in two dimensions, or an error. Large arrays are checked block by block, never copied."""
     refuse_masked(X, "X")
+    refuse_complex(X)
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
         features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
         check_size(features)
@@ -46,26 +64,49 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
             largest = _largest(block)
         if not np.isfinite(largest):
             check_array(block, dtype=DTYPES, estimator=estimator, input_name="X")
-        _check_largest(largest, block)
+        _check_largest(largest, working_dtype(block))
 
     with Workers(rows.size) as workers:
         workers.run(check, blocks)
     return rows
 
 
-def check_size(features: Floats) -> None:
-    """Refuse entries whose squares overflow."""
-    _check_largest(_largest(features), features)
+def check_size(features: Any, name: str = "X", dtype: Any = None) -> None:
+    """Refuse entries whose squares overflow in ``dtype``, by default the one that these rows are worked on in."""
+    _check_largest(_largest(features), working_dtype(features) if dtype is None else np.dtype(dtype), name)
 
 
-def _largest(features: Floats) -> float:
+def _largest(features: Any) -> float:
     """The largest absolute value; NaN if there is one."""
-    return float(np.maximum(features.max(), -features.min()))
+    # In Python's numbers: the smallest integer of a type has no opposite in it.
+    return max(float(features.max()), -float(features.min()), key=lambda value: (np.isnan(value), value))
 
 
-def _check_largest(largest: float, features: Floats) -> None:
-    if largest > float(np.finfo(working_dtype(features)).max) ** 0.5 / 1e3:
-        raise ValueError(f"X has entries as large as {largest:.3g}, whose squares overflow; divide X by a constant.")
+def _check_largest(largest: float, dtype: np.dtype[Any], name: str = "X") -> None:
+    if largest > float(np.finfo(dtype).max) ** 0.5 / 1e3:
+        raise ValueError(
+            f"{name} {'have' if name.endswith('s') else 'has'} entries as large as {largest:.3g}, whose squares "
+            f"overflow; divide {name} by a constant."
+        )
+
+
+def warn_of_far_rows(X: Floats) -> None:
+    """Warn of rows that alone decide a mean or a typical distance, in recipes that are not robust to them."""
+    lengths = np.concatenate([np.linalg.norm(block, axis=1) for block in _single_blocks(X)])
+    typical = float(np.median(lengths))
+    far = np.flatnonzero(lengths > _FAR * typical)
+    if typical > 0 and far.size:
+        warnings.warn(
+            f"row {far[0]} of X is {lengths[far[0]] / typical:,.0f} times as long as a typical row and may decide all "
+            f"labels ({far.size} such rows); check it, or use the default recipe with transform='auto'.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _single_blocks(X: Floats) -> Iterator[Floats]:
+    for start in range(0, len(X), _CHECKED_ROWS):
+        yield np.asarray(X[start : start + _CHECKED_ROWS], dtype=working_dtype(X))
 
 
 def mean_of_rows(X: Any) -> Floats:

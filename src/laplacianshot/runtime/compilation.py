@@ -49,14 +49,18 @@ class _ForgivingCache(FunctionCache):
 
 @cache
 def _parts_stamp() -> tuple[tuple[float, int], ...]:
-    """When the kernel files of the package were last changed; empty if the package is in an archive."""
+    """When this file and the kernel files of the package were last changed; empty if the package is in an archive."""
     try:
-        states = [part.stat() for part in sorted(Path(__file__).parent.parent.rglob("*kernel*.py"))]
+        parts = [Path(__file__), *sorted(Path(__file__).parent.parent.rglob("*kernel*.py"))]
+        states = [part.stat() for part in parts]
     except OSError:
         return ()
     return tuple((state.st_mtime, state.st_size) for state in states)
 
 
+# Part of every kernel that calls it. As a call, the linker would take whichever copy it has seen first, that of the
+# caller or one that was compiled alone: with reordered sums the last digits would depend on what ran before.
+_INLINED: Any = {"forceinline": True}
 # Sums may be reordered, so that they are vectorized; NaN and infinity keep their meaning.
 _SUMS_IN_ANY_ORDER = {"contract", "reassoc", "nsz", "arcp"}
 
@@ -73,7 +77,7 @@ def inlined_kernel(function: Function) -> Function:
 
 def part_kernel(function: Function) -> Function:
     """The same for a part that only kernels call: it has no wrapper for Python, which takes as long to compile."""
-    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_INLINED}
     return cast(Function, njit(nogil=True, fastmath=_SUMS_IN_ANY_ORDER, error_model="numpy", **options)(function))
 
 
@@ -84,7 +88,7 @@ def ordered_kernel(function: Function) -> Function:
 
 def _compiled(function: Function, fastmath: set[str], inline: Literal["never", "always"] = "never") -> Function:
     # Nobody takes the address of a kernel as a C function.
-    options: Any = {"no_cfunc_wrapper": True}
+    options: Any = {"no_cfunc_wrapper": True, **_INLINED}
     dispatcher: Any = njit(nogil=True, fastmath=fastmath, error_model="numpy", inline=inline, **options)(function)
     # RuntimeError: numba found no writable folder for its cache.
     with suppress(RuntimeError):

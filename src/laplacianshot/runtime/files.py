@@ -1,4 +1,8 @@
-"""Files that are complete or absent whenever a process is killed, folder locks, and the cache folder of the user."""
+"""Files of the user opened safely, files that are complete or absent whenever a process is killed, and folder locks.
+
+A path of the user may lead anywhere: to a pipe that nobody writes to, a device that never ends, a link, a folder.
+:func:`open_input` and :func:`put_file` are the two doors through which such a path goes.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,30 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.limits import written_bytes
 
 VARIABLE = "LAPLACIANSHOT_CACHE"
 _PARTIAL = ".partial-"
 LOCK_NAME = ".lock"
+
+# Files and folders that hold labels, or what people labeled: for their owner alone.
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+# Letters of an ending that a partial file takes over; names have at most 255 bytes.
+_MAX_SUFFIX = 16
+# Bytes of a file that is read whole. More would not fit the memory of most machines once it is parsed.
+MAX_INPUT = 8 << 30
+# Never wait for a pipe, never make a terminal ours. Windows has neither, and would translate line ends.
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 # Folders that this process holds: the system's lock does not exclude a process from itself.
 _held: set[Path] = set()
@@ -26,23 +42,110 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_held.clear)
 
 
-def put_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let ``write`` fill a file and put it at ``path``: complete and on the disk, or the file before it stays."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL, suffix=path.suffix)
+def open_input(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a file of the user to read it: a regular file or a link to one; OSError for a pipe, a device or a folder."""
+    handle = os.open(path, _READING)
+    try:
+        _refuse_special(os.fstat(handle), path)
+        return open(handle, "rb")  # noqa: PTH123 - by its number
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def check_input(path: str | os.PathLike[str]) -> None:
+    """Raise what :func:`open_input` would, for a file that another package opens by its name."""
+    open_input(path).close()
+
+
+def read_input(path: str | os.PathLike[str], limit: int = MAX_INPUT) -> bytes:
+    """Content of a file of the user; OSError if it is not a regular file, or has more than ``limit`` bytes."""
+    with open_input(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise OSError(
+                errno.EFBIG, f"it has {written_bytes(size)}, more than the {written_bytes(limit)} allowed", path
+            )
+        # What is appended meanwhile is left alone.
+        return file.read(size)
+
+
+def load_npy(path: Path, *, mapped: bool = False) -> Any:
+    """The array of a ``.npy`` file of the user, in memory or ``mapped``; nothing is unpickled.
+
+    InputError if it is not such a file or is damaged, OSError if it cannot be read.
+    """
+    # Here, as the command line does not wait for numpy to print its help.
+    import numpy as np
+
+    check_input(path)
+    try:
+        array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged header may fail in any way, also with SyntaxError or MemoryError
+        raise InputError(f"not an array of numbers, or damaged ({' '.join(str(error).split())})") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InputError("it holds several arrays; call it .npz")
+    if min(array.shape, default=0) < 0:
+        raise InputError(f"damaged: its header says shape {array.shape}")
+    return array
+
+
+def _refuse_special(found: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+
+
+def output_place(path: Path) -> Path:
+    """Where a file of this name is written: links are followed. OSError for a pipe, a device, a folder or a loop."""
+    place = Path(os.path.realpath(path))
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        _refuse_special(place.stat(), path)
+    return place
+
+
+def put_file(path: Path, write: Callable[[IO[bytes]], object], *, private: bool = False) -> None:
+    """Let ``write`` fill a file and put it at ``path``: complete and on the disk, or the file before it stays.
+
+    A link stays a link, and the file it leads to is written. A file that exists keeps its permissions; a new one has
+    those of the process's umask, or is its owner's alone if ``private``.
+    """
+    place = output_place(path)
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+    except FileNotFoundError:
+        mode = PRIVATE_FILE if private else 0o666 & ~_umask()
+    # mkstemp makes files that only their owner can read.
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=_PARTIAL, suffix=place.suffix[:_MAX_SUFFIX])
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files that only their owner can read.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
+        Path(name).chmod(mode)
+        Path(name).replace(place)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_folder(place.parent)
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, with its parents, that only its owner can enter; one that exists keeps its permissions."""
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -93,7 +196,14 @@ class FolderLock:
         """Take the lock, or raise."""
         if self._folder in _held:
             raise self._refusal(f"{self._holder or 'another run'} of this process")
-        self._handle = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        place = self._folder / LOCK_NAME
+        self._handle = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666)
+        try:
+            _refuse_special(os.fstat(self._handle), place)
+        except OSError:
+            os.close(self._handle)
+            self._handle = -1
+            raise
         if not take_lock(self._handle):
             holder = os.read(self._handle, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(self._handle)
@@ -182,7 +292,7 @@ def _temporary() -> Path:
 def _fault(folder: Path) -> str:
     """Why a folder cannot be written; empty if it can."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         if hasattr(os, "getuid") and folder == _temporary():
             folder.chmod(0o700)  # fails where another user has taken the name
         with tempfile.TemporaryFile(dir=folder):

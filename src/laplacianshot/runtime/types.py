@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Labels: TypeAlias = NDArray[Any]
-Transform: TypeAlias = Literal["none", "l2", "cl2", "standard"]
+Transform: TypeAlias = Literal["none", "l2", "cl2", "power", "standard"]
+# Transforms that take a center away, so that it lies at zero, and bring rows to length one about it.
+CENTERED: tuple[Transform, ...] = ("cl2", "power")
 
 
 def working_dtype(X: Floats) -> np.dtype[Any]:

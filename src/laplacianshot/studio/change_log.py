@@ -10,7 +10,9 @@ append-only. Undo and redo are actions too: undo applies the inverse change, red
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,8 +22,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Literal, NamedTuple, TypeAlias
 
-from laplacianshot.labeling.tables import label_of
+from laplacianshot.labeling.tables import encodable, label_of
 from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.files import PRIVATE_FILE, check_input
 
 How: TypeAlias = Literal["person", "accepted", "imported", "source"]
 Kind: TypeAlias = Literal[
@@ -257,12 +260,12 @@ class LabelState:
 
 def checked_name(name: str) -> str:
     """Return a valid class name in Unicode composed form, without surrounding blanks."""
-    checked = label_of(name)
+    checked = label_of(name) if encodable(name) else "\ufffe"
     if checked is None or checked == "-1":
         raise ActionError(f"{name!r} is not a valid class name.")
     if len(checked) > MAX_NAME_LENGTH:
         raise ActionError(f"a class name can have at most {MAX_NAME_LENGTH} characters.")
-    if any(ord(mark) < 32 or 0xD800 <= ord(mark) < 0xE000 or mark in "\x7f\ufffe\uffff" for mark in checked):
+    if any(ord(mark) < 32 or mark in "\x7f\ufffe\uffff" for mark in checked):
         raise ActionError("a class name cannot contain control characters.")
     return checked
 
@@ -293,15 +296,24 @@ class ChangeLog:
         self._lock = RLock()
         self.path = folder / FILE_NAME
         try:
+            # For its owner alone, and so are the files that SQLite puts beside it. A pipe would hold us up.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), PRIVATE_FILE))
+            check_input(self.path)
+            with contextlib.suppress(OSError):  # of another user
+                self.path.chmod(PRIVATE_FILE)
             self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             # Write through to the disk at each commit, not only to the system's memory.
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=FULL")
             self._database.executescript(_SCHEMA)
             self._read(source)
-        except sqlite3.DatabaseError as error:
+        except ProjectError:
+            raise
+        except (sqlite3.Error, OSError, LookupError, ValueError, TypeError) as error:
+            # A damaged file may hold anything in place of what was written.
+            what = error if isinstance(error, sqlite3.Error) else f"damaged: {error}"
             raise ProjectError(
-                f"{self.path} cannot be read ({error}); move it away to start again, or choose another --project."
+                f"{self.path} cannot be read ({what}); move it away to start again, or choose another --project."
             ) from error
 
     @property
@@ -369,7 +381,10 @@ class ChangeLog:
         """Return the change of an action."""
         with self._lock:
             query = "SELECT change, kind, summary FROM actions WHERE version = ?"
-            return Change.from_json(*self._database.execute(query, (version,)).fetchone())
+            try:
+                return Change.from_json(*self._database.execute(query, (version,)).fetchone())
+            except (LookupError, ValueError, TypeError) as error:
+                raise ActionError(f"action {version} in {self.path} is damaged and cannot be undone.") from error
 
     def close(self) -> None:
         """Close the database."""
@@ -393,12 +408,17 @@ class ChangeLog:
         classes = self._database.execute("SELECT * FROM classes ORDER BY id").fetchall()
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
         self.state = LabelState(
-            {id: ClassEntry(name, color) for id, name, color in classes},
-            {item: Given(class_id, how) for item, class_id, how in labels},
+            {id: ClassEntry(checked_name(name), int(color)) for id, name, color in classes},
+            {str(item): Given(class_id, how) for item, class_id, how in labels},
             int(meta["next_id"]),
         )
+        unknown = {label.class_id for label in self.state.labels.values()} - set(self.state.classes)
+        if unknown or self.state.next_id <= max(self.state.classes, default=0):
+            raise ValueError("labels and classes do not fit together")
         actions = self._database.execute("SELECT version, kind, at, summary, target FROM actions ORDER BY version")
         self._actions = [Action(*row) for row in actions]
+        if [action.version for action in self._actions] != list(range(1, len(self._actions) + 1)):
+            raise ValueError("actions are missing")
         # Stacks: the last one is what undo or redo takes next.
         self._done: list[Action] = []
         self._undone: list[Action] = []

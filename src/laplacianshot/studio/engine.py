@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.temperature import mean_squared_distance
-from laplacianshot.inference.transforms import blended_center
+from laplacianshot.inference.transforms import before_center, blended_center
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
@@ -357,8 +357,8 @@ class Engine:
         """Return the center of ``laplacianshot label`` if it is far from the current one, else None."""
         if len(cache) > _MAX_RECENTERED or (codes >= 0).all():
             return None
-        better = blended_center(cache.vectors, codes, n_classes)
-        spread = mean_squared_distance(cache.vectors) / 2
+        better = blended_center(cache.vectors, codes, n_classes, transform=cache.transform)
+        spread = mean_squared_distance(before_center(cache.vectors, cache.transform)) / 2
         moved = float(np.square(better - cache.center).sum())
         return better if moved > _CENTER_SHIFT**2 * spread else None
 

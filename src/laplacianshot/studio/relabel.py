@@ -22,10 +22,10 @@ from laplacianshot.engine.rounds import DenseRounds, edges_of
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
 from laplacianshot.inference.clues import HeldBack
-from laplacianshot.inference.joint import Clues, Prior, balance_weight, m_step
+from laplacianshot.inference.joint import Balance, Clues, Prior, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.spreading import Paths
-from laplacianshot.inference.transforms import base_mean, transform_features
+from laplacianshot.inference.transforms import base_mean, choose_centered, transform_features
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.evidence import Margins, TaskEvidence
@@ -34,7 +34,7 @@ from laplacianshot.labeling.suggestions import cover_kernel, suggest
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.threads import Workers
-from laplacianshot.runtime.types import Floats, Ints, working_dtype
+from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
 
 # Maximum number of neighbors. For more than 20,000 items with very few classes the recipe would take more.
 MAX_NEIGHBORS = 100
@@ -64,8 +64,9 @@ class GraphCache:
 
     positions: Ints  # (m,), positions of the items in the source, ascending
     vectors: Floats  # (m, D), before the transform
-    center: Floats  # (D,), subtracted from the vectors before they are normalized
-    rows: Floats  # (m, D), transform_features(vectors, "cl2", center)
+    transform: Transform  # cl2 or power
+    center: Floats  # (D,), of the transform
+    rows: Floats  # (m, D), transform_features(vectors, transform, center)
     neighbors: Neighbors  # of each item, nearest first; enough for two classes or more
     _graphs: dict[int, sp.csr_array] = field(default_factory=dict)
     _made: dict[str, tuple[sp.csr_array, sp.csr_array]] = field(default_factory=dict)
@@ -115,12 +116,14 @@ def recipe_neighbors(n: int, n_classes: int) -> int:
 def build_cache(positions: Ints, vectors: Floats, center: Floats | None = None) -> GraphCache:
     """Center the vectors (m, D) of the items at these positions (m,), and search the neighbors of each.
 
-    There are two vectors or more, all finite. The default center (D,) is their mean.
+    There are two vectors or more, all finite. The default center (D,) is their mean, that of their unit roots where no
+    entry is negative and the transform is ``power``.
     """
-    chosen = base_mean(vectors) if center is None else center
-    rows = transform_features(vectors, "cl2", chosen)
+    transform = choose_centered(vectors)
+    chosen = base_mean(vectors, transform) if center is None else center
+    rows = transform_features(vectors, transform, chosen)
     n_neighbors = min(max(recipe_neighbors(len(rows), 2), FEW_NEIGHBORS), MAX_NEIGHBORS)
-    return GraphCache(positions, vectors, chosen, rows, knn(rows, n_neighbors))
+    return GraphCache(positions, vectors, transform, chosen, rows, knn(rows, n_neighbors))
 
 
 def _affinity(indices: Ints, dtype: Any) -> sp.csr_array:
@@ -145,7 +148,7 @@ class _Fit:
     shift: float  # of the calibration
     clues: Clues  # what the labels said besides, at the last fit
     reached: Floats | None  # (m, C), shares of the labels that reached each row along the graph, where they count
-    eta: float
+    constants: DefaultConstants  # of the last fit
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,14 +182,14 @@ def columns_of(given: Ints) -> tuple[Ints, Ints]:
 def relabel(cache: GraphCache, given: Ints) -> Predictions:
     """Predict the labels of the items of ``cache`` from the given class ids (m,), -1 for none.
 
-    The same as :func:`~laplacianshot.labeling.core.label_vectors` with ``base_mean=cache.center`` and the graph of
+    The same as :func:`~laplacianshot.labeling.core.label_vectors` with the transform, the center and the graph of
     ``cache``. With fewer than two classes nothing is predicted, and only the queue is filled.
     """
     class_ids, codes = columns_of(given)
     if len(class_ids) < 2:
         return _first_look(cache, codes)
     graph = cache.class_graph(len(class_ids))
-    options = LabelOptions(base_mean=cache.center, graph=graph)
+    options = LabelOptions(base_mean=cache.center, graph=graph, transform=cache.transform)
     found = label_vectors(cache.vectors, codes, len(class_ids), options)
     assert found.model is not None
     queue = suggest(found.probabilities, codes, QUEUE, kernel=cache.cover_kernel(len(class_ids)))
@@ -195,7 +198,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
     clues, reached = found.model.solution_.clues, None
     if clues.along > 0:
         paths = Paths.between(cache.normalized_graph(len(class_ids)), cache.rows)
-        reached = paths.spread(codes, len(class_ids))
+        reached = paths.spread(codes, len(class_ids), local=clues.local)
     return Predictions(
         cache,
         class_ids,
@@ -213,7 +216,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             found.shift,
             clues,
             reached,
-            found.model.solution_.constants.eta,
+            found.model.solution_.constants,
         ),
     )
 
@@ -230,7 +233,8 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         return None
     rows, n_classes = last.cache.rows, len(class_ids)
     support, labels = np.flatnonzero(labeled), codes[labeled]
-    constants = DefaultConstants.for_task(len(support), n_query, n_classes)._replace(eta=last.fit.eta)
+    constants = DefaultConstants.for_task(len(support), n_query, n_classes)
+    constants = constants._replace(eta=last.fit.constants.eta, small=last.fit.constants.small)
     # As the estimator chooses its origin about a center.
     prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
     assignments = last.fit.assignments
@@ -281,7 +285,8 @@ def hold_back(
             return None
         fewer = codes.copy()
         fewer[part] = -1
-        model = LaplacianShot(base_mean=cache.center, graph=graph).fit(cache.vectors, fewer)
+        model = LaplacianShot(transform=cache.transform, base_mean=cache.center, graph=graph)
+        model.fit(cache.vectors, fewer)
         right += int(np.count_nonzero(model.label_distributions_[part].argmax(axis=1) == codes[part]))
         checked += len(part)
     return HeldBack(right, checked) if checked >= MIN_CHECKED else None
@@ -334,7 +339,7 @@ def _descend(
         rounds.resume(assignments)
         for _ in range(_ITERATIONS):
             prototypes = m_step(prior, rounds.class_features, n_query * rounds.share).astype(rows.dtype)
-            rounds.step(prototypes, constants.lam, balance_weight(rounds.share, constants))
+            rounds.step(prototypes, constants.lam, Balance.at(rounds.share, constants))
             rounds.accept()
         return rounds.assignments()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, model_validator
 
 from laplacianshot.labeling.sources import Kind
 from laplacianshot.studio.change_log import MAX_NAME_LENGTH, Action, How
@@ -14,6 +14,8 @@ ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-in
 
 # Maximum number of items per action.
 _MAX_ITEMS = 1_000_000
+# Fields of a request: more than any has.
+_MAX_FIELDS = 10
 # Largest integer that fits the arrays.
 MAX_INT = 2**31 - 1
 
@@ -21,6 +23,17 @@ MAX_INT = 2**31 - 1
 def _whole(value: Any) -> Any:
     """Convert 2.0 to 2, as JSON has only one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _whole_items(value: Any) -> Any:
+    """Convert whole numbers of a list, and refuse its first other entry: a million errors would take a minute."""
+    if not isinstance(value, list):
+        return value
+    whole = [_whole(entry) for entry in value[: _MAX_ITEMS + 1]]
+    for place, entry in enumerate(whole):
+        if type(entry) is not int or not 0 <= entry <= MAX_INT:
+            raise ValueError(f"entry {place} is not a whole number from 0 to {MAX_INT}.")
+    return whole
 
 
 def _digits(value: Any) -> Any:
@@ -32,7 +45,13 @@ def _digits(value: Any) -> Any:
 
 # A whole number in a path or query; constraints come before it.
 Digits = BeforeValidator(_digits)
-Index = Annotated[StrictInt, Field(ge=0, le=MAX_INT), BeforeValidator(_whole)]
+# Positions of items; checked as a whole, the first fault ends it.
+Indices = Annotated[
+    list[Annotated[StrictInt, Field(ge=0, le=MAX_INT)]],
+    Field(min_length=1, max_length=_MAX_ITEMS),
+    FailFast(),
+    BeforeValidator(_whole_items),
+]
 ClassId = Annotated[StrictInt, Field(ge=1, le=MAX_INT), BeforeValidator(_whole)]
 Steps = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
 # At least one visible character, and no control characters.
@@ -49,6 +68,14 @@ Name = Annotated[
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        """Refuse many fields at once: each would be an error of its own."""
+        if isinstance(value, dict) and len(value) > _MAX_FIELDS:
+            raise ValueError(f"{len(value):,} fields; at most {_MAX_FIELDS} are possible.")
+        return value
 
 
 class Problem(BaseModel):
@@ -208,7 +235,7 @@ class Imported(Done):
 class ItemsRequest(_Body):
     """One item or more."""
 
-    items: list[Index] = Field(min_length=1, max_length=_MAX_ITEMS)
+    items: Indices
 
 
 class LabelByClass(ItemsRequest):

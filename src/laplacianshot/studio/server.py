@@ -7,18 +7,20 @@ import errno
 import hashlib
 import secrets
 import socket
+import sys
+import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from laplacianshot.runtime.errors import InputError
-from laplacianshot.runtime.files import FolderLock, user_cache
+from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 # Seconds that open requests have when the server stops.
 _LAST_SECONDS = 3
+# Seconds in which a client must have sent a request, from its connection or its last request on.
+_MAX_WAITING = 60.0
+# Open connections: a browser takes six. Each has a file of the process, and so have databases, pictures and threads.
+_MAX_CONNECTIONS, _OTHER_FILES = 512, 64
+# Connections that are accepted at once.
+_BACKLOG = 32
 
 _IF_OPEN = "use its page, stop it with Ctrl-C, or choose another folder with --project DIR"
 
@@ -69,7 +77,7 @@ def open_session(
         raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
     with contextlib.ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             stack.enter_context(FolderLock(folder, ProjectError, holder="the studio", advice=_IF_OPEN))
         except OSError as error:
             message = f"--project {folder}: cannot be used ({error.strerror}); choose another folder."
@@ -129,12 +137,17 @@ def serve(session: Session, host: str, listener: socket.socket, *, opened: Calla
         log_level="warning",
         access_log=False,
         server_header=False,
+        # The protocol that every install of uvicorn has, and whose connections can be limited.
+        http="h11",
         ws="none",
         timeout_graceful_shutdown=_LAST_SECONDS,
         timeout_keep_alive=30,
+        backlog=_BACKLOG,
         h11_max_incomplete_event_size=64 * 1024,
     )
     server = _Server(config, app, lambda: opened(gate))
+    config.load()
+    config.http_protocol_class = _limited(config.http_protocol_class, _max_connections())
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
 
@@ -146,17 +159,64 @@ def open_browser(address: str) -> None:
     timer.start()
 
 
+def _max_connections() -> int:
+    """Connections that leave enough files for the rest of the process."""
+    if sys.platform == "win32":
+        return _MAX_CONNECTIONS
+    import resource
+
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(_BACKLOG, min(_MAX_CONNECTIONS, files - _BACKLOG - _OTHER_FILES))
+
+
+def _limited(protocol: Any, limit: int) -> Any:
+    """Return a protocol of uvicorn with at most ``limit`` connections; the one that waits longest makes room."""
+
+    class Limited(protocol):  # type: ignore[misc]
+        def connection_made(self, transport: Any) -> None:
+            self.opened = time.monotonic()
+            super().connection_made(transport)
+            if len(self.connections) > limit:
+                silent = [one for one in self.connections if one.cycle is None]
+                oldest = min(silent, key=lambda one: one.opened)
+                self.connections.discard(oldest)
+                oldest.transport.abort()
+
+    return Limited
+
+
 class _Server(uvicorn.Server):
-    """A server that reports when it is ready, and ends its event streams before it stops."""
+    """A server that reports when it is ready, drops silent clients, and ends its event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], object]) -> None:
         super().__init__(config)
         self._app, self._ready = app, ready
+        # Connections that wait for a request: their last one, and since when.
+        self._waiting: dict[Any, tuple[Any, float]] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            self._drop_silent(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _drop_silent(self, now: float) -> None:
+        """Close connections on which no request was completed for too long; uvicorn waits for ever."""
+        before, self._waiting = self._waiting, {}
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            last = connection.cycle
+            if last is not None and not last.response_complete and not last.more_body:
+                continue  # being answered
+            known, since = before.get(connection, (last, now))
+            since = since if known is last else now
+            self._waiting[connection] = last, since
+            if now - since > _MAX_WAITING:
+                connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._app.state.events.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from laplacianshot.datasets.decoding import CorruptPicture, thumbnail
 from laplacianshot.embedding.vector_cache import file_state
 from laplacianshot.runtime.errors import InputError
+from laplacianshot.runtime.files import read_input
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.ui.thumbnails import TINY, picture_format
 
@@ -68,7 +69,7 @@ class Thumbnails:
             tag = f"{state.hex()}-{size}"
             place = self._folder / tag[:2] / tag
             try:
-                content = place.read_bytes()
+                content = read_input(place)
             except OSError:
                 with self._decoding:
                     picture: Any = self._source.load(i) if path is None else thumbnail(path, self._source.ids[i], size)

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from laplacianshot.embedding import build_network
-from laplacianshot.runtime.files import put_file
+from laplacianshot.runtime.files import check_input, put_file
 from laplacianshot.training.config import TrainConfig
 from laplacianshot.training.state import ConfigError, TrainError, TrainState
 
@@ -91,7 +91,7 @@ class Checkpoint:
         """Read a checkpoint; nothing in it is ever executed."""
         try:
             # A message of our own for a missing file: the library's depends on its version.
-            path.stat()
+            check_input(path)
             with safe_open(path, framework="pt") as file:
                 text = (file.metadata() or {}).get("laplacianshot", "{}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

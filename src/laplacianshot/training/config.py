@@ -14,6 +14,7 @@ from typing import Any, Self, get_type_hints
 
 from laplacianshot.embedding.networks import NETWORKS
 from laplacianshot.runtime.errors import suggestion
+from laplacianshot.runtime.files import read_input
 from laplacianshot.training.state import ConfigError
 
 _SCHEDULES = ("milestones", "every", "cosine", "constant")
@@ -192,7 +193,7 @@ class TrainConfig:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; errors begin with its name."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(read_input(path).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:

@@ -23,7 +23,7 @@ from laplacianshot.embedding.encoders.preparing import (
 )
 from laplacianshot.embedding.vector_cache import file_hash
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import user_cache
+from laplacianshot.runtime.files import read_input, user_cache
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -238,7 +238,7 @@ def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureRead
 def _described(path: Path, crop: int) -> tuple[Normalizing, PictureInput]:
     """Preparation as ``preprocessor_config.json`` beside the network says."""
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings = json.loads(read_input(path))
         size = settings.get("size", {})
         resize = size.get("shortest_edge", size.get("height")) if isinstance(size, dict) else size
         mean, std = settings.get("image_mean"), settings.get("image_std")

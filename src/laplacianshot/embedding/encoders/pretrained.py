@@ -24,7 +24,7 @@ from laplacianshot.embedding.encoders.onnx_networks import PictureReader, Sessio
 from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokenizer
 from laplacianshot.embedding.vector_cache import file_hash, short_hash
 from laplacianshot.runtime.extras import require
-from laplacianshot.runtime.files import VARIABLE, remove_partial, user_cache
+from laplacianshot.runtime.files import VARIABLE, read_input, remove_partial, user_cache
 from laplacianshot.runtime.keyed_folder import ABANDONED_SECONDS, KeyedFolder
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def read_torch_file(path: Path, sha256: str) -> dict[str, Any]:
     list of storages, and the content of each as its length and its numbers. A pickle may run code, so the file must
     have the digest, and only dictionaries and tensors are rebuilt.
     """
-    content = path.read_bytes()
+    content = read_input(path)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise EncoderError(f"{path} is not the file of weights that this version of laplacianshot knows.")
     file = io.BytesIO(content)

@@ -118,7 +118,7 @@ def joint_optimize(
         nothing = np.zeros(n_classes, dtype)
         return Solution(
             a.astype(dtype), prior.means.astype(dtype), value, True, constants.lam,
-            tau=tau, bias=nothing, constants=constants, prior=prior,
+            tau=tau, bias=nothing, constants=constants, prior=prior, clues=clues,
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)

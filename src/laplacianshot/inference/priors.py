@@ -337,16 +337,9 @@ class Hints:
             shares=self.knowledge.shares,
         )
         if math.isfinite(constants.delta):
-            constants = constants.with_absent(self.absent, len(self.shares))
+            # w is close to the share of classes that p leaves out, 1 - exp(-K), where there is much to be left out.
+            constants = constants.with_absent(min(self.absence, ABSENCE.most), len(self.shares))
         return constants, clues, hints
-
-    @property
-    def absent(self) -> float:
-        """Share f of the classes that has no queries: ``w (1 - exp(-KL(p|u)))``, at most 0.95.
-
-        ``exp(-KL(p|u))`` is the effective number of classes that p has, against all of them.
-        """
-        return min(ABSENCE.most, -self.absence * math.expm1(-divergence(self.shares)))
 
     def _agreement(self, sample: Floats) -> float:
         """Share of the edges between sampled rows (m, D) that join rows with the same first choice."""

@@ -307,6 +307,47 @@ def test_equal_shares_are_the_same_as_balanced(clusters):
     np.testing.assert_array_equal(equal.label_distributions_, balanced.label_distributions_)
 
 
+def test_vectors_without_negative_entries_are_centered_as_they_are_if_classes_have_names():
+    X, truth, names = named_rows()
+    clf = LaplacianShot().fit(np.maximum(X, 0), unlabeled(X), names=names)
+    assert clf.transform_ == "cl2"
+    assert np.mean(clf.transduction_ == truth) > 0.9
+
+
+@pytest.mark.parametrize("n", [150, SMALL_ROWS + 150])
+def test_a_prior_is_taken_in_power_with_a_class_that_has_no_label(n):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, n)
+    X = np.maximum(rng.standard_normal((3, 60))[truth] + 0.7 * rng.standard_normal((n, 60)), 0).astype(np.float32)
+    prior = np.where(rng.random((n, 1)) < 0.3, np.eye(3)[rng.integers(0, 3, n)], np.eye(3)[truth]) * 0.7 + 0.1
+    clf = LaplacianShot().fit(X, np.where((np.arange(n) < 20) & (truth < 2), truth, -1), prior=prior, classes=range(3))
+    assert clf.transform_ == "power"
+    assert np.linalg.norm(clf.center_) < 1
+    assert np.mean(clf.transduction_ == truth) > 0.95
+
+
+@pytest.mark.parametrize("known", ["names", "prior", "shares"])
+def test_a_few_shot_task_with_more_than_labels_is_solved_by_one_descent(known, monkeypatch):
+    X, truth, names = named_rows(rows=15)
+    y = np.where(np.arange(len(X)) < 20, truth, -1)
+    estimator = LaplacianShot(class_shares=np.full(4, 0.25) if known == "shares" else None)
+    more = {"names": {"names": names}, "prior": {"prior": np.full((len(X), 4), 0.25)}, "shares": {}}[known]
+    monkeypatch.setattr("laplacianshot.inference.solve.episode_optimize", None)
+    with pytest.raises(TypeError):
+        LaplacianShot().fit(X, y)
+    assert estimator.fit(X, y, **more).transduction_.shape == truth.shape
+
+
+def test_the_price_of_a_class_grows_with_the_share_of_absent_ones_and_never_falls():
+    constants = DefaultConstants.for_task(8, 80, 8)
+    assert constants.with_absent(0.0, 8) == constants
+    half = constants.with_absent(0.5, 8)
+    assert half.eta == pytest.approx(6 * 0.25 / 0.7)
+    assert half.small == pytest.approx(1 / 8)
+    assert half.with_absent(0.3, 8) == half
+    assert half.with_absent(0.8, 8).eta > half.eta
+
+
 def test_known_shares_help_where_classes_are_unequal():
     rng = np.random.default_rng(3)
     sizes = np.array([300, 30, 30, 30])
@@ -374,6 +415,8 @@ def test_what_cannot_be_combined_is_refused():
         LaplacianShot.paper().fit(X, y, names=names)
     with pytest.raises(ValueError, match="compared by direction"):
         LaplacianShot(transform="standard").fit(X, y, names=names)
+    with pytest.raises(ValueError, match="compared by direction"):
+        LaplacianShot(transform="power").fit(X, y, names=names)
     with pytest.raises(ValueError, match="leave one of them out"):
         LaplacianShot(balanced=True, class_shares=np.ones(4)).fit(X, y)
 

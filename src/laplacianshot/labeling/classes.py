@@ -93,7 +93,7 @@ def read_classes(given: Classes) -> ClassNames:
         return _of_mapping(given)
     if isinstance(given, str | PathLike):
         path = Path(given)
-        if isinstance(given, PathLike) or _is_file(path):
+        if isinstance(given, PathLike) or _is_there(path):
             return _of_file(path)
         if path.suffix.lower() in (".txt", ".npz"):
             raise LabelingError(f"classes (--classes): there is no file {str(given)!r}.")
@@ -102,11 +102,13 @@ def read_classes(given: Classes) -> ClassNames:
     return _checked(entries, "classes (--classes)")
 
 
-def _is_file(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file, or what is not one and cannot be read, such as a link to nothing."""
     try:
-        return path.is_file()
+        path.lstat()
+        return True
     except (OSError, ValueError):
-        # Too long for the name of a file, or with a zero byte: a list of classes.
+        # Nothing of that name, or too long for one, or with a zero byte: a list of classes.
         return False
 
 

@@ -337,8 +337,8 @@ class Hints:
             shares=self.knowledge.shares,
         )
         if math.isfinite(constants.delta):
-            # w is close to the share of classes that p leaves out, 1 - exp(-K), where there is much to be left out.
-            constants = constants.with_absent(min(self.absence, ABSENCE.most), len(self.shares))
+            # The square: poor names of classes that are all present make shares unequal too, if less.
+            constants = constants.with_absent(min(self.absence**2, ABSENCE.most), len(self.shares))
         return constants, clues, hints
 
     def _agreement(self, sample: Floats) -> float:

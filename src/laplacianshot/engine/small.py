@@ -63,8 +63,9 @@ def joint_optimize(
         value = np.array([tau * prior.least_cost])
         nothing = np.zeros(n_classes, dtype)
         return Solution(
-            unary, prototypes, value, True, constants.lam, tau=tau, bias=nothing, constants=constants, prior=prior
-        )
+            unary, prototypes, value, True, constants.lam,
+            tau=tau, bias=nothing, constants=constants, prior=prior, clues=clues,
+        )  # fmt: skip
 
     products = None
     if clues.start is None and clues.slopes is None:

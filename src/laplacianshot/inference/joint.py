@@ -111,7 +111,7 @@ def joint_optimize(
         nothing = np.zeros(n_classes, dtype)
         return Solution(
             a.astype(dtype), prior.means.astype(dtype), value, True, constants.lam,
-            tau=tau, bias=nothing, constants=constants, prior=prior,
+            tau=tau, bias=nothing, constants=constants, prior=prior, clues=clues,
         )  # fmt: skip
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
@@ -402,7 +402,7 @@ class Balance(NamedTuple):
 def balance_cost(p: Floats, constants: DefaultConstants) -> float:
     """``gamma delta (1 - exp(-K/delta)) + eta sum_c [(p_c + s) log(p_c + s) - p_c log p_c - s log s]``, p (C,).
 
-    Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K is zero, and so is the cost.
+    Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K and the cost are zero.
     """
     if math.isinf(constants.gamma):
         return 0.0

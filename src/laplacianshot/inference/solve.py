@@ -145,7 +145,7 @@ def solve_default(
         solution = episode_optimize(*given, clues=clues, tol=tol)
     else:
         solution = numerics.joint_optimize(*given, clues=clues, reached=reached, tol=tol)
-    clues = clues if solution.clues is None else solution.clues
+    clues = solution.clues
 
     weights = vote_weights(degrees, constants.n_neighbors)
     weights[:n_support] *= constants.e

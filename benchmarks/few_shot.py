@@ -200,9 +200,9 @@ def write_page(results: dict[str, Any], path: Path, command: str, tasks: int, sl
         "transform: *power* for CUB and CIFAR-FS, whose features are not negative, else CL2. PT-MAP and iLPC have",
         "their power transform, alpha-TIM (alpha 2 at one shot, 7 at five) and SimpleShot L2N L2, SimpleShot UN none;",
         "all others worked on the same CL2 rows, about the mean of the base classes. w: classes per task, s: labels",
-        "per class; 15 queries per class (Omniglot 10), or as many in all with class shares from Dirichlet(2). *paper* and",
-        "*reference* have lambda and k tuned on validation and base classes; the default recipe has nothing to tune.",
-        "What each method is: [methods](../guide/methods.md).",
+        "per class; 15 queries per class (Omniglot 10), or as many in all with class shares from Dirichlet(2). *paper*",
+        "and *reference* have lambda and k tuned on validation and base classes; the default recipe has nothing to",
+        "tune. What each method is: [methods](../guide/methods.md).",
         "",
     ]
     lines += verdict(cells)

@@ -451,10 +451,10 @@ def _report(solution: Solution, asked: str) -> str:
         )
     else:
         lines.append("There are too few unlabeled rows per class to hold labels back.")
-    if solution.constants is not None and solution.constants.mu > 0:
+    if solution.constants.mu > 0:
         share = f"{solution.clues.weight:.0%}"
         lines.append(f"A linear classifier of all rows, fitted in each round, stands for {share} of the prototypes.")
-    if solution.constants is not None and math.isinf(solution.constants.gamma):
+    if math.isinf(solution.constants.gamma):
         lines.append("Classes count as equally frequent among the unlabeled rows.")
     if answers.prototypes_held:
         lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")

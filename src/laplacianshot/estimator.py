@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -483,6 +484,10 @@ def _knowledge(
     return encoded, Knowledge(T, P, shares)
 
 
+# Share of the classes that must seem to be absent for the report to say so.
+_MENTIONED = 0.05
+
+
 def _report(solution: Solution, asked: str) -> str:
     """What was chosen for a task and why, in a few sentences; ``asked`` is the transform that the user named."""
     answers = solution.answers or Answers()
@@ -527,14 +532,19 @@ def _report(solution: Solution, asked: str) -> str:
         if hints.n_labels:
             lines.append("Some classes have no label, so nothing else was asked of the labels.")
     else:
-        lines.append("With so few unlabeled rows per class nothing else was tried.")
+        lines.append("There are too few unlabeled rows per class to hold labels back.")
     if hints is not None:
         lines += hints.report()
     if getattr(solution.clues, "shares", None) is not None:
         lines.append("The class shares are drawn to those that you gave.")
+    if solution.constants.mu > 0:
+        share = f"{solution.clues.weight:.0%}"
+        lines.append(f"A linear classifier of all rows, fitted in each round, stands for {share} of the prototypes.")
+    if math.isinf(solution.constants.gamma):
+        lines.append("Classes count as equally frequent among the unlabeled rows.")
     if answers.prototypes_held:
         lines.append("Prototypes that move fell to a few classes, so they were held where the labels are.")
-    if answers.absent > 0:
+    if answers.absent >= _MENTIONED:
         lines.append(f"About {answers.absent:.0%} of the classes seem to be absent among the unlabeled rows.")
     if answers.accuracy is not None:
         low, high = answers.accuracy.interval

@@ -52,7 +52,7 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed, transfo
     np.testing.assert_array_equal(found.codes, expected.codes)
     np.testing.assert_array_equal(found.suggestions, expected.suggestions)
     np.testing.assert_array_equal(found.disputes, expected.disputes)
-    # The last edge of a row is that of its list here, of the graph there: shares of labels spread by it differ a bit.
+    # The last edge of a row is that of its list here, of the graph there: where labels spread by it, shares differ.
     np.testing.assert_allclose(found.confidence, expected.confidence, atol=5e-4)
     np.testing.assert_allclose(found.novelty, expected.novelty, rtol=1e-3)
 

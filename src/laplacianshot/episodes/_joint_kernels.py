@@ -4,8 +4,8 @@ A prototype is ``m_c = (mass_c u_c + sum_q y_qc x_q) / (mass_c + sum_q y_qc)`` w
 the origin, so ``x_q.m_c``, ``|m_c|^2`` and every term of F follow from ``G_qq Y`` and ``x_q.u_c``. See
 :mod:`laplacianshot.inference.joint` for F and its two steps; their formulas are those of
 :mod:`laplacianshot.engine.step_kernels`. Which classes are absent, of :mod:`laplacianshot.inference.clues`, follows
-from distances; :mod:`laplacianshot.inference.episode` has the stages of a few-shot task. What else is
-learned from many queries does not: such tasks are not for these kernels.
+from distances; :mod:`laplacianshot.inference.episode` has the stages of a few-shot task. What else is learned
+from many queries does not follow from them: such tasks are not for these kernels.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A task with a few queries per class is often balanced on purpose, and knowing it is worth one to four points; taking
 for granted what is not so costs ten to twenty. So the task is solved both ways for a few rounds, with free shares and
-with equal ones. Equal shares C can only cost: let ``d`` be how much larger F, without its balance, then is. They are
-taken to be equal if that is less than the free shares are worth::
+with equal ones. Equal shares have their cost: let ``d`` be how much larger F, without its balance, is with them. They
+are taken to be equal if that is less than free shares are worth::
 
     d < (C - 1)/6 log N
 
@@ -68,8 +68,8 @@ class Stages(NamedTuple):
         first = constants._replace(max_rounds=constants.start_rounds + trial)
         last = constants._replace(mu=RIDGE_WEIGHT * weight)
         if weight > 0 or not math.isinf(constants.delta):
-            # It goes on from a trial, whose rounds count in the recipe's own number of them, but not in a user's.
-            left = rounds - trial if rounds == ROUNDS else rounds
+            # It goes on from a trial. Both count in the recipe's own number of rounds, and not in a user's.
+            left = rounds - 2 * trial if rounds == ROUNDS else rounds
             last = last._replace(start_rounds=0, max_rounds=left)
         price = EQUAL_PRICE * (n_classes - 1) * math.log(max(n_query, 1))
         return cls(first, _equal(first), last, _equal(last), weight, price)

@@ -102,7 +102,7 @@ ABSENCE = AbsenceConstants()
 # equally frequent, this many rounds each, and they are taken to be if that costs less than this many times the
 # logarithm of the number of queries, for each share that would have been free.
 EPISODE_ROWS = 1200
-FIRST_ROUNDS = 5
+FIRST_ROUNDS = 4
 EQUAL_PRICE = 1 / 6
 # Weight of the linear classifier of few-shot tasks against that of the distances it stands for.
 RIDGE_WEIGHT = 10.0

@@ -353,7 +353,7 @@ def equal_shares(logits: Floats) -> tuple[Floats, Floats, Floats]:
         if moved[2] < value:
             f = f + step
         else:
-            f = f + np.log(target / np.maximum(sums, np.finfo(np.float64).tiny))
+            f = f + math.log(target) - np.log(np.maximum(sums, np.finfo(np.float64).tiny))
             moved = at(f)
         Y, sums, value = moved
     log_Y, Y = softmax((wide + f).astype(logits.dtype))

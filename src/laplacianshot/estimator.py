@@ -19,8 +19,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laplacianshot.inference.affinity import check_affinity
 from laplacianshot.inference.bound import MAX_LAM, TOLERANCE
-from laplacianshot.inference.clues import Answers, gather_clues, hold_prototypes, sample_rows
-from laplacianshot.inference.labels import encode_labels
+from laplacianshot.inference.clues import Answers, hold_prototypes, sample_rows
+from laplacianshot.inference.labels import EncodedLabels, encode_labels
+from laplacianshot.inference.priors import (
+    NOTHING_KNOWN,
+    Hints,
+    Knowledge,
+    checked_names,
+    checked_prior,
+    checked_shares,
+    informed,
+    join_classes,
+    read_hints,
+)
 from laplacianshot.inference.recipes import (
     PUBLISHED_LAM,
     PUBLISHED_NEIGHBORS,
@@ -42,6 +53,7 @@ from laplacianshot.inference.transforms import (
     blended_center,
     choose_transform,
     given_center,
+    ordinary_mean,
     standard_columns,
     transform_features,
 )
@@ -115,6 +127,9 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reference; the default recipe has its own way and takes no value.
     balanced : bool
         Default recipe only: the unlabeled rows are known to hold equally many of each class.
+    class_shares : array of shape (C,), "equal" or None
+        Default recipe only: what is known of the frequencies of the classes among the unlabeled rows, in the order of
+        ``classes_``. ``"equal"`` is the same as ``balanced=True``.
     graph : {"auto", "exact", "cells"} or scipy sparse matrix of shape (n, n)
         Nearest neighbors, or affinities >= 0 between the rows of X. The default recipe and the paper take the
         symmetric part ``(W + W^T)/2``; the reference takes it as it is. With ``"auto"`` the default recipe finds the
@@ -208,6 +223,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_neighbors: int | None = None,
         rectify: bool | None = None,
         balanced: bool = False,
+        class_shares: ArrayLike | Literal["equal"] | None = None,
         graph: Any = "auto",
         max_iter: int | None = None,
         tol: float = TOLERANCE,
@@ -222,6 +238,7 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_neighbors = n_neighbors
         self.rectify = rectify
         self.balanced = balanced
+        self.class_shares = class_shares
         self.graph = graph
         self.max_iter = max_iter
         self.tol = tol
@@ -263,21 +280,38 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return cls("reference", lam=lam, n_neighbors=n_neighbors, rectify=rectify, **parameters)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Label every row of ``X`` from the few that have a label.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        names: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> Self:
+        """Label every row of ``X`` from the few that have a label, from the names of the classes, or from both.
 
         Parameters
         ----------
         X : array of shape (n, D)
             Dense numbers: float16, float32, float64 or integers, in memory or memory-mapped.
         y : array of shape (n,)
-            A label or, for unlabeled rows, -1 (numbers), None, NaN or "" (strings).
+            A label or, for unlabeled rows, -1 (numbers), None, NaN or "" (strings). With names or a prior there may be
+            no label at all.
+        names : array of shape (C', D), optional
+            Vectors of the class names, from the encoder that made X; several texts of a class are averaged first. Some
+            classes may have labels only.
+        classes : array of shape (C',), optional
+            The label that each row of ``names``, or column of ``prior``, is for. Default: the labels of y, sorted, or
+            ``0..C'-1`` if it has none.
+        prior : array of shape (n, C'), optional
+            Probabilities that another model, or a person, gives each row; NaN in rows without any.
 
         Returns
         -------
         self
         """
-        return fit_large(self, X, y)
+        return fit_large(self, X, y, names=names, classes=classes, prior=prior)
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike) -> Labels:
         """``fit(X, y).transduction_``: a label for every row of X, (n,)."""
@@ -328,6 +362,9 @@ def fit_large(
     watch: Watch | None = None,
     checkpoint: str | PathLike[str] | None = None,
     engine: Engine | None = None,
+    names: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
 ) -> LaplacianShot:
     """``estimator.fit(X, y)`` with progress and a folder for finished stages; small sets need neither.
 
@@ -345,6 +382,8 @@ def fit_large(
         they depend on. A fit of the same rows takes them from there. The last four of each kind stay.
     engine : callable, optional
         What fits elsewhere, such as :class:`~laplacianshot.ray.RayEngine`.
+    names, classes, prior : optional
+        As of :meth:`LaplacianShot.fit`.
 
     Returns
     -------
@@ -360,24 +399,27 @@ def fit_large(
     features = checked_rows(X, estimator)
     refuse_masked(y, "y")
     check_length(features, y)
-    encoded = encode_labels(y)
+    encoded, knowledge = _knowledge(estimator, features, y, names, classes, prior)
     n_classes = len(encoded.classes)
     if n_classes < 2:
         raise ValueError(
             f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
             "(-1, NaN, None and '' mean unlabeled.)"
         )
+    if engine is not None and (knowledge.of_rows or knowledge.shares is not None):
+        raise ValueError("names, prior and an array of class_shares are not supported on Ray yet; use engine='local'.")
     folder = None if checkpoint is None else Path(checkpoint)
     solve = _solve if engine is None else engine
     chosen, rows, columns = copy(estimator), features, None
-    chosen.transform = transform = transform_of(estimator, features)
+    chosen.transform = transform = transform_of(estimator, features, named=knowledge.names is not None)
     if estimator.recipe != "default" or transform == "none":
         warn_of_far_rows(features)
     if transform == "standard" and engine is None:
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)
         rows = transform_features(features, "standard", columns[0], scale=columns[1])
-    solution = solve(chosen, rows, encoded.codes, n_classes, watch=watch, checkpoint=folder)
+    more = {"knowledge": knowledge} if engine is None else {}
+    solution = solve(chosen, rows, encoded.codes, n_classes, watch=watch, checkpoint=folder, **more)
     if columns is not None:
         solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
 
@@ -407,6 +449,41 @@ def fit_large(
     return estimator
 
 
+def _knowledge(
+    estimator: LaplacianShot,
+    features: Floats,
+    y: ArrayLike,
+    names: ArrayLike | None,
+    classes: ArrayLike | None,
+    prior: ArrayLike | None,
+) -> tuple[EncodedLabels, Knowledge]:
+    """Labels as class numbers, and what else a user knows, checked."""
+    encoded = encode_labels(y, need_labels=names is None and prior is None)
+    if names is None and prior is None:
+        if classes is not None:
+            raise ValueError("classes says what the rows of names or the columns of prior are for; give one of them.")
+    elif estimator.recipe != "default":
+        raise ValueError(f"names and prior belong to recipe='default', got recipe={estimator.recipe!r}.")
+    T = P = None
+    if names is not None:
+        vectors = checked_names(names, features.shape[1])
+        encoded, places = join_classes(encoded, classes, len(vectors), "names")
+        T = np.zeros((len(encoded.classes), features.shape[1]))
+        T[places] = vectors
+    if prior is not None:
+        given = checked_prior(prior, len(features))
+        joined, places = join_classes(encoded, classes, given.shape[1], "prior")
+        if len(joined.classes) > given.shape[1]:
+            unknown = sorted({*joined.classes.tolist()} - {*joined.classes[places].tolist()})
+            raise ValueError(f"prior has no column for the class {unknown[0]!r}; give a probability of every class.")
+        encoded, P = joined, np.empty_like(given)
+        P[:, places] = given
+    shares = None
+    if estimator.class_shares is not None and not isinstance(estimator.class_shares, str):
+        shares = checked_shares(estimator.class_shares, len(encoded.classes))
+    return encoded, Knowledge(T, P, shares)
+
+
 # Share of the classes that must seem to be absent for the report to say so.
 _MENTIONED = 0.05
 
@@ -430,7 +507,9 @@ def _report(solution: Solution, asked: str) -> str:
     if asked != "auto":
         reason = "as you asked"
     lines = [f"Transform {solution.transform}: {spaces[solution.transform]} ({reason})."]
-    start = "from labels spread along the graph" if answers.spread else "from the labels"
+    hints = answers.hints
+    source = "the labels" if answers.spread or hints is None or hints.n_labels else "what is known of the classes"
+    start = "from labels spread along the graph" if answers.spread else f"from {source}"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
         by_prototypes, by_classifier, by_graph, by_labels = answers.hits
@@ -449,8 +528,15 @@ def _report(solution: Solution, asked: str) -> str:
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
             f"classifier {classifier}{apart if answers.lead > 0 else ''}."
         )
+    elif hints is not None and hints.some_unlabeled:
+        if hints.n_labels:
+            lines.append("Some classes have no label, so nothing else was asked of the labels.")
     else:
         lines.append("There are too few unlabeled rows per class to hold labels back.")
+    if hints is not None:
+        lines += hints.report()
+    if getattr(solution.clues, "shares", None) is not None:
+        lines.append("The class shares are drawn to those that you gave.")
     if solution.constants.mu > 0:
         share = f"{solution.clues.weight:.0%}"
         lines.append(f"A linear classifier of all rows, fitted in each round, stands for {share} of the prototypes.")
@@ -501,6 +587,13 @@ def check_parameters(estimator: LaplacianShot) -> None:
         "n_neighbors": (p["n_neighbors"] is None or integer(p["n_neighbors"], 1), "an integer of at least 1, or None"),
         "rectify": (p["rectify"] is None or boolean(p["rectify"]), "True, False or None"),
         "balanced": (boolean(p["balanced"]), "True or False"),
+        "class_shares": (
+            p["class_shares"] is None
+            or named(p["class_shares"], "equal")
+            or isinstance(p["class_shares"], list | tuple)
+            or hasattr(p["class_shares"], "__array__"),
+            "an array with a share per class, 'equal' or None",
+        ),
         "graph": (
             named(p["graph"], "auto", "exact", "cells") or sp.issparse(p["graph"]),
             "'auto', 'exact', 'cells' or a scipy sparse matrix",
@@ -526,6 +619,10 @@ def check_parameters(estimator: LaplacianShot) -> None:
         )
     if p["recipe"] != "default" and p["balanced"]:
         raise ValueError(f"balanced=True belongs to recipe='default'; leave it False with recipe={p['recipe']!r}.")
+    if p["recipe"] != "default" and p["class_shares"] is not None:
+        raise ValueError(f"class_shares belongs to recipe='default'; leave it None with recipe={p['recipe']!r}.")
+    if p["balanced"] and p["class_shares"] is not None and not named(p["class_shares"], "equal"):
+        raise ValueError("balanced=True says that class_shares are equal; leave one of them out.")
     if p["recipe"] != "default" and named(p["graph"], "cells"):
         raise ValueError(f"graph='cells' belongs to recipe='default'; {p['recipe']!r} needs an exact graph.")
     if p["transform"] not in ("auto", *CENTERED) and base_mean is not None:
@@ -534,17 +631,33 @@ def check_parameters(estimator: LaplacianShot) -> None:
         )
 
 
-def transform_of(estimator: LaplacianShot, features: Floats, lowest: float | None = None) -> Transform:
-    """The transform that the estimator uses for rows (n, D); ``lowest`` as in :func:`choose_transform`."""
+def transform_of(
+    estimator: LaplacianShot, features: Floats, lowest: float | None = None, *, named: bool = False
+) -> Transform:
+    """The transform that the estimator uses for rows (n, D).
+
+    ``lowest`` as in :func:`choose_transform`; ``named``: they share a space with vectors of names.
+    """
     given: Transform | Literal["auto"] = estimator.get_params()["transform"]
+    if named and given in ("standard", "power"):
+        raise ValueError("names are compared by direction; use transform='auto', 'cl2', 'l2' or 'none' with them.")
     if given != "auto":
         return given
+    if named:
+        return "cl2"
     if estimator.recipe != "default" or estimator.base_mean is not None:
         return "cl2"
     return choose_transform(features, lowest)
 
 
-def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int) -> Floats | None:
+def is_balanced(estimator: LaplacianShot) -> bool:
+    """Whether the user says that classes are equally frequent."""
+    return bool(estimator.balanced) or isinstance(estimator.class_shares, str)
+
+
+def center_of(
+    estimator: LaplacianShot, features: Floats, codes: Ints, n_classes: int, hints: Hints | None = None
+) -> Floats | None:
     """The center (D,) that ``cl2`` or ``power`` takes from features (n, D).
 
     Class numbers (n,) are -1 for unlabeled rows.
@@ -553,7 +666,13 @@ def center_of(estimator: LaplacianShot, features: Floats, codes: Ints, n_classes
     if transform not in CENTERED:
         return None
     if base_mean is None and estimator.recipe == "default":
-        return blended_center(features, codes, n_classes, balanced=estimator.balanced, transform=transform)
+        labeled = np.flatnonzero(codes >= 0)
+        if hints is None or len(np.unique(codes[labeled])) == n_classes:
+            return blended_center(features, codes, n_classes, balanced=is_balanced(estimator), transform=transform)
+        pooled = mean_before(features, transform) if transform == "power" else ordinary_mean(features)
+        if is_balanced(estimator):
+            return pooled
+        return hints.center(pooled, features[_sampled(codes)], features[labeled], codes[labeled], transform)
     if base_mean is None or isinstance(base_mean, str):
         return mean_before(features[codes >= 0] if base_mean == "support" else features, transform)
     return given_center(base_mean, features.shape[1], transform)
@@ -567,7 +686,9 @@ def constants_of(estimator: LaplacianShot, codes: Ints, n_classes: int) -> Defau
 
 def constants_for(estimator: LaplacianShot, n_support: int, n_query: int, n_classes: int) -> DefaultConstants:
     """The constants of the default recipe for a task of this size, with the user's choices."""
-    constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced)
+    constants = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=is_balanced(estimator))
+    if estimator.class_shares is not None and not isinstance(estimator.class_shares, str):
+        constants = constants.with_known_shares()
     return constants.with_choices(lam=estimator.lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
 
 
@@ -579,6 +700,7 @@ def _solve(
     *,
     watch: Watch | None = None,
     checkpoint: Path | None = None,
+    knowledge: Knowledge = NOTHING_KNOWN,
 ) -> Solution:
     """Solve a task by formulas, in memory by the engine, or block by block, as its size demands.
 
@@ -589,19 +711,35 @@ def _solve(
     table = given == "standard"
     transform: Transform = "none" if table else given
     with single_threaded_blas():
-        center = center_of(estimator, features, codes, n_classes)
+        hints = _hints(features, codes, n_classes, knowledge)
+        center = center_of(estimator, features, codes, n_classes, hints)
+        known = (knowledge, hints)
         if plan is None and len(features) <= SMALL_ROWS:
-            return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, FORMULAS)
+            return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, FORMULAS, *known)
     # Here and below, as small tasks shall not wait for numba.
     if plan is None:
         from laplacianshot.engine.small import NUMERICS
 
-        return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, NUMERICS)
+        return _solve_in_memory(estimator, features, transform, center, codes, n_classes, table, NUMERICS, *known)
     from laplacianshot.engine.large import LargeTask, solve_large
 
     constants = constants_of(estimator, codes, n_classes)
-    task = LargeTask(features, codes, n_classes, transform, center, constants, plan, table)
+    task = LargeTask(features, codes, n_classes, transform, center, constants, plan, table, *known)
     return solve_large(task, tol=estimator.tol, watch=watch, checkpoint=checkpoint)
+
+
+def _sampled(codes: Ints) -> Ints:
+    """The queries that questions are asked of: rows of X."""
+    queries = np.flatnonzero(codes < 0)
+    return queries[sample_rows(len(queries))]
+
+
+def _hints(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) -> Hints | None:
+    """What names and a prior say of a task, None without."""
+    if not knowledge.of_rows:
+        return None
+    labeled, sampled = np.flatnonzero(codes >= 0), _sampled(codes)
+    return read_hints(knowledge, features[sampled], sampled, features[labeled], labeled, codes[labeled], n_classes)
 
 
 def _solve_in_memory(
@@ -613,6 +751,8 @@ def _solve_in_memory(
     n_classes: int,
     table: bool,
     numerics: Numerics,
+    knowledge: Knowledge = NOTHING_KNOWN,
+    hints: Hints | None = None,
 ) -> Solution:
     """Solve a task whose rows are in memory together."""
     labeled, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
@@ -623,21 +763,17 @@ def _solve_in_memory(
         graph = check_affinity(estimator.graph, len(features), dtype=nodes.dtype)[order][:, order]
     task = Task(nodes, codes[labeled], n_classes, graph)
     if estimator.recipe == "default":
-        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform in CENTERED else task.support.mean(axis=0)
+        base = task.support if len(labeled) else task.query
+        origin = np.zeros(nodes.shape[1], nodes.dtype) if transform in CENTERED else base.mean(axis=0)
         constants = constants_of(estimator, codes, n_classes)
         sample = task.query[sample_rows(len(queries))]
         with single_threaded_blas():
-            constants, clues, answers = gather_clues(
-                task.support,
-                task.labels,
-                sample,
-                origin,
-                len(queries),
-                n_classes,
-                constants,
-                table=table,
-            )
-        how: Any = {"tol": estimator.tol, "table": table, "numerics": numerics}
+            constants, clues, answers = informed(
+                task.support, task.labels, sample, origin, len(queries), n_classes, constants,
+                knowledge=knowledge, hints=hints, transform=transform, center=center, table=table,
+            )  # fmt: skip
+        known = None if answers.hints is None else answers.hints.row_logits(queries)
+        how: Any = {"tol": estimator.tol, "table": table, "numerics": numerics, "known": known}
         solution = solve_default(task, origin, constants, clues=clues, **how)
         if len(queries) and answers.collapsed(solution.assignments.mean(axis=0, dtype=np.float64)):
             answers = replace(answers, prototypes_held=True)

@@ -212,6 +212,21 @@ def test_labels_that_are_no_file_are_refused_at_once(what, name, sound, tmp_path
 
 
 @pytest.mark.parametrize("what", SPECIAL)
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--classes", "c.txt"), ("--classes", "c.npz"), ("--prior", "p.csv"), ("--class-shares", "s.parquet")],
+)
+def test_what_is_known_of_classes_in_what_is_no_file_is_refused_at_once(what, option, name, sound, tmp_path, capsys):
+    (tmp_path / "good.npy").write_bytes(sound["vectors.npy"])
+    (tmp_path / "good.csv").write_bytes(sound["labels.csv"])
+    SPECIAL[what](tmp_path / name)
+    arguments = ["label", str(tmp_path / "good.npy"), "--labels", str(tmp_path / "good.csv"), option]
+    arguments += [str(tmp_path / name), "-o", str(tmp_path / "out.csv")]
+    with in_time(what):
+        assert check_run(arguments, tmp_path / "out.csv", capsys, what) == 2
+
+
+@pytest.mark.parametrize("what", SPECIAL)
 def test_a_picture_that_is_no_file_is_left_out(what, tmp_path):
     from laplacianshot.labeling.sources import open_source
 

@@ -312,3 +312,72 @@ def test_a_feature_store_is_labeled(many):
     found = rows_of(folder / "out.csv")
     assert [row["id"] for row in found] == names
     assert np.mean([row["label"] == f"c{c:02d}" for row, c in zip(found, truth, strict=False)]) > 0.95
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """Vectors of three classes, and vectors of their names, from where the command is called."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((3, 48))
+    truth = np.arange(90) % 3
+    np.save("v.npy", centers[truth] + 0.6 * rng.standard_normal((90, 48)))
+    np.savez("names.npz", names=centers, class_names=["ant", "bee", "cat"])
+    return tmp_path, np.array(["ant", "bee", "cat"])[truth]
+
+
+def test_names_of_classes_are_enough(named, capsys):
+    folder, truth = named
+    assert run(["label", "v.npy", "--classes", "names.npz", "--class-shares", "equal", "-o", "all.csv"]) == 0
+    assert [row["label"] for row in rows_of(folder / "all.csv")] == truth.tolist()
+    assert "counted in full, as no label speaks for or against" in capsys.readouterr().out
+
+
+def test_scores_of_another_model_are_enough(named):
+    folder, truth = named
+    with (folder / "scores.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "ant", "bee", "cat"])
+        writer.writerows([i, *(0.8 if name == truth[i] else 0.1 for name in ("ant", "bee", "cat"))] for i in range(30))
+    assert run(["label", "v.npy", "--prior", "scores.csv", "-o", "all.csv"]) == 0
+    assert [row["label"] for row in rows_of(folder / "all.csv")] == truth.tolist()
+
+
+def test_sentences_are_labeled_from_the_names_of_their_classes(tmp_path, monkeypatch, cache):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAPLACIANSHOT_CACHE", str(cache))
+    texts = {
+        "weather": ["Will it rain tomorrow?", "How cold is it in Oslo today?", "Is a storm coming this weekend?"],
+        "restaurant": ["Book a table for two tonight.", "Find me a place for dinner.", "Reserve a bistro for lunch."],
+    }
+    rows = [(text, name) for name, said in texts.items() for text in said]
+    Path("texts.csv").write_text("text\n" + "\n".join(text for text, _ in rows) + "\n", encoding="utf-8")
+    Path("names.txt").write_text("weather: questions on the weather\nrestaurant\n", encoding="utf-8")
+    assert run(["label", "texts.csv", "--classes", "names.txt", "-o", "all.csv"]) == 0
+    assert [row["label"] for row in rows_of(tmp_path / "all.csv")] == [name for _, name in rows]
+    assert run(["suggest", "texts.csv", "--classes", "weather, restaurant", "-n", "2", "-o", "next.csv"]) == 0
+    assert len(rows_of(tmp_path / "next.csv")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--classes", "ant, bee"], "the classes need vectors too"),
+        (["--classes", "nowhere.npz"], "there is no file 'nowhere.npz'"),
+        (["--classes", "names.npz", "--class-shares", "half"], "there is no file 'half'"),
+        (["--prior", "nowhere.csv"], "there is no file 'nowhere.csv'"),
+        (["--classes", "names.npz", "--engine", "ray"], "not supported on Ray yet"),
+    ],
+)
+def test_bad_knowledge_is_one_line_and_exit_code_2(named, capsys, arguments, message):
+    if "ray" in arguments:
+        pytest.importorskip("ray")
+    assert run(["label", "v.npy", *arguments, "-o", "all.csv"]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_pictures_need_an_encoder_with_a_text_side(place, capsys):
+    assert run(["label", "photos", "--classes", "circle, square", "-o", "all.csv"]) == 2
+    assert "'efficientnet-lite0' has no text side" in capsys.readouterr().err

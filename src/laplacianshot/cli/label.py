@@ -28,6 +28,7 @@ Examples:
   laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
   laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
   laplacianshot label photos --labels labels.csv -o all.csv --apply copy sorted
+  laplacianshot label tickets.csv --classes "card lost, refund, change address" -o all.csv
 {_SOURCE} \
 The output has one row per item: id, label, confidence (the probability that the label is right), origin (given, \
 predicted or rejected) and suggestion (1 for the item to label next, 2 for the one after, ...). \
@@ -74,6 +75,7 @@ def label(
     context: typer.Context,
     source: options.SourceArgument,
     reading: options.SourceOptions,
+    knowledge: options.KnowledgeOptions,
     output: Annotated[
         Path | None,
         _result_option(
@@ -130,7 +132,7 @@ def label(
     engine: options.EngineOption = "local",
     as_json: options.JsonOption = False,
 ) -> int:
-    """Label all items of a source from the few that have a label.
+    """Label all items of a source from the few that have a label, or from the names of the classes.
 
     Says how likely each label is to be right, and which items to label next.
     """
@@ -153,6 +155,7 @@ def label(
             result = label_source(
                 source,
                 **vars(reading),
+                **vars(knowledge),
                 **vars(fitting),
                 suggest=suggest,
                 reject=reject,

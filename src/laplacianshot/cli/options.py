@@ -151,7 +151,34 @@ class SourceOptions:
         input_option(
             metavar="NAME",
             help="Network that turns items into vectors: efficientnet-lite0 (default for pictures), minilm-l6 (default "
-            "for texts), onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
+            "for texts), clip:NAME, onnx:FILE, hf:NAME, timm:NAME or checkpoint:PATH.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class KnowledgeOptions:
+    """What label and suggest may know of the classes besides labels."""
+
+    classes: Annotated[
+        str | None,
+        input_option(
+            metavar="NAMES|FILE",
+            help="Names of the classes, with commas between them, or a file with one in each line, as name or name: "
+            "description. With them no label is needed.",
+        ),
+    ] = None
+    prior: Annotated[
+        Path | None,
+        input_option(
+            metavar="FILE", help="Scores of another model: a table with the column id and one for each class."
+        ),
+    ] = None
+    class_shares: Annotated[
+        str | None,
+        input_option(
+            metavar="equal|FILE",
+            help="How frequent classes are: equal, or a table with the columns class and share.",
         ),
     ] = None
     max_pixels: Annotated[

@@ -25,6 +25,7 @@ def suggest(
     source: options.SourceArgument,
     n: Annotated[int, typer.Option("-n", "--number", min=1, metavar="N", help="Number of items to suggest.")] = 20,
     reading: options.SourceOptions,
+    knowledge: options.KnowledgeOptions,
     output: Annotated[
         Path | None,
         options.output_option("--output", "-o", metavar="OUT", help="File to fill in: .csv, .jsonl or .parquet."),
@@ -41,7 +42,7 @@ def suggest(
 
     try:
         with terminal.progress_shown() as watch:
-            result = label_source(source, **vars(reading), suggest=n, threads=threads, watch=watch)
+            result = label_source(source, **vars(reading), **vars(knowledge), suggest=n, threads=threads, watch=watch)
     except KeyboardInterrupt:
         return terminal.interrupted("finished work is kept; the same command continues from there.")
     outputs = [] if out is None else [Output(out, lambda: write_suggestions(result, out))]

@@ -17,9 +17,10 @@ from laplacianshot.engine.plan import GraphChoice, LargePlan, sampled_queries
 from laplacianshot.engine.round_kernels import Edges
 from laplacianshot.engine.rounds import open_rounds
 from laplacianshot.engine.top_kernels import Top
-from laplacianshot.inference.clues import Answers, gather_clues, hold_prototypes, sample_rows
+from laplacianshot.inference.clues import Answers, hold_prototypes, sample_rows
 from laplacianshot.inference.induction import InductiveRule, vote_weights
 from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, descend
+from laplacianshot.inference.priors import NOTHING_KNOWN, Hints, Knowledge, informed
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.spreading import MAX_LISTED, Paths, squared_distances_to
@@ -40,13 +41,15 @@ class LargeTask:
     """A large set and its few labels."""
 
     X: Floats  # (n, D), in memory or memory-mapped
-    codes: Ints  # (n,): classes in 0..C-1, each at least once, -1 for queries, of which there are two at least
+    codes: Ints  # (n,): classes in 0..C-1, -1 for queries, of which there are two at least
     n_classes: int
     transform: Transform
     center: Floats | None  # (D,), for cl2 and power
     constants: DefaultConstants
     plan: LargePlan
     table: bool = False  # whether columns were brought to one scale
+    knowledge: Knowledge = NOTHING_KNOWN
+    hints: Hints | None = None  # what names and a prior say
     clues: Clues = NO_CLUES
     answers: Answers | None = None
 
@@ -56,20 +59,20 @@ class LargeTask:
         near = rows.centered()
         shift = near.origin - rows.origin
         support, sample, n = near[labeled], near[queries[sample_rows(len(queries))]], len(queries)
-        origin = -shift if self.transform in CENTERED else support.mean(axis=0)
         with single_threaded_blas():
-            constants, clues, answers = gather_clues(
-                support,
-                self.codes[labeled],
-                sample,
-                origin,
-                n,
-                self.n_classes,
-                self.constants,
-                table=self.table,
-                along=self.plan.along,
-            )
+            constants, clues, answers = informed(
+                support, self.codes[labeled], sample, self.origin(support, near, shift), n, self.n_classes,
+                self.constants, table=self.table, along=self.plan.along, knowledge=self.knowledge, hints=self.hints,
+                transform=self.transform, center=self.center, shift=shift,
+            )  # fmt: skip
         return replace(self, constants=constants, clues=clues.moved(shift), answers=answers)
+
+    def origin(self, support: Floats, rows: Rows, shift: Floats) -> Floats:
+        """What every prototype is drawn to, (D,): for labeled rows (n_s, D) and all (n, D), moved by ``-shift``."""
+        if self.transform in CENTERED:
+            return -shift
+        middle: Floats = (support if len(support) else rows[np.flatnonzero(self.codes < 0)[:_BLOCK_ROWS]]).mean(axis=0)
+        return middle
 
     def with_held_prototypes(self) -> LargeTask:
         """The task with prototypes that hardly move."""
@@ -114,7 +117,7 @@ def solve_large(task: LargeTask, *, tol: float, watch: Watch | None = None, chec
 def _folders(task: LargeTask, rows: Rows, tol: float, checkpoint: Path) -> tuple[KeyedFolder, KeyedFolder]:
     """Those of the neighbors and of the updates."""
     graph = (content_of(rows), task.constants.n_neighbors, astuple(task.plan.graph))
-    rest = (task.transform, task.constants._asdict(), tol, task.plan.dense, task.plan.max_entries)
+    rest = (task.transform, task.constants._asdict(), tol, task.plan.dense, task.plan.max_entries, *task.knowledge.key)
     neighbors = stage_folder(checkpoint, "neighbors", *graph)
     return neighbors, stage_folder(checkpoint, "updates", *graph, *rest, np.ascontiguousarray(task.codes).tobytes())
 
@@ -125,8 +128,8 @@ def fitted_of(
     """The solution of the rounds on a graph, with the rule for rows that come later."""
     labeled = np.flatnonzero(task.codes >= 0)
     support = rows[labeled]
-    origin = np.zeros(rows.shape[1], np.float32) if task.transform in CENTERED else support.mean(axis=0)
-    prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants)
+    origin = task.origin(support, rows, np.zeros(rows.shape[1], np.float32))
+    prior = Prior.of_support(support, task.codes[labeled], origin, task.n_classes, task.constants, task.clues)
     k = task.constants.n_neighbors
     weights = np.empty(len(graph.nodes))
     weights[graph.nodes] = vote_weights(graph.degrees, k)
@@ -203,22 +206,23 @@ def _rounds(
     shift = near.origin - rows.origin
     given = np.flatnonzero(task.codes >= 0)
     support, labels = near[given], task.codes[given]
-    origin = -shift if task.transform in CENTERED else support.mean(axis=0)
-    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    clues = task.clues.moved(-shift)
+    prior = Prior.of_support(support, labels, task.origin(support, near, shift), n_classes, constants, clues)
     prototypes = prior.means.astype(np.float32)
     queries = np.flatnonzero(task.codes < 0)
     n = len(queries)
     sums, squares = moments(near.ordered(queries))
     sample = near.ordered(sampled_queries(queries, n_classes))
     tau, entries = choose_start(sample[:], prototypes, mean_spread(sums, squares, n), constants, task.plan)
-    clues = task.clues.moved(-shift)
     fixed = task.codes[graph.nodes]
     edges = Edges(graph.indptr, graph.indices, graph.weights, fixed.astype(np.int32))
     with Workers(n * n_classes * 10) as workers:
         free = near.ordered(graph.nodes[:n])
         rounds = open_rounds(workers, free, edges, n_classes, tau, clues, constants.e, entries=entries)
-        rounds.start(prototypes, squares, reached=None if reached is None else reached[graph.nodes[:n]])
-        limits: Any = {"weight": clues.weight, "tol": tol, "progress": progress}
+        rows_of = graph.nodes[:n]
+        known = None if task.answers is None or task.answers.hints is None else task.answers.hints.row_logits(rows_of)
+        rounds.start(prototypes, squares, reached=None if reached is None else reached[rows_of], known=known)
+        limits: Any = {"clues": clues, "tol": tol, "progress": progress}
         solution = descend(rounds, prior, constants, n, tau, np.dtype(np.float32), **limits)
         assignments, dropped = rounds.assignments(), max(rounds.dropped)
         del rounds

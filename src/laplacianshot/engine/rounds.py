@@ -120,16 +120,18 @@ class Rounds(ABC):
         squares: float | None = None,
         products: Floats | None = None,
         reached: Floats | None = None,
+        known: Floats | None = None,
     ) -> None:
         """Make ``Y = softmax(-cost)`` at the first prototypes (C, D) current: a step without graph and balance.
 
         The clues may have others. Where known, ``squares`` is ``sum_q |x_q|^2`` over free rows and ``products`` are
         those with the first directions, ``d_c.x_q`` (n, C), up to what depends on q alone. Shares of the labels that
-        ``reached`` rows along the graph (n, C), where they count, are the first assignments instead.
+        ``reached`` rows along the graph (n, C), where they count, are the first assignments instead. What is ``known``
+        of each row (n, C) counts in every step.
         """
         self._squares = self._measured() if squares is None else squares
+        self.know(reached, known)
         if reached is not None:
-            self.know(reached)
             self.dropped.append(0.0)
             return self.resume(reached.astype(self._rows.dtype, copy=False))
         self.share = np.ones(self._n_classes)
@@ -139,11 +141,11 @@ class Rounds(ABC):
         self._products = None
         self.accept()
 
-    def know(self, reached: Floats) -> None:
-        """Let the labels that reached rows along the graph, shares (n, C), count as the clues say."""
-        known = self._clues.graph_logits(reached)
-        if known is not None:
-            self._known = known.astype(self._rows.dtype, copy=False)
+    def know(self, reached: Floats | None, known: Floats | None = None) -> None:
+        """Let labels that reached rows along the graph, shares (n, C), and what is known of rows (n, C) count."""
+        logits = self._clues.row_logits(reached, known)
+        if logits is not None:
+            self._known = logits.astype(self._rows.dtype, copy=False)
 
     def step(self, prototypes: Floats, lam: float, balance: Balance, *, last: bool = False) -> Sums:
         """The Y step from the current assignments at these prototypes; :meth:`accept` makes its result current.

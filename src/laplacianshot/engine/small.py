@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +39,7 @@ def joint_optimize(
     *,
     clues: Clues | None = None,
     reached: Floats | None = None,
+    known: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
     """Minimize F; arguments and result as in :func:`laplacianshot.inference.joint.joint_optimize`."""
@@ -49,10 +51,11 @@ def joint_optimize(
     far = center if center is not None and float(center @ center) > max(1.0, 2 * spread) else None
     if far is not None:
         rows = (support - far, labels, query - far, affinity, origin - far)
-        near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), reached=reached, tol=tol)
+        more: Any = {"reached": reached, "known": known}
+        near = joint_optimize(*rows, n_classes, constants, clues=clues.moved(-far), tol=tol, **more)
         return replace(near, prototypes=near.prototypes + far, prior=near.prior.moved(far), clues=clues)
 
-    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    prior = Prior.of_support(support, labels, origin, n_classes, constants, clues)
     prototypes = prior.means.astype(dtype)
     unary = squared_distances(query, prototypes, wide=False)
     # With one query there is no pair of queries: take all rows.
@@ -75,8 +78,8 @@ def joint_optimize(
     with Workers((affinity.nnz + 10 * n) * n_classes) as workers:
         edges = edges_of(_queries_first(affinity, len(support)), np.concatenate([np.full(n, -1), labels]), dtype)
         rounds = DenseRounds(workers, query, edges, n_classes, tau, clues, constants.e)
-        rounds.start(prototypes, products=products, reached=reached)
-        solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
+        rounds.start(prototypes, products=products, reached=reached, known=known)
+        solution = descend(rounds, prior, constants, n, tau, dtype, clues=clues, tol=tol)
     return replace(solution, assignments=rounds.assignments(), clues=clues)
 
 

@@ -23,7 +23,7 @@ from laplacianshot.episodes.batched import Batch, Buffers, GramSource, Placement
 from laplacianshot.episodes.centers import Centers
 from laplacianshot.episodes.methods import METHODS, make_method
 from laplacianshot.episodes.tasks import INAT_LEAKING, TaskGroup, Tasks
-from laplacianshot.estimator import LaplacianShot, center_of, check_parameters
+from laplacianshot.estimator import LaplacianShot, center_of, check_parameters, is_balanced
 from laplacianshot.inference.affinity import knn_affinity, neighbor_affinity, psd_shift
 from laplacianshot.inference.bound import PAPER_MAX_ITER, REFERENCE_MAX_ITER
 from laplacianshot.inference.episode import Stages
@@ -123,11 +123,13 @@ class RunnableRecipe(Runnable):
 
     def __init__(self, name: str, estimator: LaplacianShot, centers: Centers | None, n_features: int) -> None:
         check_parameters(estimator)
+        if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
+            raise ValueError("an array of class_shares is not supported over many tasks yet; use 'equal' or None.")
         super().__init__(name, estimator, centers)
         self._transform = self._estimator.get_params()["transform"]
         center: Any = self._estimator.base_mean
         if center is None and self._transform in CENTERED:
-            center = "blended" if estimator.recipe == "default" and not estimator.balanced else "pooled"
+            center = "blended" if estimator.recipe == "default" and not is_balanced(estimator) else "pooled"
         elif not (center is None or isinstance(center, str)):
             center = given_center(center, n_features, self._transform)
         # Rectification looks at angles, which change as rows are moved.
@@ -190,7 +192,7 @@ class RunnableRecipe(Runnable):
     def _solve_default(self, batch: Batch, lams: Floats | None, keep: bool) -> BatchSolution:
         estimator = self._estimator
         n_support, n_query, n_classes = batch.n_support, batch.n_query, batch.n_classes
-        own = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=estimator.balanced)
+        own = DefaultConstants.for_task(n_support, n_query, n_classes, balanced=is_balanced(estimator))
         choices = [
             own.with_choices(lam=lam, n_neighbors=estimator.n_neighbors, max_rounds=estimator.max_iter)
             for lam in ([estimator.lam] if lams is None else lams)
@@ -335,7 +337,7 @@ def method_name(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, LaplacianShot):
-        kind = "balanced" if value.balanced else value.recipe
+        kind = "balanced" if is_balanced(value) else value.recipe
         return "laplacianshot" if kind == "default" else f"laplacianshot-{kind}"
     return type(value).__name__
 

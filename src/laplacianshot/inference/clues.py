@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,8 @@ from laplacianshot.inference.temperature import divergence, mean_squared_distanc
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.types import Floats, Ints
 
+if TYPE_CHECKING:
+    from laplacianshot.inference.priors import Hints
 # Of moving prototypes, classifier, graph and the labels' own prototypes.
 Hits: TypeAlias = tuple[int, int, int, int]
 Shares: TypeAlias = tuple[float, float, float, float]
@@ -98,6 +100,8 @@ class Answers:
         ``KL(p|u)`` of the class shares that the spread labels give, and what absent classes add to it.
     prototypes_held : bool
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
+    hints : Hints, optional
+        What names and another model's scores said.
     """
 
     absent: float = 0.0
@@ -108,6 +112,7 @@ class Answers:
     shares: Shares = (1.0, 0.0, 0.0, 0.0)
     first_divergence: float = 0.0
     prototypes_held: bool = False
+    hints: Hints | None = None
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -168,6 +173,7 @@ def gather_clues(
     *,
     table: bool = False,
     along: bool = True,
+    known: Clues = NO_CLUES,
 ) -> tuple[DefaultConstants, Clues, Answers]:
     """Ask the three questions.
 
@@ -187,6 +193,8 @@ def gather_clues(
         Whether rows are of a table, with columns brought to one scale.
     along : bool
         Whether labels can be spread along the whole graph.
+    known : Clues
+        What is known of the classes already, from their names, say; the answers are added to it.
 
     Returns
     -------
@@ -195,20 +203,19 @@ def gather_clues(
     clues : Clues
     answers : Answers
     """
-    answers, clues = Answers(), NO_CLUES
     log_presence: Floats = np.zeros(n_classes)
     # Far from zero small numbers cancel less about the middle.
     middle = sample.mean(axis=0, dtype=np.float64).astype(sample.dtype) if len(sample) else np.zeros_like(origin)
     support, sample, origin = support - middle, sample - middle, origin - middle
+    answers, clues = Answers(), known.moved(-middle)
     if math.isfinite(constants.delta):
         absent, log_presence = absent_classes(support, labels, sample, n_classes)
         if absent > 0:
-            eta = ABSENCE.push * absent**2 / (absent + ABSENCE.fade)
-            constants = constants._replace(eta=eta, small=ABSENCE.small / ((1 - absent) * n_classes))
+            constants = constants.with_absent(absent, n_classes)
             log_presence = absent * np.maximum(log_presence, ABSENCE.least_log)
-            answers, clues = replace(answers, absent=absent), replace(clues, bias=ABSENCE.weight * log_presence)
+            answers, clues = replace(answers, absent=absent), clues.with_linear(None, ABSENCE.weight * log_presence)
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
-        return constants, clues, answers
+        return constants, clues.moved(middle), answers
     few = _some_labels(labels)
     S, y = support[few], labels[few]
     rows = np.concatenate([S, sample])
@@ -222,7 +229,7 @@ def gather_clues(
     found = spread_labels(graph, y, n_classes) * np.exp(log_presence).astype(sample.dtype)
     found /= found.sum(axis=1, keepdims=True)
     sizes = found * (n_query / len(sample))
-    prior = Prior.of_support(support, labels, origin, n_classes, constants)
+    prior = Prior.of_support(support, labels, origin, n_classes, constants, clues)
     clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
     first = divergence(found.mean(axis=0, dtype=np.float64)) - math.log(1 - answers.absent)
     answers = replace(answers, spread=True, first_divergence=first)
@@ -234,13 +241,10 @@ def gather_clues(
     answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
     weight = 1 - shares[0] - _FAINT * shares[2]
     clues = replace(clues, weight=weight, along=_ALONG * shares[2], local=local)
-    slopes, intercepts = np.zeros((n_classes, S.shape[1])), np.zeros(n_classes)
     for share, rule in ((shares[1], linear_classifier), (shares[3], nearest_prototype)):
         v, h = rule(S, y, n_classes)
         scale = share * confident_scale(sample @ v.T.astype(sample.dtype) + h.astype(sample.dtype))
-        slopes, intercepts = slopes + scale * v, intercepts + scale * h
-    known = 0.0 if clues.bias is None else clues.bias
-    clues = replace(clues, slopes=slopes, bias=known + intercepts)
+        clues = clues.with_linear(scale * v, scale * h)
     return constants, clues.moved(middle), answers
 
 

@@ -4,18 +4,21 @@ For queries Q (N rows), support S with labels clamped to ``Y_s``, prototypes M, 
 rows, uniform u and class shares ``p = mean_q y_q``, minimize::
 
     F(Y, M) = sum y log y
-            + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2 ]
-            - sum_qc y_qc (v_c.x_q + h_c + u log t_qc)
+            + tau [ sum_qc y_qc |x_q - m_c|^2 + beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2
+                    + sum_c k_c |m_c - o_c|^2 ]
+            - sum_qc y_qc (v_c.x_q + h_c + u log t_qc + l_qc)
             - lam [ e sum_q y_q.(W_qs Y_s) + 1/2 tr(Y^T W_qq Y) ]
             + mu [ (r |V|^2 + |X V|^2)/2 - sum_i y_i.(V^T x_i) ]
             + N gamma delta (1 - exp(-K / delta)) + N eta sum_c H_s(p_c),    K = KL(p|u)
     H_s(t) = (t + s) log(t + s) - t log t - s log s
 
-The third line is what else is known of the classes (:class:`Clues`). The fifth one, of few-shot tasks with many
-classes, is a linear classifier V of all rows x_i about their mean, given labels and assignments alike (:class:`Ridge`).
-The last one draws the shares to equal ones as long as they are nearly equal (infinite gamma: makes them equal) and,
-where eta > 0 as some classes seem to have no queries at all, takes a price for every class that is used: its slope
-``log((p_c + s)/p_c)`` is high for shares below s and nearly nothing far above.
+The third line draws prototypes to what names or another model say of their classes, and the fourth is what else is
+known of the classes (:class:`Clues`) or of single rows (l). The sixth one, of few-shot tasks with many classes, is a
+linear classifier V of all rows x_i about their mean, given labels and assignments alike (:class:`Ridge`). The last one
+draws the shares to equal ones as long as they are nearly equal (infinite gamma: makes them equal) and, where eta > 0 as
+some classes seem to have no queries at all, takes a price for every class that is used: its slope
+``log((p_c + s)/p_c)`` is high for shares below s and nearly nothing far above. If the shares of the classes are known,
+u is not uniform but has these.
 
 Each round minimizes F over M (:func:`m_step`) and V, then an upper bound of F over Y that is tight at the current Y
 (:func:`y_step`): F never rises.
@@ -59,6 +62,7 @@ def joint_optimize(
     *,
     clues: Clues | None = None,
     reached: Floats | None = None,
+    known: Floats | None = None,
     first: Floats | None = None,
     tol: float = TOLERANCE,
 ) -> Solution:
@@ -72,7 +76,7 @@ def joint_optimize(
     support : array of shape (n_s, D)
         Transformed labeled rows.
     labels : int array of shape (n_s,)
-        Their classes in ``0..C-1``, each at least once.
+        Their classes in ``0..C-1``, each at least once unless the clues have anchors.
     query : array of shape (N, D)
         Transformed unlabeled rows; assignments and prototypes are returned in their dtype.
     affinity : csr_array of shape (n_s + N, n_s + N)
@@ -85,6 +89,8 @@ def joint_optimize(
         What else is known of the classes.
     reached : array of shape (N, C), optional
         Shares of the labels that reach each query along the graph, where the clues say that they count.
+    known : array of shape (N, C), optional
+        l, what is known of each query: logarithms of probabilities, times their weight.
     first : array of shape (N, C), optional
         First assignments; default: from prototypes, or from what is reached.
     tol : float
@@ -100,7 +106,8 @@ def joint_optimize(
     # F does not see a common shift of all rows, and small numbers cancel less.
     shift = query.mean(axis=0, dtype=np.float64).astype(dtype) if n else np.zeros(len(origin), dtype)
     S, Q, W = support - shift, query - shift, affinity.astype(dtype)
-    prior = Prior.of_support(S, labels, origin - shift, n_classes, constants)
+    near = clues.moved(-shift)
+    prior = Prior.of_support(S, labels, origin - shift, n_classes, constants, near)
     a = squared_distances(Q, prior.means, wide=False)
     # With one query there is no pair of queries: take all rows.
     spread = mean_squared_distance(Q) or mean_squared_distance(np.concatenate([S, Q]))
@@ -116,14 +123,13 @@ def joint_optimize(
     Y_s = np.eye(n_classes, dtype=dtype)[labels]
     s = dtype.type(constants.e) * (W[n_support:, :n_support] @ Y_s)
     ridge = Ridge.of_rows(S, Q, Y_s, constants.mu) if constants.mu > 0 else None
-    known = clues.moved(-shift)
     equal = math.isinf(constants.gamma)
     rounds = PlainRounds(
-        Q, W[n_support:, n_support:], s, tau, known, prior.means, reached, first=first, ridge=ridge, equal=equal
+        Q, W[n_support:, n_support:], s, tau, near, prior.means, reached, known, first=first, ridge=ridge, equal=equal
     )
-    solution = descend(rounds, prior, constants, n, tau, dtype, weight=clues.weight, tol=tol)
+    solution = descend(rounds, prior, constants, n, tau, dtype, clues=clues, tol=tol)
     if ridge is not None:
-        clues = ridge.joined(rounds.Y, known).moved(shift)
+        clues = ridge.joined(rounds.Y, near).moved(shift)
     return replace(
         solution,
         assignments=rounds.Y,
@@ -156,6 +162,12 @@ class Clues:
         it is above zero, these are also the first assignments.
     local : bool
         Whether every row has its own scale where they are spread.
+    anchors : array of shape (C, D), optional
+        o_c, where names or another model place the classes.
+    pull : array of shape (C,), optional
+        k_c, weight of each anchor in its prototype; given with the anchors.
+    shares : array of shape (C,), optional
+        u, class shares among the queries that are known; None: equal ones.
     """
 
     weight: float = 0.0
@@ -164,6 +176,9 @@ class Clues:
     start: Floats | None = None
     along: float = 0.0
     local: bool = False
+    anchors: Floats | None = None
+    pull: Floats | None = None
+    shares: Floats | None = None
 
     def costs(self, prototypes: Floats, tau: float) -> tuple[Floats, Floats]:
         """Directions d (C, D) and offsets (C,) of the linear cost ``(1 - w) tau |x|^2 - d_c.x + offset_c``."""
@@ -181,20 +196,34 @@ class Clues:
         moved = directions / (2 * tau)
         return moved.astype(prototypes.dtype), tau * np.einsum("cd,cd->c", moved, moved) - offsets
 
-    def graph_logits(self, reached: Floats | None) -> Floats | None:
-        """What labels that reached rows along the graph add to logits, ``u log t`` (N, C); None if nothing."""
+    def row_logits(self, reached: Floats | None, known: Floats | None = None) -> Floats | None:
+        """What labels that reached rows along the graph, and what is known of rows, add to logits; None if nothing.
+
+        ``u log t + l`` (N, C)
+        """
         if reached is None or self.along == 0:
-            return None
+            return known
         logs: Floats = np.log(np.maximum(reached, MIN_REACHED))
-        return logs * logs.dtype.type(self.along)
+        logs *= logs.dtype.type(self.along)
+        return logs if known is None else logs + known
 
     def moved(self, offset: Floats) -> Clues:
         """The same after all rows have moved by ``offset`` (D,)."""
         start = None if self.start is None else self.start + offset
+        anchors = None if self.anchors is None else self.anchors + offset
+        moved = replace(self, start=start, anchors=anchors)
         if self.slopes is None:
-            return replace(self, start=start)
+            return moved
         bias = -(self.slopes @ offset) + (0.0 if self.bias is None else self.bias)
-        return replace(self, bias=bias, start=start)
+        return replace(moved, bias=bias)
+
+    def with_linear(self, slopes: Floats | None, bias: Floats | None) -> Clues:
+        """The same with slopes (C, D) and a bias (C,) added."""
+        return replace(self, slopes=_sum_of(self.slopes, slopes), bias=_sum_of(self.bias, bias))
+
+
+def _sum_of(a: Floats | None, b: Floats | None) -> Floats | None:
+    return b if a is None else a if b is None else a + b
 
 
 NO_CLUES = Clues()
@@ -266,7 +295,8 @@ class Prior:
     """What support and origin say of the prototypes.
 
     ``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` is, by completing the square,
-    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``.
+    ``least_cost + sum_c mass_c |m_c - means_c|^2`` with ``mass_c = beta n_c + kappa``. Anchors add
+    ``sum_c k_c |m_c - o_c|^2``, and k_c to the mass.
     """
 
     means: Floats
@@ -275,13 +305,25 @@ class Prior:
 
     @classmethod
     def of_support(
-        cls, support: Floats, labels: Ints, origin: Floats, n_classes: int, constants: DefaultConstants
+        cls,
+        support: Floats,
+        labels: Ints,
+        origin: Floats,
+        n_classes: int,
+        constants: DefaultConstants,
+        clues: Clues = NO_CLUES,
     ) -> Prior:
-        """From transformed labeled rows (n_s, D), their classes (n_s,) and the origin (D,)."""
+        """From transformed labeled rows (n_s, D), their classes (n_s,), the origin (D,) and the anchors of clues."""
         beta, kappa = constants.beta, constants.kappa
         mass = beta * np.bincount(labels, minlength=n_classes) + kappa
-        means = (beta * class_sums(support, labels, n_classes) + kappa * origin) / mass[:, None]
+        sums = beta * class_sums(support, labels, n_classes) + kappa * origin
+        if clues.anchors is not None and clues.pull is not None:
+            mass = mass + clues.pull
+            sums = sums + clues.pull[:, None] * clues.anchors
+        means = sums / mass[:, None]
         least = beta * float(np.square(support - means[labels]).sum()) + kappa * float(np.square(means - origin).sum())
+        if clues.anchors is not None and clues.pull is not None:
+            least += float(clues.pull @ np.square(means - clues.anchors).sum(axis=1))
         return cls(means, mass, least)
 
     def moved(self, offset: Floats) -> Prior:
@@ -290,11 +332,11 @@ class Prior:
 
     @cached_property
     def sums(self) -> Floats:
-        """``mass_c means_c = beta sum_{s in c} x_s + kappa o``, (C, D)."""
+        """``mass_c means_c = beta sum_{s in c} x_s + kappa o + k_c o_c``, (C, D)."""
         return self.mass[:, None] * self.means
 
     def cost(self, prototypes: Floats) -> float:
-        """``beta sum_s |x_s - m_ys|^2 + kappa sum_c |m_c - o|^2`` at these prototypes (C, D)."""
+        """``beta sum_s |x_s - m_ys|^2 + sum_c (kappa |m_c - o|^2 + k_c |m_c - o_c|^2)`` at prototypes (C, D)."""
         gaps = prototypes - self.means
         return self.least_cost + float(self.mass @ np.einsum("cd,cd->c", gaps, gaps))
 
@@ -302,7 +344,7 @@ class Prior:
 def m_step(prior: Prior, class_features: Floats, counts: Floats) -> Floats:
     """Prototypes that minimize F at given assignments, from ``Y^T Q`` (C, D) and ``sum_q y_q`` (C,).
 
-    ``m_c = (beta sum_{s in c} x_s + sum_q y_qc x_q + kappa o) / (beta n_c + sum_q y_qc + kappa)``
+    ``m_c = (beta sum_{s in c} x_s + sum_q y_qc x_q + kappa o + k_c o_c) / (beta n_c + sum_q y_qc + kappa + k_c)``
     """
     prototypes: Floats = (prior.sums + class_features) / (prior.mass + counts)[:, None]
     return prototypes
@@ -353,7 +395,7 @@ def equal_shares(logits: Floats) -> tuple[Floats, Floats, Floats]:
         if moved[2] < value:
             f = f + step
         else:
-            f = f + math.log(target) - np.log(np.maximum(sums, np.finfo(np.float64).tiny))
+            f = f + np.log(target) - np.log(np.maximum(sums, np.finfo(np.float64).tiny))
             moved = at(f)
         Y, sums, value = moved
     log_Y, Y = softmax((wide + f).astype(logits.dtype))
@@ -378,19 +420,18 @@ def softmax(logits: Floats) -> tuple[Floats, Floats]:
 class Balance(NamedTuple):
     """What the shares p (C,) of the classes add to a Y step."""
 
-    g: float  # gamma exp(-K / delta), how strongly shares are drawn to equal ones
-    slopes: Floats  # (C,): d_c = g log p_c + eta log((p_c + s)/p_c), the slope of the balance in p_c up to a constant
+    g: float  # gamma exp(-K / delta), how strongly shares are drawn to equal ones, or to u
+    slopes: Floats  # (C,): d_c = g log(p_c/u_c) + eta log((p_c + s)/p_c), the slope in p_c up to a constant
 
     @classmethod
-    def at(cls, p: Floats, constants: DefaultConstants) -> Balance:
-        """At the shares p (C,)."""
+    def at(cls, p: Floats, constants: DefaultConstants, u: Floats | None = None) -> Balance:
+        """At the shares p (C,), drawn to equal ones or to u (C,)."""
         if math.isinf(constants.gamma):
             return cls.none(len(p))
-        g = constants.gamma * math.exp(-divergence(p) / constants.delta)
-        logs = log_share(p)
-        slopes = g * logs
+        g = constants.gamma * math.exp(-divergence(p, u) / constants.delta)
+        slopes = g * log_share(p, u)
         if constants.eta > 0:
-            slopes += constants.eta * (np.log(p + constants.small) - logs)
+            slopes += constants.eta * (np.log(p + constants.small) - log_share(p))
         return cls(g, slopes)
 
     @classmethod
@@ -399,14 +440,14 @@ class Balance(NamedTuple):
         return cls(0.0, np.zeros(n_classes))
 
 
-def balance_cost(p: Floats, constants: DefaultConstants) -> float:
+def balance_cost(p: Floats, constants: DefaultConstants, u: Floats | None = None) -> float:
     """``gamma delta (1 - exp(-K/delta)) + eta sum_c [(p_c + s) log(p_c + s) - p_c log p_c - s log s]``, p (C,).
 
     Its first part is ``gamma K`` in the limit of infinite delta. Where gamma is infinite, K and the cost are zero.
     """
     if math.isinf(constants.gamma):
         return 0.0
-    kl, delta, s = divergence(p), constants.delta, constants.small
+    kl, delta, s = divergence(p, u), constants.delta, constants.small
     pull: float = constants.gamma * (kl if math.isinf(delta) else -delta * math.expm1(-kl / delta))
     if constants.eta == 0:
         return pull
@@ -425,10 +466,10 @@ def hold_weight(lam: float, g: float) -> float:
     return g + max(0.0, (lam / 2 - 1 - g) / 2)
 
 
-def log_share(p: Floats) -> Floats:
-    """``log p``, finite where a share has vanished."""
+def log_share(p: Floats, u: Floats | None = None) -> Floats:
+    """``log(p / u)`` up to a constant, finite where a share has vanished; without u ``log p``."""
     logs: Floats = np.log(np.maximum(p, np.finfo(np.float64).tiny))
-    return logs
+    return logs if u is None else logs - np.log(u)
 
 
 @dataclass(frozen=True)
@@ -452,6 +493,7 @@ def objective(
     tau: float,
     prior: Prior,
     constants: DefaultConstants,
+    u: Floats | None = None,
 ) -> float:
     """F at assignments with shares p (C,) and prototypes (C, D), from sums over the n queries.
 
@@ -459,7 +501,7 @@ def objective(
     forms ``before`` its step. What only labels have part in is left out of the linear classifier's term.
     """
     pairs = constants.lam / 2 * before.pairwise + before.linear / 2
-    return smooth - pairs + tau * prior.cost(prototypes) + n * balance_cost(p, constants)
+    return smooth - pairs + tau * prior.cost(prototypes) + n * balance_cost(p, constants, u)
 
 
 class Rounds(Protocol):
@@ -504,6 +546,8 @@ class PlainRounds:
         Of the first assignments, where the clues have none.
     reached : array of shape (N, C), optional
         Labels that reached each query along the graph, and the first assignments.
+    known : array of shape (N, C), optional
+        What is known of each query.
     first : array of shape (N, C), optional
         Other first assignments.
     ridge : Ridge, optional
@@ -525,6 +569,7 @@ class PlainRounds:
         clues: Clues,
         prototypes: Floats,
         reached: Floats | None = None,
+        known: Floats | None = None,
         *,
         first: Floats | None = None,
         ridge: Ridge | None = None,
@@ -532,7 +577,7 @@ class PlainRounds:
     ) -> None:
         self._query, self._W, self._s, self._tau, self._clues = query, W, s, tau, clues
         self._squares = np.einsum("nd,nd->n", query, query)[:, None]
-        self._known = clues.graph_logits(reached)
+        self._known = clues.row_logits(reached, known)
         self._equal = equal
         self._hat: Floats | None = None
         if ridge is not None:
@@ -605,7 +650,7 @@ def descend(
     tau: float,
     dtype: np.dtype[Any],
     *,
-    weight: float = 0.0,
+    clues: Clues = NO_CLUES,
     tol: float = TOLERANCE,
     progress: Callable[[int, int], object] | None = None,
 ) -> Solution:
@@ -621,8 +666,8 @@ def descend(
     tau : float
     dtype : dtype
         Of the prototypes.
-    weight : float
-        That of the clues, which the distances have less.
+    clues : Clues
+        Their weight, which the distances have less, and the shares that are known.
     tol : float
     progress : callable, optional
         Called with the number of rounds done and their maximum.
@@ -633,7 +678,7 @@ def descend(
         Without assignments: the rounds have them.
     """
     values: list[float] = []
-    distance = (1 - weight) * tau
+    distance, u = (1 - clues.weight) * tau, clues.shares
     prototypes = prior.means
     smooth = math.nan
     converged = False
@@ -643,9 +688,9 @@ def descend(
         lam = constants.start_lam if done < constants.start_rounds else constants.lam
         candidates = m_step(prior, rounds.class_features, n * rounds.share).astype(dtype)
         last = done == constants.max_rounds
-        sums = rounds.step(candidates, lam, Balance.at(rounds.share, constants), last=last)
+        sums = rounds.step(candidates, lam, Balance.at(rounds.share, constants, u), last=last)
         if done > constants.start_rounds:
-            values.append(objective(smooth, sums, prototypes, rounds.share, n, distance, prior, constants))
+            values.append(objective(smooth, sums, prototypes, rounds.share, n, distance, prior, constants, u))
             converged = len(values) > 1 and abs(values[-1] - values[-2]) < tol * abs(values[-2])
             if converged or last:
                 break
@@ -654,7 +699,7 @@ def descend(
         done += 1
         if progress is not None:
             progress(done, constants.max_rounds)
-    bias = (-Balance.at(rounds.share, constants).slopes).astype(dtype)
+    bias = (-Balance.at(rounds.share, constants, u).slopes).astype(dtype)
     return Solution(
         None, prototypes, np.array(values), converged, constants.lam,
         tau=tau, bias=bias, constants=constants, prior=prior,

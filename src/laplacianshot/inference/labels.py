@@ -39,7 +39,7 @@ class EncodedLabels:
     codes: Ints
 
 
-def encode_labels(y: Any) -> EncodedLabels:
+def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
     """Encode labels, telling labeled rows from unlabeled ones.
 
     Unlabeled is -1 or NaN as a number, None, the empty string, and what pandas or a mask calls missing. Every other
@@ -48,6 +48,8 @@ def encode_labels(y: Any) -> EncodedLabels:
     Parameters
     ----------
     y : array-like of shape (n,)
+    need_labels : bool
+        Whether a y without any label is an error.
 
     Returns
     -------
@@ -68,6 +70,8 @@ def encode_labels(y: Any) -> EncodedLabels:
         raise TypeError(f"y has dtype {values.dtype}; labels are strings, numbers or bools.")
     _warn_of_words_for_nothing(labeled)
     if labeled.size == 0:
+        if not need_labels:
+            return EncodedLabels(labeled, np.full(len(values), UNLABELED, dtype=np.int64))
         raise ValueError(
             f"y has no labeled row among {len(values)}; label at least one row of each class. "
             "(-1, NaN, None and '' mean unlabeled.)"

@@ -31,6 +31,8 @@ MIN_CONFIDENCE = 0.6
 
 # delta of the default recipe: the KL divergence of the class shares at which the pull to balance has faded to 1/e.
 DELTA = 0.02
+# gamma and delta where the class shares are known: they may be wrong by a factor of two.
+KNOWN_GAMMA, KNOWN_DELTA = 2.0, 0.1
 # Smallest share of the labels that reach a row along the graph whose logarithm is taken.
 MIN_REACHED = 1e-6
 # Queries a class, on average, from which on there is enough to learn from them before the task is solved: in few-shot
@@ -205,6 +207,20 @@ class DefaultConstants(NamedTuple):
             pair_spread=PAIR_SPREAD / rho,
         )
         return constants.with_choices(lam=constants.lam)
+
+    def with_known_shares(self) -> DefaultConstants:
+        """The same where the shares of the classes are known: they keep their weight up to a larger divergence."""
+        return self._replace(gamma=KNOWN_GAMMA, delta=KNOWN_DELTA)
+
+    def with_absent(self, absent: float, n_classes: int) -> DefaultConstants:
+        """The same with the price of a class that is used, where a share f = ``absent`` of the classes has no queries.
+
+        ``eta = 6 f^2 / (f + 0.2)`` and ``s = 1 / (2 (1 - f) C)``; a higher price that is set already stays.
+        """
+        eta = ABSENCE.push * absent**2 / (absent + ABSENCE.fade) if absent > 0 else 0.0
+        if eta <= self.eta:
+            return self
+        return self._replace(eta=eta, small=ABSENCE.small / ((1 - absent) * n_classes))
 
     def with_choices(
         self, *, lam: float | None = None, n_neighbors: int | None = None, max_rounds: int | None = None

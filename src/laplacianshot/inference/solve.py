@@ -43,7 +43,7 @@ class Task:
     nodes : array of shape (n_s + N, D)
         Transformed rows, the support first.
     labels : int array of shape (n_s,)
-        Classes of the support in ``0..C-1``, each at least once.
+        Classes of the support in ``0..C-1``, each at least once unless names or a prior are known.
     n_classes : int
     graph : csr_array of shape (n_s + N, n_s + N), optional
         The user's own affinities between the nodes, in place of nearest neighbors.
@@ -106,6 +106,7 @@ def solve_default(
     *,
     tol: float,
     clues: Clues | None = None,
+    known: Floats | None = None,
     table: bool = False,
     numerics: Numerics = FORMULAS,
 ) -> Solution:
@@ -120,6 +121,8 @@ def solve_default(
     tol : float
     clues : Clues, optional
         What is known of the classes besides (:func:`~laplacianshot.inference.clues.gather_clues`).
+    known : array of shape (N, C), optional
+        What is known of each query (:meth:`~laplacianshot.inference.priors.Hints.row_logits`).
     table : bool
         Whether rows are of a table, with columns brought to one scale.
     numerics : Numerics
@@ -141,10 +144,12 @@ def solve_default(
         classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
         reached = paths.spread(classes, n_classes, local=clues.local)[n_support:]
     given = (task.support, task.labels, task.query, graph, origin, n_classes, constants)
-    if is_episode(n_support, len(task.query), n_classes, table=table):
+    # What is known besides labels is for one descent: the trials of an episode ask labels alone.
+    by_labels = clues.anchors is None and clues.shares is None
+    if by_labels and is_episode(n_support, len(task.query), n_classes, table=table):
         solution = episode_optimize(*given, clues=clues, tol=tol)
     else:
-        solution = numerics.joint_optimize(*given, clues=clues, reached=reached, tol=tol)
+        solution = numerics.joint_optimize(*given, clues=clues, reached=reached, known=known, tol=tol)
     clues = solution.clues
 
     weights = vote_weights(degrees, constants.n_neighbors)

@@ -75,7 +75,8 @@ def find_tau(confidence: Callable[[float], float], a: Floats, spread: float, pai
     return float(brentq(lambda tau: confidence(tau) - target, low, high, rtol=rtol, xtol=rtol * low))
 
 
-def divergence(share: Floats) -> float:
-    """``KL(p|u) = sum_c p_c log(C p_c)`` of class shares (C,), with ``0 log 0 = 0``."""
-    present = share[share > 0]
-    return max(0.0, float(present @ np.log(present * len(share))))
+def divergence(share: Floats, u: Floats | None = None) -> float:
+    """``KL(p|u) = sum_c p_c log(p_c / u_c)`` of class shares (C,), with ``0 log 0 = 0``; None: ``u_c = 1/C``."""
+    present = share > 0
+    p = share[present]
+    return max(0.0, float(p @ np.log(p * len(share) if u is None else p / u[present])))

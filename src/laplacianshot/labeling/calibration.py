@@ -15,6 +15,7 @@ The labels themselves stay those of the fit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from laplacianshot.estimator import LaplacianShot
+from laplacianshot.inference.clues import Answers
 from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
+from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.evidence import WEIGHTS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
 from laplacianshot.labeling.result import dense
 from laplacianshot.neighbors.rows import Rows
@@ -35,6 +38,8 @@ _INTERCEPT = -2.0121
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
 _SIMULATED_SHIFT = (-0.477, 0.845)
+# What is taken off the log-odds of labels where no label is given, and the least share of agreeing neighbors.
+_UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
 # number of given rows of its class.
 _ECHO = 2.5
@@ -68,7 +73,7 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     evidence = gather(model, codes)
-    shift = shift_of(evidence.checks)
+    shift = shift_of(evidence.checks) + unchecked_shift(model.solution_.answers)
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
@@ -102,8 +107,9 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     query = points.ordered(np.arange(n, len(points))) if isinstance(points, Rows) else points[n:]
     support = points[:n]
     first = solution.prior.means.astype(support.dtype)
-    logits = left_out_logits(model, codes)
-    first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, 0.0)
+    logits = left_out_logits(model, codes) if n else np.zeros((0, n_classes))
+    pull = _pull(solution)
+    first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, pull)
     of_given = Margins.of_logits(logits, first_logits)
     if len(queries) == 0:
         columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
@@ -130,6 +136,18 @@ def shift_of(checks: Checks) -> float:
     shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
     base, slope = _SIMULATED_SHIFT if checks.simulated else (0.0, 1.0)
     return base + slope * shift
+
+
+def unchecked_shift(answers: Answers | None) -> float:
+    """Return the shift of labels that no given label has checked: of names or a prior alone; else 0.
+
+    ``-1/2 + min(0, log a / (1 - a))`` for a share a of neighbors that agree by them: where fewer than half do, at least
+    one of two neighbors is wrong.
+    """
+    if answers is None or answers.hints is None or answers.hints.n_labels:
+        return 0.0
+    agreement = min(max(answers.hints.agreement, _MIN_AGREEMENT), 0.5)
+    return _UNCHECKED + math.log(agreement / (1 - agreement))
 
 
 def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
@@ -211,7 +229,9 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     support = rule.points[: len(given)]
     # Distances alone: a linear classifier has learned the row's own label.
     solution = model.solution_
-    logits: Floats = -solution.tau * _distances_without(support, labels, solution.prototypes, constants, masses)
+    logits: Floats = -solution.tau * _distances_without(
+        support, labels, solution.prototypes, constants, masses + _pull(solution)
+    )
     logits += solution.bias
 
     # Votes: neighbors' assignments, those of given rows times e.
@@ -235,12 +255,21 @@ def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:
     return logits
 
 
+def _pull(solution: Solution) -> Floats | float:
+    """Return the weight (C,) of what names or a prior say of the prototypes."""
+    pull = getattr(solution.clues, "pull", None)
+    return 0.0 if pull is None else pull
+
+
 def _distances_without(
-    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, queries: Floats | float
+    rows: Floats, labels: Ints, prototypes: Floats, constants: DefaultConstants, others: Floats | float
 ) -> Floats:
-    """Return squared distances (n_s, C) of given rows to the prototypes, to their own as if computed without them."""
+    """Return squared distances (n_s, C) of given rows to the prototypes, to their own as if computed without them.
+
+    ``others`` is what else a prototype is the mean of, in rows (C,).
+    """
     beta = constants.beta
     distances = squared_distances(rows, prototypes).astype(np.float64)
-    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + queries
+    mass = beta * np.bincount(labels, minlength=len(prototypes)) + constants.kappa + others
     distances[np.arange(len(rows)), labels] *= np.square(mass / (mass - beta))[labels]
     return distances

@@ -24,7 +24,7 @@ from laplacianshot.inference.transforms import base_mean, choose_centered, given
 from laplacianshot.labeling.calibration import calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError, one_line
-from laplacianshot.labeling.novelty import novelty_scores, rejected
+from laplacianshot.labeling.novelty import novelty_scores, rejected, seeds
 from laplacianshot.labeling.result import entries_at
 from laplacianshot.labeling.suggestions import MAX_PAIRS, cover_affinity, neighbors_to_cover, suggest
 from laplacianshot.neighbors.rows import Rows
@@ -44,6 +44,15 @@ class LabelOptions:
     graph: Any = "auto"  # how neighbors are searched, or affinities (n, n) as a csr_array
     memory: float | str | None = None
     transform: Transform | Literal["auto"] = "auto"  # that of the estimator
+    names: Floats | None = None  # (C', D), vectors of class names
+    named: Ints | None = None  # (C',), the classes that they are of
+    prior: Floats | None = None  # (n, C)
+    class_shares: Any = None  # (C,) or "equal"
+
+    @property
+    def knows(self) -> bool:
+        """Whether something is known of the classes besides labels."""
+        return self.names is not None or self.prior is not None
 
     def __post_init__(self) -> None:
         if not 0 <= self.reject <= 1:
@@ -83,22 +92,27 @@ def label_vectors(
     """Label every row from the few that have a label.
 
     X (n, D) is finite. Codes (n,) are the given classes, ``0..C-1``, -1 for unlabeled rows. Each class has a labeled
-    row, or there is none at all: then only suggestions are made. For ``watch``, ``checkpoint`` and ``engine``, of large
-    sets, see :func:`~laplacianshot.estimator.fit_large`.
+    row, a name or a prior, or there is nothing at all: then only suggestions are made. For ``watch``, ``checkpoint``
+    and ``engine``, of large sets, see :func:`~laplacianshot.estimator.fit_large`.
     """
     options = LabelOptions() if options is None else options
     given = codes >= 0
-    if not given.any():
+    if not (given.any() or options.knows):
         return _first_look(X, n_classes, options, watch, checkpoint)
     with _within_memory(options, codes, n_classes) as memory:
         model = LaplacianShot(
             transform=options.transform,
             balanced=options.balanced,
+            class_shares=options.class_shares,
             base_mean=options.base_mean,
             graph=options.graph,
             memory=memory,
         )
-        fit_large(model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine)
+        fit_large(
+            model, X, codes, watch=watch, checkpoint=checkpoint, engine=engine,
+            names=options.names, prior=options.prior,
+            classes=options.named if options.prior is None else np.arange(n_classes),
+        )  # fmt: skip
     report = watch if watch is not None and hasattr(model, "graph_report_") else no_watch
     report("Confidence")
     calibration = calibrate(model, codes)
@@ -108,7 +122,7 @@ def label_vectors(
     disputes = find_disputes(probabilities, codes)
     confidence = entries_at(probabilities, np.arange(len(X)), labels).astype(np.float64)
     confidence[given & (disputes < 0)] = 1.0
-    novelty = novelty_scores(probabilities, codes, model.affinity_)
+    novelty = novelty_scores(probabilities, seeds(probabilities, codes, n_classes), model.affinity_)
     left_out = rejected(novelty, codes, options.reject)
     if options.suggest:
         report("Suggestions")

@@ -141,7 +141,8 @@ class TaskEvidence(NamedTuple):
         n, n_classes = len(margins.predicted), len(shares)
         agreement = min(max(float(np.mean(margins.agrees)), _MIN_ERROR), 1 - _MIN_ERROR)
         shared = (
-            math.log(n_support / n_classes),
+            # Names or a prior stand for a label of each class.
+            math.log(max(n_support, n_classes) / n_classes),
             math.log(n_classes),
             math.log(n / n_classes),
             math.log(agreement / (1 - agreement)),
@@ -265,7 +266,7 @@ def _simulated_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.rand
             return
         chosen = rng.permutation(able)[: _classes_per_task(counts[able])]
         shuffled = [rng.permutation(predicted[c]) for c in chosen]
-        shots = [min(int(counts[c]), int(found[c]) // 2, _MAX_GIVEN) for c in chosen]
+        shots = [min(max(1, int(counts[c])), int(found[c]) // 2, _MAX_GIVEN) for c in chosen]
         support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
         n_queries = _queries_per_class(chosen, support)
         queries = [rows[shot : shot + n_queries] for rows, shot in zip(shuffled, shots, strict=True)]

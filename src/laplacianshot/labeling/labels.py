@@ -80,11 +80,13 @@ def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str
     return found
 
 
-def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str] | None) -> Given:
+def merge_given(
+    source: Source, labels: Sequence[str | None] | Mapping[str, str] | None, *, more_classes: bool = False
+) -> Given:
     """Return the labels of the source together with other ones, in the order of the source or by id.
 
     Raises LabelingError, which names the items, if both give an item a different label, an id is unknown, a label is
-    the word -1, or all labels are of one class: nothing can be learned from them.
+    the word -1, or all labels are of one class: nothing can be learned from them, unless there are ``more_classes``.
     """
     if isinstance(labels, Mapping):
         known = set(source.ids)
@@ -102,11 +104,13 @@ def merge_given(source: Source, labels: Sequence[str | None] | Mapping[str, str]
             f"{source.path}: the source and the file of labels disagree, {first_three(clash)}; change one of them."
         )
     merged = tuple(own or other for _, own, other in pairs)
-    _check_labels({name: label for name, label in zip(source.ids, merged, strict=True) if label is not None}, source)
+    _check_labels(
+        {name: label for name, label in zip(source.ids, merged, strict=True) if label is not None}, source, more_classes
+    )
     return merged
 
 
-def _check_labels(given: Mapping[str, str], source: Source) -> None:
+def _check_labels(given: Mapping[str, str], source: Source, more_classes: bool) -> None:
     """Raise for the word -1 and for a single class, and warn of other words that may mean no label."""
     classes = set(given.values())
     words = {label for label in classes if label.lower() in WORDS_FOR_NOTHING}
@@ -123,7 +127,7 @@ def _check_labels(given: Mapping[str, str], source: Source) -> None:
             UserWarning,
             stacklevel=3,
         )
-    if len(classes) == 1:
+    if len(classes) == 1 and not more_classes:
         raise LabelingError(
             f"{source.path}: all labels are {classes.pop()!r} ({listed(given)}); label at least one item of another "
             "class."
@@ -151,7 +155,7 @@ def _read_rows(table: Table, source: Source, *, predictions: bool = False) -> It
     """Yield the labels of a table, with or without our predictions."""
     id_names = ["id"] if source.id_column is None else [source.id_column, "id"]
     ids, labels = _column(table, *id_names), _column(table, "label")
-    known = _Ids(source)
+    known = ItemIds(source)
     found = [label_of(value) for value in table.values(labels)] if predictions else given_labels(table, labels)
     for row, (value, label) in enumerate(zip(table.values(ids), found, strict=True)):
         name = id_of(value)
@@ -195,7 +199,7 @@ def _one_each(path: Path, entries: list[_Entry], source: Source) -> Given:
     return tuple(found[i].label if i in found else None for i in range(len(source)))
 
 
-class _Ids:
+class ItemIds:
     """Positions of items by id.
 
     An id that is not in the source is also tried without blanks around it, with composed accents, and as a whole
@@ -320,7 +324,7 @@ class _TaskItems:
 
     def __init__(self, source: Source) -> None:
         self._id_fields = [ID_FIELD] if source.id_column is None else [ID_FIELD, source.id_column]
-        self._ids = _Ids(source)
+        self._ids = ItemIds(source)
         self._positions = _Addresses(source).find if source.kind == "pictures" else self._positions_of_text
         self._texts: defaultdict[str, list[int]] = defaultdict(list)
         if source.kind == "texts":

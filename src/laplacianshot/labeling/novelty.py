@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.labeling.evidence import ClassRows
 from laplacianshot.runtime.compilation import kernel
 from laplacianshot.runtime.limits import SMALL_ROWS
 from laplacianshot.runtime.threads import Workers, row_blocks
@@ -30,6 +31,9 @@ LEAK = 0.1
 # a, the share of the mass that goes on at each step, and T, the number of steps.
 SPREAD = 0.9
 STEPS = 20
+
+# One in this many items of a class without labels stands for a labeled one.
+_SEED_SHARE = 20
 
 # Rows per task of a thread, and about how many operations an edge takes.
 _BLOCK_ROWS = 4096
@@ -52,6 +56,24 @@ def novelty_scores(probabilities: Any, codes: Ints, affinity: sp.csr_array) -> F
         mass = labeled + SPREAD * roots * (edges @ (roots * mass))
     novelty: Floats = -np.log(np.maximum((1 - SPREAD) * mass, np.finfo(np.float64).tiny))
     return novelty
+
+
+def seeds(probabilities: Any, codes: Ints, n_classes: int) -> Ints:
+    """Return class numbers (n,) with labels for classes that have none: of their surest items, one in twenty.
+
+    ``probabilities`` are (n, C); labeled items keep their labels.
+    """
+    found = codes.copy()
+    free = np.flatnonzero(codes < 0)
+    of_rows = ClassRows(probabilities, free)
+    labels, sure = np.empty(len(free), np.int64), np.empty(len(free))
+    for start, stop in of_rows.blocks():
+        block = of_rows[start:stop]
+        labels[start:stop], sure[start:stop] = block.argmax(axis=1), block.max(axis=1)
+    for c in np.setdiff1d(np.arange(n_classes), codes):
+        own = np.flatnonzero(labels == c)
+        found[free[own[np.argsort(-sure[own], kind="stable")[: -(-len(own) // _SEED_SHARE)]]]] = c
+    return found
 
 
 def rejected(novelty: Floats, codes: Ints, rate: float) -> Ints:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,8 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.embedding.encoders import open_encoder
+from laplacianshot.embedding.encoders import open_encoder, open_text_side
 from laplacianshot.embedding.encoding import Encoded, encode_items
+from laplacianshot.estimator import LaplacianShot
+from laplacianshot.labeling.classes import Classes, ClassNames, numbers_of, read_classes, read_prior, read_shares
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
@@ -27,7 +30,7 @@ from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.limits import LARGE_ROWS
 from laplacianshot.runtime.progress import Progress, Watch
-from laplacianshot.runtime.types import Ints
+from laplacianshot.runtime.types import Floats, Ints
 
 
 def label_source(
@@ -43,6 +46,9 @@ def label_source(
     suggest: int = 0,
     reject: float = 0.0,
     relabel: bool = False,
+    classes: Classes | None = None,
+    prior: str | PathLike[str] | None = None,
+    class_shares: str | PathLike[str] | Mapping[str, float] | ArrayLike | None = None,
     base_mean: ArrayLike | None = None,
     graph: str = "auto",
     memory: float | str | None = None,
@@ -54,7 +60,7 @@ def label_source(
     shards: int | None = None,
     watch: Watch | None = None,
 ) -> LabelResult:
-    """Label all items of a source from the few that have a label.
+    """Label all items of a source from the few that have a label, from the names of the classes, or from both.
 
     Parameters
     ----------
@@ -78,6 +84,14 @@ def label_source(
         Share of the unlabeled items to leave without a label: those with the highest novelty.
     relabel : bool
         Report given labels that similar items contradict. They are kept either way.
+    classes : sequence of str, mapping, str or path, optional
+        Names of the classes: a list; a mapping from name to a description, a list of them or a vector; a text with
+        commas; or a file with a class in each line, ``name`` or ``name: description``, or ``.npz`` with vectors. With
+        them no label is needed. Pictures need an encoder with a text side.
+    prior : path, optional
+        Table with the scores of another model: a column ``id`` and one for each class, blank where there are none.
+    class_shares : "equal", path, mapping of str to float, or array, optional
+        How frequent the classes are among the unlabeled items; a file has the columns ``class`` and ``share``.
     base_mean : array of shape (D,), optional
         Center of the vectors (default: computed from them).
     graph : {"auto", "exact", "cells"}
@@ -122,6 +136,7 @@ def label_source(
     LabelResult(100 items, 2 classes: 2 given, 98 predicted)
     """
     options = LabelOptions(balanced, suggest, reject, base_mean, graph, memory)
+    names = None if classes is None else read_classes(classes)
     with one_line():
         elsewhere = open_engine(engine, address=address, run_folder=run_folder, shards=shards)
         if elsewhere is not None:
@@ -140,26 +155,47 @@ def label_source(
                 labels_file=labels is not None,
             )
         others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, source)
-        given = merge_given(source, others)
-        if not suggest and not any(given):
+        scores = None if prior is None else read_prior(prior, source)
+        known = _known_classes(names, scores)
+        given = merge_given(source, others, more_classes=bool(known))
+        if not suggest and not any(given) and not known:
             if labels is None:
                 fault, advice = str(source.path), "give some with labels (--labels FILE)"
             else:
                 fault, advice = "labels" if isinstance(labels, Mapping) else str(labels), "fill in some"
             raise LabelingError(
-                f"{fault}: no item has a label; {advice}, or ask which to label first with suggest (--suggest N)."
+                f"{fault}: no item has a label; {advice}, name the classes with classes (--classes), or ask which to "
+                "label first with suggest (--suggest N)."
             )
         large = graph == "cells" or len(source) > LARGE_ROWS
         vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)
     with _stage("Vectors", watch, stages) as progress:
+        side = None
+        if names is not None and names.vectors is None and source.kind != "vectors":
+            # Before all items are encoded: an encoder without a text side is an error.
+            side = open_text_side(encoder, source.kind, threads=threads)
         encoded, encoder = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
+        vectors = None if names is None else names.encoded(side, source.kind, encoded.vectors.shape[1])
     with _stage("Labels", watch, stages):
-        classes, codes, class_notes = _classes(source, given, encoded.rows)
-        with nullcontext() if elsewhere is None else one_line():
+        found_classes, codes, class_notes = _classes(source, given, encoded.rows, known)
+        if names is not None:
+            unnamed = [name for name in found_classes if name not in names.names]
+            if scores is not None and unnamed:
+                raise LabelingError(
+                    f"prior (--prior) and classes (--classes) go together if all classes have a name; "
+                    f"{listed(unnamed)} has none."
+                )
+            if unnamed:
+                class_notes.append(f"Classes with labels that --classes does not name: {listed(unnamed)}.")
+            options = replace(options, names=vectors, named=numbers_of(names.names, found_classes))
+        if scores is not None:
+            options = replace(options, prior=_scores_of(scores, found_classes, encoded.rows))
+        options = replace(options, class_shares=read_shares(class_shares, found_classes))
+        with nullcontext() if elsewhere is None and not known and class_shares is None else one_line():
             found = label_vectors(
                 encoded.vectors,
                 codes,
-                len(classes),
+                len(found_classes),
                 options,
                 watch=watch,
                 checkpoint=checkpoint if large else None,
@@ -177,6 +213,8 @@ def label_source(
         "suggest": suggest,
         "reject": reject,
         "relabel": relabel,
+        **({} if names is None else {"named_classes": len(names.names)}),
+        **({} if scores is None else {"prior": str(prior)}),
         "version": __version__,
         **({} if elsewhere is None else {"engine": engine}),
         **({} if report is None else {"graph": report.method, "graph_recall": report.recall}),
@@ -185,11 +223,11 @@ def label_source(
     doubt = "" if model is None else doubt_of_labels(found.probabilities, codes, model.solution_.answers)
     return LabelResult(
         ids=tuple(source.ids[row] for row in encoded.rows),
-        classes=classes,
+        classes=found_classes,
         origins=tuple(origins.tolist()),
         **{name: getattr(found, name) for name in ARRAYS},
         skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in encoded.failed)),
-        notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt) if note),
+        notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt, *_hint_notes(model)) if note),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=tuple(stages),
@@ -246,13 +284,35 @@ def _encode(
     return encoded, opened.name
 
 
-def _classes(source: Source, given: Given, rows: Ints) -> tuple[tuple[str, ...], Ints, list[str]]:
-    """Return the classes of the rows that could be read, sorted, the class number of each row, and notes."""
+def _known_classes(names: ClassNames | None, scores: tuple[tuple[str, ...], Floats] | None) -> set[str]:
+    """Return the classes that a user names or has scores of."""
+    return {*(() if names is None else names.names), *(() if scores is None else scores[0])}
+
+
+def _scores_of(scores: tuple[tuple[str, ...], Floats], classes: tuple[str, ...], rows: Ints) -> Floats:
+    """Return probabilities (m, C) of the rows that could be read, with the classes in order."""
+    columns, P = scores
+    missing = [name for name in classes if name not in columns]
+    if missing:
+        raise LabelingError(f"prior (--prior) has no column of the class {listed(missing)}; it needs one of each.")
+    return P[rows][:, numbers_of(classes, columns)]
+
+
+def _hint_notes(model: LaplacianShot | None) -> list[str]:
+    """Return what names and scores counted for."""
+    answers = None if model is None else model.solution_.answers
+    return [] if answers is None or answers.hints is None else answers.hints.report()
+
+
+def _classes(source: Source, given: Given, rows: Ints, known: set[str]) -> tuple[tuple[str, ...], Ints, list[str]]:
+    """Return known classes and those of rows that could be read, sorted, the class number of each row, and notes."""
     labels = [given[row] for row in rows]
-    classes = tuple(sorted({label for label in labels if label is not None}))
+    classes = tuple(sorted({label for label in labels if label is not None} | known))
     number = {name: code for code, name in enumerate(classes)}
     codes = np.array([-1 if label is None else number[label] for label in labels], dtype=np.int64)
     lost = sorted({label for label in given if label is not None} - set(classes))
+    if len(classes) == 1 and known:
+        raise LabelingError(f"classes (--classes): {classes[0]!r} is the only class; name at least two.")
     if len(classes) == 1 or (lost and not classes):
         left = f" ({listed(lost)} had labels only on items that cannot be read)" if lost else ""
         only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"

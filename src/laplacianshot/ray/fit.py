@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
-from laplacianshot.estimator import LaplacianShot, constants_for, transform_of
+from laplacianshot.estimator import LaplacianShot, constants_for, is_balanced, transform_of
 from laplacianshot.inference.clues import gather_clues, hold_prototypes, sample_rows
 from laplacianshot.inference.joint import Prior, descend
 from laplacianshot.inference.spreading import Paths
@@ -117,6 +117,8 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
     if isinstance(estimator.base_mean, str):
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
+    if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
+        raise InputError("An array of class_shares is not supported on Ray yet; use 'equal' or None.")
 
 
 class _Run:
@@ -183,7 +185,7 @@ class _Run:
         digests, totals, lowest = zip(
             *self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress), strict=True
         )
-        names = ("transform", "balanced", "lam", "n_neighbors", "max_iter", "tol")
+        names = ("transform", "balanced", "class_shares", "lam", "n_neighbors", "max_iter", "tol")
         mean = None if estimator.base_mean is None else np.asarray(estimator.base_mean, dtype=np.float64).tolist()
         settings = {name: estimator.get_params()[name] for name in names} | {"base_mean": mean, "order": self._order}
         cut = [len(shard) for shard in job.shards]
@@ -215,7 +217,7 @@ class _Run:
             return given_center(estimator.base_mean, job.shards[0].width, transform)
         if transform == "power":
             pooled = np.sum(self._cluster.map(root_sums, [(shard,) for shard in job.shards]), axis=0) / job.n
-        if estimator.balanced:
+        if is_balanced(estimator):
             return pooled
         queries = fetch(self._cluster, job, given_rows, job.query_rows(first_seen(range(self._n_query))))
         support = fetch(self._cluster, job, given_rows, job.support)
@@ -252,7 +254,7 @@ class _Run:
             )
         if clues.along > 0:
             self._spread(clues.local)
-        limits: dict[str, Any] = {"weight": clues.weight, "tol": self._estimator.tol, "progress": progress}
+        limits: dict[str, Any] = {"clues": clues, "tol": self._estimator.tol, "progress": progress}
         while True:
             if job.folder.has(_HELD):
                 constants, clues = hold_prototypes(constants, clues)

@@ -8,9 +8,14 @@ import shutil
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
-from laplacianshot.embedding.encoders import EncoderError, open_encoder
+from laplacianshot import label_source
+from laplacianshot.embedding.encoders import EncoderError, open_encoder, open_text_side
 from laplacianshot.embedding.encoders.preparing import Normalizing, PictureInput
 from laplacianshot.embedding.encoders.pretrained import MINILM_WEIGHTS
 
@@ -146,3 +151,68 @@ def test_another_file_has_another_key(tmp_path):
     first = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors()), "pictures")
     other = open_encoder(save(tmp_path / "a.onnx", TensorProto.FLOAT, ["n", 3, 16, 16], mean_colors()), "pictures")
     assert first.key != other.key
+
+
+COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (30, 40, 210)}
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two networks that put pictures and words of colors into one space: pictures to their mean color, words to it."""
+    save(tmp_path / "image.onnx", TensorProto.FLOAT, ["n", 3, 32, 32], mean_colors())
+    words = ["[UNK]", *COLORS]
+    table = numpy_helper.from_array(np.vstack([np.zeros(3), np.eye(3) - 0.3]).astype(np.float32), "table")
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["words"]),
+        helper.make_node("ReduceSum", ["words", "axis"], ["out"], keepdims=0),
+    ]
+    axis = numpy_helper.from_array(np.array([1]), "axis")
+    graph = helper.make_graph(
+        nodes,
+        "words",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "length"])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        [table, axis],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "text.onnx"
+    )
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "words.json"))
+    return f"onnx:{tmp_path / 'image.onnx'},{tmp_path / 'text.onnx'},{tmp_path / 'words.json'}"
+
+
+def test_a_pair_of_networks_reads_pictures_and_words(pair, pictures):
+    images, words = open_encoder(pair, "pictures"), open_text_side(pair, "pictures")
+    assert (images.name, images.dim, words.dim, words.kind) == (pair, 3, 3, "texts")
+    vectors = words.encode([words.prepare(text) for text in ("red", "a photo of a blue car")])
+    np.testing.assert_allclose(vectors, [[0.7, -0.3, -0.3], [-0.3, -0.3, 0.7]], atol=1e-6)
+    np.testing.assert_allclose(
+        open_encoder(pair, "texts").encode([words.prepare("green")]), [[-0.3, 0.7, -0.3]], atol=1e-6
+    )
+
+
+def test_pictures_are_labeled_from_the_names_of_their_classes(pair, tmp_path):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, color in COLORS.items():
+        for i in range(8):
+            pixels = np.clip(np.array(color) + rng.normal(0, 20, 3) + rng.normal(0, 30, (40, 40, 3)), 0, 255)
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{name}-{i}.png")
+    result = label_source(folder, classes=["red", "green", "blue"], encoder=pair, cache=False)
+    assert all(item.startswith(label) for item, label in zip(result.ids, result.labels, strict=True))
+
+
+@pytest.mark.parametrize("encoder", [None, "onnx:a.onnx", "timm:x", "checkpoint:x"])
+def test_an_encoder_without_a_text_side_is_refused_before_any_picture_is_read(encoder):
+    with pytest.raises(EncoderError, match=r"has no text side.*clip:NAME.*TOKENIZER\.json have one"):
+        open_text_side(encoder, "pictures")
+
+
+def test_a_pair_has_three_files_that_exist(tmp_path, pair):
+    with pytest.raises(EncoderError, match=r"a pair is written onnx:IMAGE\.onnx,TEXT\.onnx,TOKENIZER\.json"):
+        open_encoder("onnx:a.onnx,b.onnx", "pictures")
+    with pytest.raises(EncoderError, match="there is no file"):
+        open_encoder(pair.replace("text.onnx", "nowhere.onnx"), "pictures")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from laplacianshot.embedding.encoders import EncoderError, open_encoder
+from laplacianshot.embedding.encoders import EncoderError, open_encoder, open_text_side
 
 transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
@@ -94,3 +94,31 @@ def test_the_number_of_torch_threads_is_left_alone(tmp_path, pictures):
     encoder = open_encoder(f"hf:{tmp_path}", "pictures", threads=before + 1)
     encoder.encode([encoder.prepare(pictures[0])])
     assert torch.get_num_threads() == before
+
+
+def test_clip_reads_pictures_and_names_into_one_space(tmp_path, pictures):
+    from laplacianshot.embedding.encoders.pretrained import MINILM_WEIGHTS
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.CLIPConfig(
+        text_config={**sizes, "vocab_size": 30522, "max_position_embeddings": 16, "eos_token_id": 102},
+        vision_config={**sizes, "image_size": 32, "patch_size": 8},
+        projection_dim=8,
+    )
+    transformers.CLIPModel(config).eval().save_pretrained(tmp_path)
+    save_processor(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(MINILM_WEIGHTS.file().parent).save_pretrained(tmp_path)
+    name = f"clip:{tmp_path}"
+    images, words = open_encoder(name, "pictures", threads=1), open_text_side(name, "pictures", threads=1)
+    assert (images.name, images.dim, words.dim, words.kind) == (name, 8, 8, "texts")
+    vectors = words.encode([words.prepare(text) for text in ("a heron", "a photo of a coot. " * 9)])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert images.encode([images.prepare(pictures[0])]).shape == (1, 8)
+    assert open_text_side(f"hf:{tmp_path}", "pictures", threads=1).dim == 8
+
+
+def test_a_model_of_pictures_alone_has_no_text_side(tmp_path):
+    small("ViT", image_size=32, patch_size=8).save_pretrained(tmp_path)
+    with pytest.raises(EncoderError, match="has no text side"):
+        open_text_side(f"hf:{tmp_path}", "pictures")

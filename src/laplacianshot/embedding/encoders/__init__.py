@@ -64,7 +64,8 @@ ENCODERS: Mapping[str, str] = MappingProxyType(
     {
         "efficientnet-lite0": "EfficientNet-Lite0, trained on ImageNet, for pictures (1280-d); the default for them",
         "minilm-l6": "all-MiniLM-L6-v2 for texts in English (384-d); the default for them",
-        "onnx:FILE": "an ONNX file of your own, for pictures",
+        "onnx:FILE": "an ONNX file of your own, for pictures; onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json also for names",
+        "clip:NAME": "CLIP or a relative of it in the package transformers, for pictures and names of their classes",
         "checkpoint:PATH": "a network that laplacianshot train has trained: its folder or a .safetensors file",
         "timm:NAME": "a pretrained network of the package timm, for pictures",
         "hf:NAME": "a model of the package transformers by its name on the hub or its folder, for pictures or texts",
@@ -77,11 +78,40 @@ DEFAULTS: Mapping[Kind, str] = MappingProxyType({"pictures": "efficientnet-lite0
 _HOMES = {
     "efficientnet-lite0": ("pretrained", "open_lite0"),
     "minilm-l6": ("pretrained", "open_minilm"),
+    "clip": ("torch_networks", "open_clip"),
     "onnx": ("onnx_networks", "open_onnx_file"),
     "checkpoint": ("torch_networks", "open_checkpoint"),
     "timm": ("torch_networks", "open_timm"),
     "hf": ("torch_networks", "open_transformers"),
 }
+
+
+# The function that opens the text side of an encoder of pictures.
+_TEXT_SIDES = {
+    "clip": ("torch_networks", "open_clip_texts"),
+    "hf": ("torch_networks", "open_clip_texts"),
+    "onnx": ("onnx_networks", "open_onnx_texts"),
+}
+
+
+def open_text_side(name: str | None, kind: Kind, *, threads: int | None = None) -> Encoder:
+    """Open the encoder that turns texts into vectors of the same space: for texts itself, for pictures its text side.
+
+    Parameters are those of :func:`open_encoder`, and so are the errors; one says which encoders have a text side.
+    """
+    if kind == "texts":
+        return open_encoder(name, kind, threads=threads)
+    full = DEFAULTS[kind] if name is None else name
+    family, _, what = full.partition(":")
+    home = _TEXT_SIDES.get(family)
+    if home is None or (family == "onnx" and "," not in what):
+        raise EncoderError(
+            f"encoder {full!r} has no text side, so it cannot read names of classes; clip:NAME, hf:NAME of a model "
+            "such as CLIP, and onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json have one."
+        )
+    load = getattr(import_module(f"laplacianshot.embedding.encoders.{home[0]}"), home[1])
+    opened: Encoder = load(full, what, threads or available_threads())
+    return opened
 
 
 def open_encoder(name: str | None, kind: Kind, *, threads: int | None = None) -> Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ _SIDE = 224
 # The crop as a share of the resized picture, as networks of ImageNet have it.
 _CROP_SHARE = 0.875
 _MAX_TOKENS = 256
+# What the text sides of CLIP and its relatives read.
+_MAX_PAIR_TOKENS = 77
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -175,6 +177,11 @@ def onnx_encoder(
 
 def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
     """The network in a file, for pictures or, with a ``tokenizer.json`` beside it, for texts."""
+    if "," in what:
+        pictures, texts, tokens = _pair(what)
+        if kind == "texts":
+            return _open_texts(f"onnx:{what}", texts, tokens, threads)
+        return replace(open_onnx_file(str(pictures), kind, threads), name=f"onnx:{what}")
     path = Path(what).expanduser()
     if not path.is_file():
         raise EncoderError(f"encoder 'onnx:{what}': there is no file {str(path)!r}.")
@@ -182,6 +189,29 @@ def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
     open_reader = _picture_reader if kind == "pictures" else _text_reader
     reader = open_reader(name, path, session.open().get_inputs())
     return onnx_encoder(name, kind, None, encoder_key(_digest(path), repr(reader)), session, reader, threads)
+
+
+def open_onnx_texts(name: str, what: str, threads: int) -> Encoder:
+    """The text side of a pair of files, for names of the classes of pictures."""
+    _, texts, tokens = _pair(what)
+    return _open_texts(name, texts, tokens, threads)
+
+
+def _pair(what: str) -> tuple[Path, Path, Path]:
+    """The files of ``IMAGE.onnx,TEXT.onnx,TOKENIZER.json``."""
+    files = tuple(Path(part.strip()).expanduser() for part in what.split(","))
+    if len(files) != 3:
+        raise EncoderError(f"encoder 'onnx:{what}': a pair is written onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json.")
+    for path in files:
+        if not path.is_file():
+            raise EncoderError(f"encoder 'onnx:{what}': there is no file {str(path)!r}.")
+    return files
+
+
+def _open_texts(name: str, path: Path, tokens: Path, threads: int) -> Encoder:
+    session = Session(path.resolve())
+    reader = _text_reader(name, path, session.open().get_inputs(), tokens, _MAX_PAIR_TOKENS)
+    return onnx_encoder(name, "texts", None, encoder_key(_digest(path), repr(reader)), session, reader, threads)
 
 
 def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureReader:
@@ -219,15 +249,17 @@ def _described(path: Path, crop: int) -> tuple[Normalizing, PictureInput]:
         raise EncoderError(f"{path} cannot be understood ({type(error).__name__}: {error}).") from error
 
 
-def _text_reader(name: str, path: Path, inputs: Sequence[Any]) -> TextReader:
+def _text_reader(
+    name: str, path: Path, inputs: Sequence[Any], tokens: Path | None = None, max_tokens: int = _MAX_TOKENS
+) -> TextReader:
     names = tuple(given.name for given in inputs)
     if ("input_ids" not in names and len(names) > 1) or any(given.type not in _INTEGERS for given in inputs):
         found = ", ".join(f"{given.name} {given.type}" for given in inputs)
         raise EncoderError(f"encoder {name!r} takes {found}; texts need integers called input_ids.")
-    tokens = path.with_name("tokenizer.json")
+    tokens = path.with_name("tokenizer.json") if tokens is None else tokens
     if not tokens.is_file():
         raise EncoderError(f"encoder {name!r}: there is no tokenizer.json beside it, which texts need; put it there.")
-    return TextReader(names, np.dtype(_INTEGERS[inputs[0].type]).str, open_tokenizer(tokens, _MAX_TOKENS))
+    return TextReader(names, np.dtype(_INTEGERS[inputs[0].type]).str, open_tokenizer(tokens, max_tokens))
 
 
 def _digest(path: Path) -> str:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -103,6 +104,27 @@ def open_transformers(what: str, kind: Kind, threads: int) -> Encoder:
     return _transformers_pictures(what, threads) if kind == "pictures" else _transformers_texts(what, threads)
 
 
+def open_clip(what: str, kind: Kind, threads: int) -> Encoder:
+    """The pictures or texts of a model such as CLIP, which puts both into one space."""
+    name = f"clip:{what}"
+    if kind == "texts":
+        return open_clip_texts(name, what, threads)
+    return replace(_transformers_pictures(what, threads), name=name)
+
+
+def open_clip_texts(name: str, what: str, threads: int) -> Encoder:
+    """The text side of a model such as CLIP, for names of the classes of pictures."""
+    transformers = require("transformers", "hf")
+    with _loading(name, _WHY):
+        kind = transformers.AutoConfig.from_pretrained(what)
+    if not hasattr(kind, "text_config") or not hasattr(kind, "vision_config"):
+        raise EncoderError(
+            f"encoder {name!r} has no text side, so it cannot read names of classes; clip:NAME, hf:NAME of a model "
+            "such as CLIP, and onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json have one."
+        )
+    return replace(_transformers_texts(what, threads), name=name)
+
+
 def _transformers_pictures(what: str, threads: int) -> Encoder:
     name = f"hf:{what}"
     transformers, torch = require("transformers", "hf"), require("torch", "hf")
@@ -138,7 +160,8 @@ def _transformers_texts(what: str, threads: int) -> Encoder:
         tokenizer = transformers.AutoTokenizer.from_pretrained(what)
         model = transformers.AutoModel.from_pretrained(what).eval()
         by_first = _pools_first_token(transformers, what)
-    longest = min(512, tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512))
+    settings = getattr(model.config, "text_config", model.config)
+    longest = min(512, tokenizer.model_max_length, getattr(settings, "max_position_embeddings", 512))
 
     def prepare(text: str) -> Any:
         return np.array(tokenizer(readable(text), truncation=True, max_length=longest)["input_ids"], dtype=np.int64)

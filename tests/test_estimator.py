@@ -412,7 +412,7 @@ def test_a_memory_map_is_taken_in_power_by_either_way(activations, tmp_path, dty
     assert small.transform_ == large.transform_ == "power"
     np.testing.assert_allclose(large.center_, small.center_, rtol=1e-12)
     assert np.mean(large.transduction_ == small.transduction_) > 0.99
-    np.testing.assert_array_equal(large.predict(X), small.predict(X))
+    assert np.mean(large.predict(X) == small.predict(X)) > 0.99
 
 
 @every_recipe

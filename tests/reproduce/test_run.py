@@ -149,7 +149,7 @@ def test_tasks_of_another_domain_are_centered_at_the_base_classes_of_the_first(c
     home = FeatureSet.load(copied / "out" / "extract" / "features")
     away = FeatureSet.load(copied / "out" / "extract-folder" / "features")
     assert list(away.splits) == ["novel"]
-    again = evaluate(away, "laplacianshot", way=3, query=5, tasks=40, split="novel", base_mean=home)
+    again = evaluate(away, "laplacianshot", way=3, query=5, tasks=40, split="novel", base_mean=home.base_mean())
     found = json.loads((copied / "out" / "report-folder" / "results.json").read_text(encoding="utf-8"))
     assert evaluations(found, "balanced")["laplacianshot"]["mean"] == again.mean
     assert not np.allclose(home.base_mean(), away.features.mean(axis=0))

@@ -64,12 +64,11 @@ class Stages(NamedTuple):
         """For a task with these constants, number of queries and of classes."""
         weight = ridge_share(n_classes)
         rounds = constants.max_rounds - constants.start_rounds
-        trial = min(FIRST_ROUNDS, rounds)
-        first = constants._replace(max_rounds=constants.start_rounds + trial)
+        first = constants._replace(max_rounds=constants.start_rounds + FIRST_ROUNDS)
         last = constants._replace(mu=RIDGE_WEIGHT * weight)
         if weight > 0 or not math.isinf(constants.delta):
             # It goes on from a trial. Both count in the recipe's own number of rounds, and not in a user's.
-            left = rounds - 2 * trial if rounds == ROUNDS else rounds
+            left = rounds - 2 * FIRST_ROUNDS if rounds == ROUNDS else rounds
             last = last._replace(start_rounds=0, max_rounds=left)
         price = EQUAL_PRICE * (n_classes - 1) * math.log(max(n_query, 1))
         return cls(first, _equal(first), last, _equal(last), weight, price)

@@ -78,7 +78,7 @@ def test_processors_without_wide_registers_are_left_to_matrix_products(monkeypat
 
 @needs_wide_registers
 @pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize(("n", "n_classes"), [(40, 2), (300, 3), (1500, 7), (1500, 40)])
+@pytest.mark.parametrize(("n", "n_classes"), [(150, 2), (300, 3), (1500, 7), (1500, 40)])
 def test_a_fit_is_the_same_by_matrix_products(monkeypatch, n, n_classes, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     rng = np.random.default_rng(n)

@@ -570,7 +570,8 @@ def _descend(
         if done > constants.start_rounds:
             before = value
             value = smooth - pairwise / 2
-            if objective.shape[0] > 0:
+            # A trial may have more rounds than a user allows the last descent, whose values are kept.
+            if objective.shape[0] > 0 and recorded < objective.shape[2]:
                 objective[b, place, recorded] = value
             recorded += 1
             if recorded > 1 and abs(value - before) < tol * abs(before):

@@ -352,7 +352,7 @@ def main() -> None:
                 f"({shown(ours['to_nearest'], sign=True)}), {found['seconds']:.0f} s",
                 flush=True,
             )
-    command = f"python benchmarks/few_shot.py --data data --output {options.output.as_posix()}"
+    command = f"python benchmarks/few_shot.py --data data{chosen_options(options)} --output {options.output.as_posix()}"
     write_page(results, Path(f"{options.output}.md"), command, tasks, slow_tasks)
 
 
@@ -372,13 +372,18 @@ def run_present(options: argparse.Namespace, sets: list[str], results: dict[str,
             keep(results, kept)
             texts = [f"{method} {100 * row['mean']:.1f}" for method, row in found["methods"].items()]
             print(f"{key:<58} {', '.join(texts) or 'no more queries'}, {found['seconds']:.1f} s", flush=True)
-    chosen = {"--tasks": options.tasks, "--slow-tasks": options.slow_tasks}
-    given = [f"{option} {value}" for option, value in chosen.items() if value is not None]
-    if options.sets:
-        given.append(shlex.join(["--sets", *options.sets]))
-    output = f"--output {options.output.as_posix()}"
-    command = " ".join(["python benchmarks/few_shot.py --part present --data data", *given, output])
+    start = "python benchmarks/few_shot.py --part present --data data"
+    command = f"{start}{chosen_options(options)} --output {options.output.as_posix()}"
     Path(f"{options.output}.md").write_text(few_shot_present.page(results["cells"], command, tasks, large_tasks))
+
+
+def chosen_options(options: argparse.Namespace) -> str:
+    """What the user chose of a run, as words of its command."""
+    chosen = {"--tasks": options.tasks, "--slow-tasks": options.slow_tasks}
+    given = [f" {option} {value}" for option, value in chosen.items() if value is not None]
+    if options.sets:
+        given.append(" " + shlex.join(["--sets", *options.sets]))
+    return "".join(given)
 
 
 def keep(results: dict[str, Any], kept: Path) -> None:

@@ -209,7 +209,7 @@ class Paths:
         for _ in range(_WAVES):
             if not waiting.any():
                 break
-            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-14), 0) / strength
+            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-11), 0) / strength
             totals = found.sum(axis=1)
             new = np.flatnonzero(waiting & (totals > _REACHED))
             if len(new) == 0:

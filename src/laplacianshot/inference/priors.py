@@ -465,17 +465,17 @@ def read_hints(
         known[:] = True
     if knowledge.prior is not None:
         given, of_labels = _log_prior(knowledge.prior[sampled]), _log_prior(knowledge.prior[labeled])
-        told: Any = given.any(axis=1)
+        scored: Any = given.any(axis=1)
         asked = np.flatnonzero(of_labels.any(axis=1))
-        prior_scale = min(1.0, confident_scale(given[told])) if told.any() else 1.0
-        if told.any():
-            trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[told])
+        prior_scale = min(1.0, confident_scale(given[scored])) if scored.any() else 1.0
+        if scored.any():
+            trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[scored])
         hits[1] = int(np.count_nonzero(of_labels[asked].argmax(axis=1) == labels[asked])), len(asked)
         logs += prior_scale * given
         prior_scale *= trust[1]
         trusted += prior_scale * given
-        known |= told
-        covered = float(told.mean()) if len(told) else 0.0
+        known |= scored
+        covered = float(scored.mean()) if len(scored) else 0.0
     some_unlabeled = len(np.unique(labels)) < n_classes
     if not some_unlabeled and len(rows):
         own = _label_logits(rows, np.asarray(support, np.float64), labels, n_classes)

@@ -63,6 +63,7 @@ def test_a_mapping_holds_descriptions_or_vectors():
         ("a, a", "'a' is there twice"),
         ("a,,b", "has no name"),
         ([], "there is no class"),
+        ("", "has no name"),
         ("nowhere.txt", "there is no file"),
         ({"a": [1.0, 2.0], "b": "text"}, "vectors of all classes"),
         ({"a": [1.0, 2.0], "b": [1.0]}, "one length"),

@@ -93,7 +93,8 @@ def read_classes(given: Classes) -> ClassNames:
         return _of_mapping(given)
     if isinstance(given, str | PathLike):
         path = Path(given)
-        if isinstance(given, PathLike) or _is_there(path):
+        # No text at all would be the present folder.
+        if isinstance(given, PathLike) or (given.strip() and _is_there(path)):
             return _of_file(path)
         if path.suffix.lower() in (".txt", ".npz"):
             raise LabelingError(f"classes (--classes): there is no file {str(given)!r}.")

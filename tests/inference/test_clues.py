@@ -347,7 +347,7 @@ def test_without_clues_the_costs_are_the_distances():
 
 
 def test_the_report_says_what_was_chosen_and_why():
-    support, labels, query, truth = blobs(4, 60, 5, width=120)
+    support, labels, query, truth = blobs(4, 60, 5, width=60)
     X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(len(query), -1)])
     model = LaplacianShot().fit(X, y)
     assert model.transform_ == "cl2"

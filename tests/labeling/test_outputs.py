@@ -16,7 +16,7 @@ from laplacianshot.labeling.outputs import write_rows
 from tests.labeling.files import ODD_NAMES, result_of
 
 ENDINGS = ["csv", "jsonl", "parquet"]
-COLUMNS = ["id", "label", "confidence", "origin", "suggestion"]
+COLUMNS = ["id", "label", "confidence", "origin", "suggestion", "written"]
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def read(path):
 def test_a_csv_looks_like_this(tmp_path, result):
     write_rows(result, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == (
-        b"id,label,confidence,origin,suggestion\n"
-        b"0,x,1.000000,given,\n"
-        b"1,y,1.000000,given,\n"
-        b"2,x,0.500000,predicted,2\n"
-        b"3,,0.625000,rejected,1\n"
+        b"id,label,confidence,origin,suggestion,written\n"
+        b"0,x,1.000000,given,,x\n"
+        b"1,y,1.000000,given,,y\n"
+        b"2,x,0.500000,predicted,2,x\n"
+        b"3,,0.625000,rejected,1,\n"
     )
 
 
@@ -51,8 +51,8 @@ def test_json_lines_and_parquet_hold_numbers_and_nulls(tmp_path, result):
         write_rows(result, tmp_path / f"out.{ending}")
         rows = read(tmp_path / f"out.{ending}")
         assert list(rows[0]) == COLUMNS
-        assert list(rows[1].values()) == ["1", "y", 1.0, "given", None]
-        assert list(rows[3].values()) == ["3", "", 0.625, "rejected", 1]
+        assert list(rows[1].values()) == ["1", "y", 1.0, "given", None, "y"]
+        assert list(rows[3].values()) == ["3", "", 0.625, "rejected", 1, ""]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -60,7 +60,7 @@ def test_disputed_labels_are_a_further_column_and_are_kept(tmp_path, result, end
     disputed = result_of(result.ids, result.labels, disputes=np.array([1, -1, -1, -1]))
     write_rows(disputed, tmp_path / f"out.{ending}", relabel=True)
     rows = read(tmp_path / f"out.{ending}")
-    assert list(rows[0]) == [*COLUMNS, "dispute"]
+    assert list(rows[0]) == [*COLUMNS[:-1], "dispute", "written"]
     assert [(row["label"], row["dispute"]) for row in rows] == [("x", "y"), ("y", ""), ("x", ""), ("", "")]
 
 

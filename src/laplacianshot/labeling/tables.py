@@ -426,7 +426,7 @@ def given_labels(table: Table, column: str) -> list[str | None]:
     n_labels, n_changed = len(labels) - labels.count(None), 0
     if (written := table.find("written")) is not None:
         changed = [
-            mine and not _same_label(label, label_of(first))
+            mine and not same_label(label, label_of(first))
             for mine, label, first in zip(ours, labels, table.values(written), strict=True)
         ]
         n_changed = sum(changed)
@@ -450,10 +450,10 @@ def _labels(count: int) -> str:
     return "label" if count == 1 else "labels"
 
 
-def _same_label(one: str | None, other: str | None) -> bool:
+def same_label(one: str | None, other: str | None) -> bool:
     """Whether two labels are the same, also after a spreadsheet or pandas has written the numbers of one anew.
 
-    >>> _same_label("3", "3.0"), _same_label("007", "7"), _same_label("heron", "Heron")
+    >>> same_label("3", "3.0"), same_label("007", "7"), same_label("heron", "Heron")
     (True, True, False)
     """
     if one == other:

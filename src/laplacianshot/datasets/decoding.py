@@ -48,6 +48,7 @@ _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 _ORIENTATION = 0x0112
 _TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 _UPRIGHT = dict(enumerate(_TURNS, start=2))
+_ON_ITS_SIDE = ("TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 
 
 class CorruptPicture(InputError):
@@ -91,6 +92,13 @@ def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
         plain = _plain(picture)
         plain.thumbnail((side, side), image_module.Resampling.LANCZOS, reducing_gap=2.0)
         return _bare(plain, turn)
+
+
+def picture_size(source: Path | bytes, name: str) -> tuple[int, int]:
+    """Width and height of the picture when it is upright; only its header is read."""
+    with _faults_named(name), _opened(source) as picture:
+        turn, (width, height) = _turn(picture), picture.size
+        return (height, width) if turn is not None and turn.name in _ON_ITS_SIDE else (width, height)
 
 
 def _bare(picture: Image, turn: Any) -> Image:

@@ -39,7 +39,7 @@ _CONTROL, _OBJECT = "label", "item"
 _LOCAL_FILES = "/data/local-files/?d="
 
 # Characters that XML cannot hold, not even escaped.
-_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def write_rows(
@@ -174,12 +174,14 @@ def export_label_studio(result: LabelResult, source: Source, path: str | PathLik
     where = Path(path)
     if where.suffix.lower() != ".json":
         raise LabelingError(f"{where}: the name of an export for Label Studio must end in .json.")
-    _check_folder(where)
-    odd = [name for name in result.classes if _NOT_XML.search(name)]
+    check_folder(where)
+    if source.kind == "pictures" and len(source) and source.file(0) is None:
+        raise LabelingError(f"{source.path}: Label Studio needs files of pictures, and these are not in files.")
+    odd = [name for name in result.classes if NOT_XML.search(name)]
     if odd:
         raise LabelingError(f"classes {listed(odd)}: Label Studio takes no control characters; rename them.")
     put_file(interface_of(where), lambda file: file.write(_interface(result, source).encode()), private=True)
-    put_file(where, lambda file: file.writelines(_json_list(_tasks(result, source))), private=True)
+    put_file(where, lambda file: file.writelines(json_list(_tasks(result, source))), private=True)
     return interface_of(where)
 
 
@@ -207,11 +209,12 @@ def _write(columns: _Columns, path: Path) -> None:
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise LabelingError(f"{path}: the name of an output must end in {', '.join(_WRITERS)}.")
-    _check_folder(path)
+    check_folder(path)
     put_file(path, lambda file: writer(columns, file), private=True)
 
 
-def _check_folder(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Raise LabelingError if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise LabelingError(f"{path}: there is no folder {path.parent}; make it first.")
 
@@ -340,7 +343,8 @@ def _tasks(result: LabelResult, source: Source) -> Iterator[dict[str, Any]]:
         yield task
 
 
-def _json_list(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+def json_list(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield a JSON list, with a value in each line."""
     yield b"["
     for number, value in enumerate(values):
         yield (b",\n" if number else b"\n") + json.dumps(value).encode()

@@ -46,9 +46,13 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["pictures", "texts", "vectors"]
 
 _EXPECTED = (
-    "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"
+    "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, a .npy, .npz or .parquet of vectors, or "
+    "hf-dataset:NAME"
 )
 _ARRAYS = "an array 'features' of shape (n, D), and optionally 'labels' and 'ids' of shape (n,) and 'class_names'"
+
+# Before the place of a data set of Hugging Face.
+PREFIX = "hf-dataset:"
 
 # A URL, whose slashes a path may have lost, or a pattern.
 _ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]+:/|[*]", re.IGNORECASE)
@@ -190,7 +194,9 @@ def open_source(
 
     ``path`` is a folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
     ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes). It may also be in
-    memory: a DataFrame of pandas or polars, a Table of pyarrow, an array of vectors (n, D), or texts. By default
+    memory: a DataFrame of pandas or polars, a Table of pyarrow, a Dataset of Hugging Face, an array of vectors (n, D),
+    or texts; ``hf-dataset:WHERE`` is such a Dataset (:func:`laplacianshot.labeling.hugging_face.open_dataset`). By
+    default
 
     - texts are in a column called ``text`` or ``sentence``, or the only one besides ids and labels (in Parquet and in
       memory: the only one of strings);
@@ -203,8 +209,13 @@ def open_source(
     Raises LabelingError if there is nothing to label, or it cannot be read; the message says what to do.
     """
     chosen = {"text column": text_column, "id column": id_column, "label column": label_column}
+    if is_dataset(path) or (isinstance(path, str | PathLike) and str(path).startswith(PREFIX)):
+        # Imported here, as it needs what is in this module.
+        from laplacianshot.labeling.hugging_face import open_dataset
+
+        return open_dataset(path, chosen)
     if is_frame(path):
-        return _from_table(table_of_frame(path), chosen)
+        return from_table(table_of_frame(path), chosen)
     if not isinstance(path, str | PathLike):
         _refuse_columns(chosen, "arrays")
         return _in_memory(path)
@@ -221,10 +232,15 @@ def open_source(
         return _open_npy(where) if ending == ".npy" else _open_npz(where)
     if ending not in ENDINGS:
         raise LabelingError(f"{where}: files ending in {ending!r} are not read; {_EXPECTED}.")
-    return _from_table(read_table(where), chosen)
+    return from_table(read_table(where), chosen)
 
 
-def _from_table(table: Table, chosen: Mapping[str, Any]) -> Source:
+def is_dataset(given: Any) -> bool:
+    """Whether a value is a Dataset of the package datasets."""
+    return hasattr(given, "features") and hasattr(given, "column_names") and hasattr(given, "with_format")
+
+
+def from_table(table: Table, chosen: Mapping[str, Any]) -> Source:
     """Open the texts or vectors of a table."""
     if table.n_rows == 0:
         raise LabelingError(f"{table.path} has no rows; there is nothing to label.")
@@ -364,13 +380,15 @@ def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
         given=tuple(columns.given[row] for row in full),
         skipped=tuple(Skipped(name, f"its {text_column!r} is blank") for name in blank),
         id_column=columns.id_column,
-        columns=_kept(table, columns, set(), full),
+        columns=kept_columns(table, columns, set(), full),
         whole_ids=columns.whole_ids,
         texts=tuple(texts[row] for row in full),
     )
 
 
-def _kept(table: Table, columns: TableColumns, items: set[str], rows: Sequence[int] | None = None) -> dict[str, Any]:
+def kept_columns(
+    table: Table, columns: TableColumns, items: set[str], rows: Sequence[int] | None = None
+) -> dict[str, Any]:
     """Return the columns of a table that an output keeps, at some rows: all but the vectors and what is ours."""
 
     def at(column: Any) -> Any:
@@ -424,7 +442,7 @@ def _from_arrow(table: Table, columns: TableColumns) -> Source:
         raise LabelingError(f"{table.path}: none of the columns {listed(free)} holds texts or numbers.")
     ids = None if columns.id_column is None else columns.ids
     opened = _vectors(table.path, array, columns.given, ids, columns.id_column)
-    return replace(opened, columns=_kept(table, columns, items), whole_ids=columns.whole_ids)
+    return replace(opened, columns=kept_columns(table, columns, items), whole_ids=columns.whole_ids)
 
 
 def _open_npy(path: Path) -> VectorSource:

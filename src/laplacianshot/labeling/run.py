@@ -24,6 +24,7 @@ from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.labels import Given, merge_given, take_labels
+from laplacianshot.labeling.language import language_note
 from laplacianshot.labeling.outputs import renamed_columns
 from laplacianshot.labeling.result import ARRAYS, GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
@@ -168,6 +169,7 @@ def label_source(
                 f"{fault}: no item has a label; {advice}, name the classes with classes (--classes), or ask which to "
                 "label first with suggest (--suggest N)."
             )
+        language = language_note(source, encoder)
         large = graph == "cells" or len(source) > LARGE_ROWS
         vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)
     with _stage("Vectors", watch, stages) as progress:
@@ -232,7 +234,9 @@ def label_source(
         origins=tuple(origins.tolist()),
         **{name: getattr(found, name) for name in ARRAYS},
         skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in encoded.failed)),
-        notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt, *_hint_notes(model)) if note),
+        notes=tuple(
+            note for note in (language, cache_note, *encoded.notes, *class_notes, doubt, *_hint_notes(model)) if note
+        ),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=tuple(stages),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from laplacianshot.labeling.language import language_note
 from laplacianshot.runtime.errors import InputError
 from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
@@ -73,6 +74,8 @@ def open_session(
     opened = None
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
+        if language := language_note(source, encoder):
+            note(language)
     elif encoder is not None:
         raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
     with contextlib.ExitStack() as stack:

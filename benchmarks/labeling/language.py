@@ -45,16 +45,21 @@ def others() -> None:
         print("Django is not installed: no texts in other languages.")
         return
     root = Path(spec.origin).parent
-    noticed, missed, alarms = [], [], []
+    noticed: list[str] = []
+    missed: list[str] = []
+    n_alarms = 0
     for folder in sorted((root / "conf" / "locale").iterdir()):
         files = root.glob(f"**/locale/{folder.name}/LC_MESSAGES/django.po")
         texts = [text for path in files for text in translated(path)]
         if len(texts) < 20:
             continue
-        is_english, spoke = folder.name.startswith("en"), mostly_foreign(texts)
-        (alarms if is_english and spoke else [] if is_english else noticed if spoke else missed).append(folder.name)
+        spoke = mostly_foreign(texts)
+        if folder.name.startswith("en"):
+            n_alarms += spoke
+        else:
+            (noticed if spoke else missed).append(folder.name)
     print(f"Django's translations: noticed {len(noticed)} of {len(noticed) + len(missed)} languages; missed: {missed}")
-    print(f"English of Django: {len(alarms)} alarms")
+    print(f"English of Django: {n_alarms} alarms")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class SemiSupervisedKFold:
     """
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
-        if not isinstance(n_splits, int | np.integer) or isinstance(n_splits, bool) or n_splits < 2:
+        if isinstance(n_splits, bool) or int(n_splits) != n_splits or n_splits < 2:
             raise ValueError(f"n_splits must be a whole number of at least 2, got {n_splits!r}.")
         self.n_splits = int(n_splits)
         self.random_state = random_state

@@ -65,13 +65,14 @@ class CoreSearch:
     @classmethod
     def of_rows(cls, rows: Floats) -> CoreSearch:
         """Project rows (m, D) to the directions in which they vary most, in bytes."""
-        if rows.shape[1] <= CORE_DIRECTIONS:
+        count = min(CORE_DIRECTIONS, max(1, len(rows) - 1))
+        if rows.shape[1] <= count:
             return cls(rows)
         wide = rows.astype(np.float64)
         origin = wide.mean(axis=0)
         wide -= origin
         width = rows.shape[1]
-        _, found = scipy.linalg.eigh(wide.T @ wide, subset_by_index=(width - CORE_DIRECTIONS, width - 1))
+        _, found = scipy.linalg.eigh(wide.T @ wide, subset_by_index=(width - count, width - 1))
         directions = np.ascontiguousarray(found[:, ::-1], dtype=np.float32)
         seen = wide @ directions
         scale = float(np.abs(seen).max(initial=0.0)) / _LARGEST_BYTE or 1.0

@@ -200,6 +200,14 @@ class LabelModel:
             )
         return found
 
+    def warm_up(self) -> None:
+        """Open the encoder and predict once, so that the first item does not wait for the network to be loaded."""
+        if self.kind == "vectors":
+            self.predictions(np.zeros((1, self.classifier.n_features), np.float32))
+        else:
+            gray = np.full((self.opened.enough or 64,) * 2, 127, np.uint8)
+            self.predictions(self.vectors([gray if self.kind == "pictures" else "an example"]))
+
     def compact(self) -> LabelModel:
         """The same model with the prototypes and a core of the fitted rows: a few MB, and as fast for any fit."""
         return replace(self, classifier=self.classifier.compact())

@@ -152,11 +152,11 @@ class _Formulas(OnnxGraph):
         others = self._where(is_label, self.number(0.0), powers)
         others = self.node("Div", others, self._sum(others))
         best = self.node("ReduceMax", others, axes=[-1], keepdims=1)
-        low = self.node("Div", self.node("Add", best, self.number(1e-6)), self.node("Add", best, self.number(1.0)))
+        least = self.node("Div", self.node("Add", best, self.number(1e-6)), self.node("Add", best, self.number(1.0)))
         sure = self.node(
             "Div", self.number(1.0), self.node("Add", self.node("Exp", self.node("Neg", z)), self.number(1.0))
         )
-        sure = self.node("Min", self.node("Max", sure, low), self.number(MAX_CONFIDENCE))
+        sure = self.node("Min", self.node("Max", sure, least), self.number(MAX_CONFIDENCE))
         rest = self.node("Mul", others, self.node("Sub", self.number(1.0), sure))
         return self.cast(self.node("Where", is_label, sure, rest), "FLOAT")
 

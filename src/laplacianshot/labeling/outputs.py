@@ -70,6 +70,17 @@ def write_rows(
     _write(columns, Path(path))
 
 
+def write_predictions(result: LabelResult, path: str | PathLike[str]) -> None:
+    """Write ``id, label, confidence, novelty`` of what a model predicts; otherwise as :func:`write_rows`."""
+    columns: _Columns = {
+        "id": list(result.ids),
+        "label": [str(label) for label in result.labels],
+        "confidence": [round(float(value), _DIGITS) for value in result.confidence],
+        "novelty": [round(float(value), _DIGITS) for value in result.novelty],
+    }
+    _write(columns, Path(path))
+
+
 def _harmless(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_MARKS) else value
@@ -175,7 +186,7 @@ def _write_jsonl(columns: _Columns, file: IO[bytes]) -> None:
 def _write_parquet(columns: _Columns, file: IO[bytes]) -> None:
     arrow = require("pyarrow", "parquet")
     parquet = require("pyarrow.parquet", "parquet")
-    types = {"confidence": arrow.float64(), "suggestion": arrow.int64()}
+    types = {"confidence": arrow.float64(), "novelty": arrow.float64(), "suggestion": arrow.int64()}
     schema = arrow.schema([(name, types.get(name, arrow.string())) for name in columns])
     parquet.write_table(arrow.table(columns, schema=schema), file)
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -271,6 +271,15 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
         for top in tops
     ]
     return PictureSource(path, tuple(names), tuple(given), tuple(skipped))
+
+
+def open_picture_files(paths: Sequence[Path]) -> PictureSource:
+    """Open files of pictures by their paths, which are their ids."""
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise LabelingError(f"{listed(missing)}: not a file; give a folder of pictures, or files of them.")
+    names = tuple(dict.fromkeys(str(path) for path in paths))
+    return PictureSource(Path(), names, (None,) * len(names))
 
 
 def _why_no_pictures(path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from laplacianshot import __version__
-from laplacianshot.datasets.decoding import MAX_PICTURE_BYTES, CorruptPicture, decode, decoded
+from laplacianshot.datasets.decoding import MAX_PICTURE_BYTES, decode, decoded
 from laplacianshot.datasets.feature_set import checked_features
 from laplacianshot.embedding.encoders import Encoder, EncoderError, open_encoder
 from laplacianshot.embedding.encoding import Encoded, encode_items
@@ -265,15 +265,23 @@ def _is_numbers(items: Any) -> bool:
 
 
 def _as_list(items: Any, kind: Kind) -> list[Any]:
-    if isinstance(items, str | bytes | os.PathLike) or not hasattr(items, "__len__") or hasattr(items, "tobytes"):
+    """Return items as a list, each of a type that the model takes."""
+    if isinstance(items, np.ndarray):
+        # Strings, objects, or pixels of several pictures.
+        is_several = (items.ndim == 1 and items.dtype.kind in "UOT") or (items.ndim == 4 and kind == "pictures")
+    else:
+        is_several = hasattr(items, "__iter__") and not isinstance(items, str | bytes | bytearray | os.PathLike)
+    if not is_several or _is_picture(items):
         raise LabelingError(f"items must be a list of {_EXPECTED[kind]}; write [item] for a single one.")
-    found = items.tolist() if hasattr(items, "tolist") else list(items)
+    found = list(items)
     if not found:
         raise LabelingError(f"items are empty; give {_EXPECTED[kind]}.")
     allowed = {"texts": (str,), "pictures": (str, os.PathLike, bytes, bytearray, memoryview)}[kind]
     for place, item in enumerate(found):
         if not isinstance(item, allowed) and not (kind == "pictures" and _is_picture(item)):
             raise LabelingError(f"items[{place}] is a {type(item).__name__}; this model takes {_EXPECTED[kind]}.")
+        if kind == "pictures" and isinstance(item, str) and "\0" in item:
+            raise LabelingError(f"items[{place}] cannot be read: its name holds a zero byte.")
     return found
 
 
@@ -302,10 +310,7 @@ class GivenItems:
             return hash_of(item.encode("utf-8", "surrogatepass"), self.kind)
         path = self.file(i)
         if path is not None:
-            try:
-                return hash_of(read_input(path, MAX_PICTURE_BYTES), self.kind)
-            except ValueError as error:  # a name with a zero byte
-                raise CorruptPicture(str(path), str(error)) from error
+            return hash_of(read_input(path, MAX_PICTURE_BYTES), self.kind)
         if isinstance(item, bytes | bytearray | memoryview):
             return hash_of(bytes(item), "bytes")
         # Pixels, and how they are read.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -222,7 +221,9 @@ def _matrix(values: list[list[float]]) -> Any:
     widths = {len(row) for row in values}
     if len(widths) != 1:
         raise LabelingError("vectors must all have the same length.")
-    return np.array(values, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        # What is too large becomes infinite, and is refused as such.
+        return np.array(values, dtype=np.float64).astype(np.float32)
 
 
 def _decoded(place: int, text: str) -> bytes:
@@ -248,11 +249,6 @@ def serve_model(
     local = host in ("127.0.0.1", "localhost", "::1")
     gate = Gate(token, host, listener.getsockname()[1], not local, _PUBLIC, _ADVICE)
     run_app(create_model_app(model, gate), listener, ready=lambda: opened(gate))
-
-
-def new_token() -> str:
-    """Return a random token."""
-    return secrets.token_urlsafe(24)
 
 
 def read_token(path: Path) -> str:

@@ -28,6 +28,7 @@ Examples:
   laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
   laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
   laplacianshot label photos --labels labels.csv -o all.csv --apply copy sorted
+  laplacianshot label photos --labels labels.csv --save birds.lshot
   laplacianshot label tickets.csv --classes "card lost, refund, change address" -o all.csv
 {_SOURCE} \
 The output has one row per item: id, label, confidence (the probability that the label is right), origin (given, \
@@ -109,6 +110,14 @@ def label(
         Path | None,
         _result_option(metavar="DIR", help="Write a page with pictures, figures and a map into this folder."),
     ] = None,
+    save: Annotated[
+        Path | None,
+        _result_option(metavar="MODEL", help="Save a model for laplacianshot predict and serve in this file, .lshot."),
+    ] = None,
+    save_rows: Annotated[
+        Literal["core", "all"],
+        _result_option(help="What the model keeps: core (a few MB, as accurate) or all fitted rows."),
+    ] = "core",
     export: Annotated[
         Literal["label-studio", "cvat", "fiftyone", "hf-dataset"] | None,
         _result_option(help="Also write the items and their labels for this tool, next to OUT."),
@@ -142,6 +151,7 @@ def label(
         return label_shards(source=source, labels=reading.labels, output=output, fitting=fitting, as_json=as_json)
     out = None if output is None else terminal.check_output(output, options.TABLE_ENDINGS)
     folder = None if report is None else terminal.check_report_folder(report)
+    saved = None if save is None else terminal.check_output(save, (".lshot",), "--save")
     exported = None if export is None else _export_path(export, out, source)
     if apply is not None and not source.is_dir():
         raise CommandError(f"--apply sorts pictures into folders, and {source} is not a folder of pictures.")
@@ -181,6 +191,8 @@ def label(
     outputs: list[Output] = []
     if out is not None:
         outputs.append(Output(out, lambda: write_rows(result, out, relabel=relabel, safe_csv=safe_csv)))
+    if saved is not None:
+        outputs.append(_model_of(result, saved, save_rows))
     if export is not None and exported is not None:
         outputs.append(_exported(result, export, exported))
     if folder is not None:
@@ -277,6 +289,15 @@ def _export_path(export: str, out: Path | None, source: Path) -> Path:
     if last:
         return terminal.check_report_folder(place, "--export") / last
     return terminal.check_output(place, (place.suffix,), "--export")
+
+
+def _model_of(result: LabelResult, path: Path, rows: Literal["core", "all"]) -> Output:
+    model = result.model
+    if model is None:
+        raise CommandError("--save: nothing was labeled, so there is no model; give labels with --labels FILE.")
+    return Output(
+        path, lambda: model.save(path, rows=rows), (), f"Use it: laplacianshot predict {path.name} NEW -o OUT.csv"
+    )
 
 
 def _exported(result: LabelResult, export: str, path: Path) -> Output:

@@ -71,13 +71,23 @@ def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: b
     decoding. The orientation tag is followed only if ``upright``.
     """
     with _faults_named(name), _opened(source) as picture:
-        turn = _turn(picture) if upright else None
         # Does nothing for formats other than JPEG.
         picture.draft(None, (enough, enough))
-        plain = _plain(picture)
-        while min(plain.size) >= 2 * enough:
-            plain = plain.reduce(2)
-        return _bare(plain, turn)
+        return _halved(picture, enough, upright)
+
+
+def decoded(picture: Image | NDArray[np.uint8], name: str, *, enough: int = _ENOUGH, upright: bool = False) -> Image:
+    """The same for a picture in memory: of Pillow, or pixels of bytes (H, W) or (H, W, 3)."""
+    with _faults_named(name):
+        return _halved(_picture_of_array(picture) if isinstance(picture, np.ndarray) else picture, enough, upright)
+
+
+def _halved(picture: Image, enough: int, upright: bool) -> Image:
+    turn = _turn(picture) if upright else None
+    plain = _plain(picture)
+    while min(plain.size) >= 2 * enough:
+        plain = plain.reduce(2)
+    return _bare(plain, turn)
 
 
 def thumbnail(source: Path | bytes, name: str, side: int) -> Image:

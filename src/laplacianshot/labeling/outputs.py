@@ -133,6 +133,20 @@ def _listed(column: Any) -> list[Any]:
     return values
 
 
+def write_predictions(result: LabelResult, path: str | PathLike[str]) -> None:
+    """Write ``id, label, confidence, novelty`` of what a model predicts, and the columns of the source.
+
+    Otherwise as :func:`write_rows`.
+    """
+    columns: _Columns = {
+        "id": _id_values(result),
+        "label": [str(label) for label in result.labels],
+        "confidence": [round(float(value), _DIGITS) for value in result.confidence],
+        "novelty": [round(float(value), _DIGITS) for value in result.novelty],
+    }
+    _write(columns | _source_columns(result), Path(path))
+
+
 def _harmless(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_MARKS) else value
@@ -286,7 +300,8 @@ def _write_parquet(columns: _Columns, file: IO[bytes]) -> None:
 def arrow_table(columns: _Columns) -> Any:
     """Return columns as a Table of pyarrow: ours with their types, those of the source with their own."""
     arrow = require("pyarrow", "parquet")
-    ours = dict.fromkeys(OUR_NAMES, arrow.string()) | {"confidence": arrow.float64(), "suggestion": arrow.int64()}
+    ours = dict.fromkeys(OUR_NAMES, arrow.string()) | {"suggestion": arrow.int64()}
+    ours |= dict.fromkeys(("confidence", "novelty"), arrow.float64())
     if "id" in columns and all(isinstance(value, int) for value in columns["id"]):
         ours["id"] = arrow.int64()
 

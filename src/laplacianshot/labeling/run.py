@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.embedding.encoders import open_encoder, open_text_side
+from laplacianshot.embedding.encoders import Encoder, open_encoder, open_text_side
 from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.labeling.classes import Classes, ClassNames, numbers_of, read_classes, read_prior, read_shares
@@ -25,6 +25,7 @@ from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
 from laplacianshot.labeling.labels import Given, merge_given, take_labels
 from laplacianshot.labeling.language import language_note
+from laplacianshot.labeling.model import LabelModel
 from laplacianshot.labeling.outputs import renamed_columns
 from laplacianshot.labeling.result import ARRAYS, GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
@@ -177,7 +178,7 @@ def label_source(
         if names is not None and names.vectors is None and source.kind != "vectors":
             # Before all items are encoded: an encoder without a text side is an error.
             side = open_text_side(encoder, source.kind, threads=threads)
-        encoded, encoder = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
+        encoded, opened = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
         vectors = None if names is None else names.encoded(side, source.kind, encoded.vectors.shape[1])
     with _stage("Labels", watch, stages):
         found_classes, codes, class_notes = _classes(source, given, encoded.rows, known)
@@ -211,7 +212,7 @@ def label_source(
     settings = {
         "source": str(source.path),
         "kind": source.kind,
-        "encoder": encoder,
+        "encoder": None if opened is None else opened.name,
         "balanced": balanced,
         "suggest": suggest,
         "reject": reject,
@@ -246,6 +247,7 @@ def label_source(
         vectors=encoded.vectors,
         affinity=None if model is None else model.affinity_,
         center=None if model is None else model.center_,
+        model=LabelModel.of_labels(found, codes, found_classes, source.kind, opened),
     )
 
 
@@ -274,8 +276,8 @@ def _encode(
     folder: Path | None,
     progress: Progress | None,
     elsewhere: Any,
-) -> tuple[Encoded, str | None]:
-    """Return the vectors of the items that can be read, and the name of the encoder."""
+) -> tuple[Encoded, Encoder | None]:
+    """Return the vectors of the items that can be read, and the encoder."""
     if source.kind == "vectors":
         if encoder is not None:
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
@@ -290,7 +292,7 @@ def _encode(
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return encoded, opened.name
+    return encoded, opened
 
 
 def _known_classes(names: ClassNames | None, scores: tuple[tuple[str, ...], Floats] | None) -> set[str]:

@@ -330,6 +330,15 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
     return PictureSource(path, tuple(names), tuple(given), tuple(skipped))
 
 
+def open_picture_files(paths: Sequence[Path]) -> PictureSource:
+    """Open files of pictures by their paths, which are their ids."""
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise LabelingError(f"{listed(missing)}: not a file; give a folder of pictures, or files of them.")
+    names = tuple(dict.fromkeys(str(path) for path in paths))
+    return PictureSource(Path(), names, (None,) * len(names))
+
+
 def _why_no_pictures(path: Path) -> str:
     if vectors := len(vector_files(path)):
         files, one = ("file", "it") if vectors == 1 else ("files", "one of them")

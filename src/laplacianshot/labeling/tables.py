@@ -52,7 +52,7 @@ _MAX_FOREIGN = 0.05
 # Columns of our own outputs besides ids and labels, those that only some have, and the values of an origin.
 _OUR_COLUMNS = ("confidence", "origin", "suggestion")
 _MORE_COLUMNS = ("dispute", "written")
-OUR_NAMES = ("id", "label", *_OUR_COLUMNS, *_MORE_COLUMNS)
+OUR_NAMES = ("id", "label", "novelty", *_OUR_COLUMNS, *_MORE_COLUMNS)
 _ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
 
 # What a column of vectors is called where several columns hold lists of numbers.

@@ -289,12 +289,12 @@ def _read_choices(table: Table, source: Source) -> Iterator[_Entry]:
     Canceled annotations are ignored, and all others if one is marked as ground truth. Predictions are not annotations.
     A text that occurs several times in the source labels all of its items.
     """
-    items = _TaskItems(source)
+    items = TaskItems(source)
     control = None if _is_full(table) else _choice_field(table)
     for number, task in enumerate(table.records()):
         place = f"task {number if task.get('id') is None else task['id']}"
         if control is None:
-            data, chosen = task.get("data"), _annotated(task)
+            data, chosen = task.get("data"), annotated(task)
         else:
             # The id of the short format is that of the task, not of an item.
             data = {name: value for name, value in task.items() if name != control and name not in _TASK_FIELDS}
@@ -310,7 +310,7 @@ def _read_choices(table: Table, source: Source) -> Iterator[_Entry]:
             yield _Entry(place, name, positions, labels[0])
 
 
-def _annotated(task: Mapping[str, Any]) -> list[Any]:
+def annotated(task: Mapping[str, Any]) -> list[Any]:
     """Return all choices of the annotations of a task in the full format."""
     made = task.get("annotations") or task.get("completions") or []
     counted = [one for one in made if isinstance(one, dict) and not one.get("was_cancelled")]
@@ -348,7 +348,7 @@ def _choice_field(table: Table) -> str:
     )
 
 
-class _TaskItems:
+class TaskItems:
     """The items of a source that the data of a task name."""
 
     def __init__(self, source: Source) -> None:

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import csv
 import errno
-import json
 import os
 import sys
 import threading
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs import write_rows
 from tests.labeling.files import ODD_NAMES, result_of
+from tests.labeling.files import read_output as read
 
 ENDINGS = ["csv", "jsonl", "parquet"]
 COLUMNS = ["id", "label", "confidence", "origin", "suggestion", "written"]
@@ -22,17 +20,6 @@ COLUMNS = ["id", "label", "confidence", "origin", "suggestion", "written"]
 @pytest.fixture
 def result():
     return result_of(["0", "1", "2", "3"], ["x", "y", "x", ""], suggestions=np.array([0, 0, 2, 1]))
-
-
-def read(path):
-    match path.suffix:
-        case ".csv":
-            with path.open(newline="", encoding="utf-8") as file:
-                return list(csv.DictReader(file))
-        case ".jsonl":
-            return [json.loads(line) for line in path.read_bytes().splitlines()]
-        case _:
-            return pq.read_table(path).to_pylist()
 
 
 def test_a_csv_looks_like_this(tmp_path, result):

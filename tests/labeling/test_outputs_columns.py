@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import csv
 import datetime
-import json
 import warnings
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from laplacianshot import label_source
 from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.outputs import columns_of_result, write_rows, write_suggestions
 from laplacianshot.labeling.sources import open_source
+from tests.labeling.files import read_output as read
 from tests.labeling.files import result_of, written
 
 ENDINGS = ["csv", "jsonl", "parquet"]
 OURS = ["id", "label", "confidence", "origin", "suggestion"]
-
-
-def read(path):
-    match path.suffix:
-        case ".csv":
-            with path.open(newline="", encoding="utf-8") as file:
-                return list(csv.DictReader(file))
-        case ".jsonl":
-            return [json.loads(line) for line in path.read_bytes().splitlines()]
-        case _:
-            return pq.read_table(path).to_pylist()
 
 
 def labeled(source, labels, **changes):

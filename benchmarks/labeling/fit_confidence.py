@@ -141,7 +141,7 @@ def main() -> None:
     report(samples, "family", lambda sample: sample.setting.name.split("-")[0])
     rule = fit_rule(samples)
     base, slope = fit_line(samples, rule)
-    print(f"\n_INTERCEPT = {rule.intercept:.4f}\nWEIGHTS = {{")
+    print(f"\nINTERCEPT = {rule.intercept:.4f}\nWEIGHTS = {{")
     for name, weight, low, high in zip(COLUMNS, rule.weights, rule.low, rule.high, strict=True):
         print(f'    "{name}": ({weight:.4f}, {low:.3f}, {high:.3f}),')
     print(f"}}\n_SIMULATED_SHIFT = ({base:.3f}, {slope:.3f})")

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from laplacianshot.datasets.feature_set import FeatureSet
     from laplacianshot.engine.passes import bound_optimize
     from laplacianshot.episodes.evaluation import evaluate
+    from laplacianshot.episodes.folds import SemiSupervisedKFold
     from laplacianshot.episodes.results import Evaluation, Evaluations, Tuning
     from laplacianshot.episodes.tuning import tune
     from laplacianshot.estimator import LaplacianShot
     from laplacianshot.inference.bound import BoundResult
-    from laplacianshot.labeling import LabelResult, label_source
+    from laplacianshot.labeling import LabelModel, LabelResult, label, label_source
 
 __version__ = "0.2.0"
 
@@ -26,12 +27,15 @@ __all__ = [
     "Evaluation",
     "Evaluations",
     "FeatureSet",
+    "LabelModel",
     "LabelResult",
     "LaplacianShot",
+    "SemiSupervisedKFold",
     "Tuning",
     "__version__",
     "bound_optimize",
     "evaluate",
+    "label",
     "label_source",
     "tune",
 ]
@@ -41,11 +45,14 @@ _HOMES = {
     "Evaluation": "laplacianshot.episodes.results",
     "Evaluations": "laplacianshot.episodes.results",
     "FeatureSet": "laplacianshot.datasets.feature_set",
+    "LabelModel": "laplacianshot.labeling.model",
     "LabelResult": "laplacianshot.labeling.result",
     "LaplacianShot": "laplacianshot.estimator",
+    "SemiSupervisedKFold": "laplacianshot.episodes.folds",
     "Tuning": "laplacianshot.episodes.results",
     "bound_optimize": "laplacianshot.engine.passes",
     "evaluate": "laplacianshot.episodes.evaluation",
+    "label": "laplacianshot.labeling.arrays",
     "label_source": "laplacianshot.labeling.run",
     "tune": "laplacianshot.episodes.tuning",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -331,7 +332,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of each class for rows of X (m, D), which ``fit`` need not have seen: (m, C), rows sum to one.
 
-        For ranking: like ``label_distributions_`` they are not calibrated.
+        For ranking: like ``label_distributions_`` they are not calibrated. Those of ``label(X, y)`` are, for the rows
+        of X, and those of its ``model`` for rows that come later (:func:`~laplacianshot.label`).
 
         A row takes part in one update of the fitted graph: its distances to the prototypes and the assignments of the
         fitted rows nearest to it. Nothing is fitted again.
@@ -352,6 +354,26 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = self.predict_proba(X)
         labels: Labels = self.classes_[probabilities.argmax(axis=1)]
         return labels
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Mean accuracy of ``predict(X)`` over the rows that have a label in y (m,).
+
+        Unlabeled rows (-1, None, NaN or "") are left out with a warning: with them, as in a fold of an ordinary
+        splitter, nearly every row would count as wrong. Cross-validate with
+        :class:`~laplacianshot.SemiSupervisedKFold`.
+        """
+        encoded = encode_labels(y)
+        labeled = np.flatnonzero(encoded.codes >= 0)
+        if len(labeled) < len(encoded.codes):
+            warnings.warn(
+                f"y has {len(encoded.codes) - len(labeled):,} unlabeled rows of {len(encoded.codes):,}, which are not "
+                "scored; for cross-validation use cv=laplacianshot.SemiSupervisedKFold().",
+                UserWarning,
+                stacklevel=2,
+            )
+        right = self.predict(X)[labeled] == encoded.classes[encoded.codes[labeled]]
+        weights = None if sample_weight is None else np.asarray(sample_weight)[labeled]
+        return float(np.average(right, weights=weights))
 
 
 def fit_large(
@@ -551,6 +573,7 @@ def _report(solution: Solution, asked: str) -> str:
         low, high = answers.accuracy.interval
         estimate = f"{answers.accuracy.estimate:.0%} (95% interval {low:.0%} to {high:.0%})"
         lines.append(f"Estimated accuracy, from held-back labels: {estimate}.")
+    lines.append("Assignments are for ranking; laplacianshot.label(X, y) gives calibrated probabilities.")
     return "\n".join(lines)
 
 

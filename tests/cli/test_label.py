@@ -40,7 +40,7 @@ def test_a_folder_and_a_few_labels_give_every_label(place, capsys):
     folder, truth = place
     assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--suggest", "4"]) == 0
     rows = rows_of(folder / "all.csv")
-    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
+    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion", "written"]
     assert {row["id"]: row["label"] for row in rows} == truth
     assert [row["origin"] for row in rows].count("given") == 6
     assert all(0 <= float(row["confidence"]) <= 1 for row in rows)

@@ -35,6 +35,7 @@ def make_files(folder: Path) -> None:
     truth = draw_folder(folder / "photos", per_class=4)
     given = first_of_each(truth, 2)
     write_labels(folder / "labels.csv", given)
+    write_labels(folder / "truth.csv", truth)
     with (folder / "tickets.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["message", "label"])

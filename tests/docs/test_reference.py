@@ -62,7 +62,7 @@ def test_every_extra_of_the_readme_exists_and_none_is_left_out():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme[readme.index("| extra |") :].split("\n\n")[0]
-    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
     assert named | {"test", "docs", "dev", "parquet"} == set(extras)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from PIL import Image
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
@@ -46,6 +49,19 @@ def written(path: Path, content: str, encoding: str = "utf-8") -> Path:
     """Write a text as it stands; gives its path."""
     path.write_bytes(content.encode(encoding))
     return path
+
+
+def read_output(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of an output: .csv, .jsonl or .parquet."""
+    match path.suffix:
+        case ".csv":
+            with path.open(newline="", encoding="utf-8") as file:
+                return list(csv.DictReader(file))
+        case ".jsonl":
+            return [json.loads(line) for line in path.read_bytes().splitlines()]
+        case _:
+            rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+            return rows
 
 
 def result_of(ids: Sequence[str], labels: Sequence[str], **changes: Any) -> LabelResult:

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
-import csv
 import errno
-import json
 import os
 import sys
 import threading
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.outputs import write_rows
 from tests.labeling.files import ODD_NAMES, result_of
+from tests.labeling.files import read_output as read
 
 ENDINGS = ["csv", "jsonl", "parquet"]
-COLUMNS = ["id", "label", "confidence", "origin", "suggestion"]
+COLUMNS = ["id", "label", "confidence", "origin", "suggestion", "written"]
 
 
 @pytest.fixture
@@ -24,25 +22,14 @@ def result():
     return result_of(["0", "1", "2", "3"], ["x", "y", "x", ""], suggestions=np.array([0, 0, 2, 1]))
 
 
-def read(path):
-    match path.suffix:
-        case ".csv":
-            with path.open(newline="", encoding="utf-8") as file:
-                return list(csv.DictReader(file))
-        case ".jsonl":
-            return [json.loads(line) for line in path.read_bytes().splitlines()]
-        case _:
-            return pq.read_table(path).to_pylist()
-
-
 def test_a_csv_looks_like_this(tmp_path, result):
     write_rows(result, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == (
-        b"id,label,confidence,origin,suggestion\n"
-        b"0,x,1.000000,given,\n"
-        b"1,y,1.000000,given,\n"
-        b"2,x,0.500000,predicted,2\n"
-        b"3,,0.625000,rejected,1\n"
+        b"id,label,confidence,origin,suggestion,written\n"
+        b"0,x,1.000000,given,,x\n"
+        b"1,y,1.000000,given,,y\n"
+        b"2,x,0.500000,predicted,2,x\n"
+        b"3,,0.625000,rejected,1,\n"
     )
 
 
@@ -51,8 +38,8 @@ def test_json_lines_and_parquet_hold_numbers_and_nulls(tmp_path, result):
         write_rows(result, tmp_path / f"out.{ending}")
         rows = read(tmp_path / f"out.{ending}")
         assert list(rows[0]) == COLUMNS
-        assert list(rows[1].values()) == ["1", "y", 1.0, "given", None]
-        assert list(rows[3].values()) == ["3", "", 0.625, "rejected", 1]
+        assert list(rows[1].values()) == ["1", "y", 1.0, "given", None, "y"]
+        assert list(rows[3].values()) == ["3", "", 0.625, "rejected", 1, ""]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -60,7 +47,7 @@ def test_disputed_labels_are_a_further_column_and_are_kept(tmp_path, result, end
     disputed = result_of(result.ids, result.labels, disputes=np.array([1, -1, -1, -1]))
     write_rows(disputed, tmp_path / f"out.{ending}", relabel=True)
     rows = read(tmp_path / f"out.{ending}")
-    assert list(rows[0]) == [*COLUMNS, "dispute"]
+    assert list(rows[0]) == [*COLUMNS[:-1], "dispute", "written"]
     assert [(row["label"], row["dispute"]) for row in rows] == [("x", "y"), ("y", ""), ("x", ""), ("", "")]
 
 

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.studio.app import create_app
-from laplacianshot.studio.security import Gate
 from laplacianshot.studio.server import open_session
 from laplacianshot.studio.session import Session
+from laplacianshot.web.access import Gate
 
 TOKEN = "a-token-for-tests"
 PORT = 8765

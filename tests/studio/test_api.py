@@ -60,7 +60,7 @@ def test_after_two_classes_every_item_has_a_label_and_the_right_one(labeled):
 def test_the_same_labels_come_out_as_laplacianshot_label_gives(labeled, two_groups):
     expected = label_source(two_groups, {"0": "left", "1": "left", "30": "right", "31": "right"})
     rows = list(csv.DictReader(io.StringIO(labeled.get("/api/export").text)))
-    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion"]
+    assert list(rows[0]) == ["id", "label", "confidence", "origin", "suggestion", "written"]
     assert [row["label"] for row in rows] == list(expected.labels)
     assert [row["origin"] for row in rows] == list(expected.origins)
 
@@ -70,7 +70,8 @@ def test_exports_hold_the_same_rows_in_each_format(labeled):
     rows = [json.loads(line) for line in get["jsonl"].text.splitlines()]
     table = pq.read_table(io.BytesIO(get["parquet"].content)).to_pylist()
     assert table == rows
-    assert [row["id"] for row in csv.DictReader(io.StringIO(get["csv"].text))] == [row["id"] for row in rows]
+    # Row numbers are numbers where a file has them.
+    assert [int(row["id"]) for row in csv.DictReader(io.StringIO(get["csv"].text))] == [row["id"] for row in rows]
     tasks = labeled.get("/api/export", params={"format": "label-studio"}).json()
     assert len(tasks) == 60
     assert tasks[0]["annotations"][0]["result"][0]["value"]["choices"] == ["left"]

@@ -13,8 +13,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from laplacianshot.labeling.sources import open_source
 from laplacianshot.studio.app import create_app
-from laplacianshot.studio.security import Gate
 from laplacianshot.studio.server import open_session
+from laplacianshot.web.access import Gate
 from tests.studio.conftest import PORT, TOKEN
 
 HEADERS = {"authorization": f"Bearer {TOKEN}", "host": f"127.0.0.1:{PORT}"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laplacianshot.studio.security import MAX_BODY, MAX_UPLOAD, Gate
+from laplacianshot.web.access import MAX_BODY, MAX_UPLOAD, Gate
 from tests.studio.conftest import PORT, TOKEN
 
 HOST = f"127.0.0.1:{PORT}"

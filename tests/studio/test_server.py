@@ -19,8 +19,9 @@ import httpx
 import pytest
 
 import laplacianshot
-from laplacianshot.studio import server
-from laplacianshot.studio.server import _Server
+from laplacianshot.studio.server import serve
+from laplacianshot.web import server
+from laplacianshot.web.server import BoundedServer
 
 # A busy machine takes its time.
 PATIENCE = 300.0
@@ -134,11 +135,11 @@ def test_silent_clients_are_dropped_and_leave_room_for_others(opened, two_groups
     ready: queue.Queue[Any] = queue.Queue()
     listener = server.listen("127.0.0.1", 0)
     running: list[Any] = []
-    monkeypatch.setattr(server, "_Server", lambda *a: running.append(_Server(*a)) or running[0])
-    monkeypatch.setattr(_Server, "install_signal_handlers", lambda self: None, raising=False)
-    monkeypatch.setattr(_Server, "capture_signals", lambda self: contextlib.nullcontext())
+    monkeypatch.setattr(server, "BoundedServer", lambda *a: running.append(BoundedServer(*a)) or running[0])
+    monkeypatch.setattr(BoundedServer, "install_signal_handlers", lambda self: None, raising=False)
+    monkeypatch.setattr(BoundedServer, "capture_signals", lambda self: contextlib.nullcontext())
     thread = threading.Thread(
-        target=server.serve, args=(opened(two_groups), "127.0.0.1", listener), kwargs={"opened": ready.put}
+        target=serve, args=(opened(two_groups), "127.0.0.1", listener), kwargs={"opened": ready.put}
     )
     thread.start()
     try:

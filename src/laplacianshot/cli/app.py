@@ -21,7 +21,10 @@ from laplacianshot.cli.demo import DEMO_EXAMPLES, demo
 from laplacianshot.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from laplacianshot.cli.extract import EXTRACT_EXAMPLES, extract
 from laplacianshot.cli.label import LABEL_EXAMPLES, SHARDS_EXAMPLES, label, label_shards
+from laplacianshot.cli.label_studio import BACKEND_EXAMPLES, label_studio_backend
+from laplacianshot.cli.model import PREDICT_EXAMPLES, SERVE_EXAMPLES, predict, serve
 from laplacianshot.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from laplacianshot.cli.score import SCORE_EXAMPLES, score
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
@@ -53,8 +56,12 @@ def _add(panel: str, command: Callable[..., int], epilog: str) -> None:
 _add(_LABEL, demo, DEMO_EXAMPLES)
 _add(_LABEL, label, LABEL_EXAMPLES)
 _add(_LABEL, suggest, SUGGEST_EXAMPLES)
+_add(_LABEL, score, SCORE_EXAMPLES)
 _add(_LABEL, sort, SORT_EXAMPLES)
 _add(_LABEL, studio, STUDIO_EXAMPLES)
+_add(_LABEL, predict, PREDICT_EXAMPLES)
+_add(_LABEL, serve, SERVE_EXAMPLES)
+_add(_LABEL, label_studio_backend, BACKEND_EXAMPLES)
 _add(_LABEL, label_shards, SHARDS_EXAMPLES)
 _add(_RESEARCH, train, TRAIN_EXAMPLES)
 _add(_RESEARCH, extract, EXTRACT_EXAMPLES)

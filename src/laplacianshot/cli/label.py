@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from laplacianshot.labeling.result import LabelResult
 
 _SOURCE = (
-    "SOURCE is a folder of pictures; a .csv, .jsonl or .parquet table with a column of texts; or a .npy, .npz or "
-    ".parquet file of vectors."
+    "SOURCE is a folder of pictures; a .csv, .jsonl or .parquet table with a column of texts; a .npy, .npz or "
+    ".parquet file of vectors; or hf-dataset:NAME@SPLIT, a data set of Hugging Face by name or folder."
 )
 
 LABEL_EXAMPLES = f"""\
@@ -28,10 +28,12 @@ Examples:
   laplacianshot label tickets.csv --text-column message --labels labels.csv -o all.csv --suggest 10
   laplacianshot label vectors.npy --labels labels.csv -o all.parquet --reject 0.1
   laplacianshot label photos --labels labels.csv -o all.csv --apply copy sorted
+  laplacianshot label photos --labels labels.csv --save birds.lshot
   laplacianshot label tickets.csv --classes "card lost, refund, change address" -o all.csv
 {_SOURCE} \
 The output has one row per item: id, label, confidence (the probability that the label is right), origin (given, \
-predicted or rejected) and suggestion (1 for the item to label next, 2 for the one after, ...). \
+predicted or rejected), suggestion (1 for the item to label next, 2 for the one after, ...), the columns of SOURCE, \
+and written (label once more: change a label in OUT, give OUT to --labels, and the label counts). \
 Vectors of pictures and texts are cached: a second run takes seconds, and an interrupted run continues where it stopped.
 """
 
@@ -108,9 +110,17 @@ def label(
         Path | None,
         _result_option(metavar="DIR", help="Write a page with pictures, figures and a map into this folder."),
     ] = None,
+    save: Annotated[
+        Path | None,
+        _result_option(metavar="MODEL", help="Save a model for laplacianshot predict and serve in this file, .lshot."),
+    ] = None,
+    save_rows: Annotated[
+        Literal["core", "all"],
+        _result_option(help="What the model keeps: core (a few MB, as accurate) or all fitted rows."),
+    ] = "core",
     export: Annotated[
-        Literal["label-studio"] | None,
-        _result_option(help="Also write tasks with predictions for this tool, next to OUT."),
+        Literal["label-studio", "cvat", "fiftyone", "hf-dataset"] | None,
+        _result_option(help="Also write the items and their labels for this tool, next to OUT."),
     ] = None,
     apply: Annotated[
         tuple[Sorting, Path] | None,
@@ -141,7 +151,8 @@ def label(
         return label_shards(source=source, labels=reading.labels, output=output, fitting=fitting, as_json=as_json)
     out = None if output is None else terminal.check_output(output, options.TABLE_ENDINGS)
     folder = None if report is None else terminal.check_report_folder(report)
-    tasks = None if export is None else _export_path(out, source)
+    saved = None if save is None else terminal.check_output(save, (".lshot",), "--save")
+    exported = None if export is None else _export_path(export, out, source)
     if apply is not None and not source.is_dir():
         raise CommandError(f"--apply sorts pictures into folders, and {source} is not a folder of pictures.")
     sorted_into = None if apply is None else terminal.check_report_folder(apply[1], "--apply")
@@ -180,8 +191,10 @@ def label(
     outputs: list[Output] = []
     if out is not None:
         outputs.append(Output(out, lambda: write_rows(result, out, relabel=relabel, safe_csv=safe_csv)))
-    if tasks is not None:
-        outputs.append(_tasks_of(result, tasks))
+    if saved is not None:
+        outputs.append(_model_of(result, saved, save_rows))
+    if export is not None and exported is not None:
+        outputs.append(_exported(result, export, exported))
     if folder is not None:
         outputs.append(Output(folder / "index.html", lambda: write_page(folder)))
     if apply is not None and sorted_into is not None:
@@ -260,19 +273,51 @@ def _check_shard_options(context: typer.Context, supported: set[str]) -> None:
             raise CommandError(f"{option} is not supported for shards; give one file of vectors, or leave it out.")
 
 
-def _export_path(out: Path | None, source: Path) -> Path:
+# What an export is written to: behind the name of OUT, and the file that is written last in a folder.
+_EXPORTS = {
+    "label-studio": (".label-studio.json", ""),
+    "cvat": (".cvat.xml", ""),
+    "fiftyone": (".fiftyone", "labels.json"),
+    "hf-dataset": (".hf-dataset", "README.md"),
+}
+
+
+def _export_path(export: str, out: Path | None, source: Path) -> Path:
     beside = Path(source.name or "labels").absolute() if out is None else out
-    return terminal.check_output(beside.with_name(f"{beside.stem}.label-studio.json"), (".json",), "--export")
+    ending, last = _EXPORTS[export]
+    place = beside.with_name(f"{beside.stem}{ending}")
+    if last:
+        return terminal.check_report_folder(place, "--export") / last
+    return terminal.check_output(place, (place.suffix,), "--export")
 
 
-def _tasks_of(result: LabelResult, path: Path) -> Output:
-    from laplacianshot.labeling.outputs import export_label_studio, how_to_import, interface_of
+def _model_of(result: LabelResult, path: Path, rows: Literal["core", "all"]) -> Output:
+    model = result.model
+    if model is None:
+        raise CommandError("--save: nothing was labeled, so there is no model; give labels with --labels FILE.")
+    return Output(
+        path, lambda: model.save(path, rows=rows), (), f"Use it: laplacianshot predict {path.name} NEW -o OUT.csv"
+    )
+
+
+def _exported(result: LabelResult, export: str, path: Path) -> Output:
+    from laplacianshot.labeling import exports, outputs
 
     source = result.source
     assert source is not None
+    write = {
+        "label-studio": outputs.export_label_studio,
+        "cvat": exports.export_cvat,
+        "fiftyone": exports.export_fiftyone,
+        "hf-dataset": exports.export_dataset,
+    }[export]
+    beside: tuple[Path, ...] = ()
+    hint = outputs.how_to_import(source, path) if export == "label-studio" else exports.how_to_use(export, path)
+    if export in ("label-studio", "cvat"):
+        beside = (path.with_suffix(exports.CVAT_INTERFACE) if export == "cvat" else outputs.interface_of(path),)
 
-    def write() -> None:
+    def put() -> None:
         with terminal.input_errors("--export: "):
-            export_label_studio(result, source, path)
+            write(result, source, path)
 
-    return Output(path, write, (interface_of(path),), how_to_import(source, path))
+    return Output(path, put, beside, hint)

@@ -14,7 +14,7 @@ from laplacianshot.cli.terminal import CommandError
 
 if TYPE_CHECKING:
     from laplacianshot.labeling.sources import Source
-    from laplacianshot.studio.security import Gate
+    from laplacianshot.web.access import Gate
 
 STUDIO_EXAMPLES = """\
 Examples:
@@ -59,7 +59,8 @@ def studio(
     require("uvicorn", "studio")
     from laplacianshot.labeling.sources import open_source
     from laplacianshot.studio.demo import digit_source
-    from laplacianshot.studio.server import listen, open_browser, open_session, serve
+    from laplacianshot.studio.server import open_browser, open_session, serve
+    from laplacianshot.web.server import listen
 
     def ready(gate: Gate) -> None:
         if as_json:

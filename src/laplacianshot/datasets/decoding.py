@@ -48,6 +48,7 @@ _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 _ORIENTATION = 0x0112
 _TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 _UPRIGHT = dict(enumerate(_TURNS, start=2))
+_ON_ITS_SIDE = ("TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 
 
 class CorruptPicture(InputError):
@@ -70,13 +71,23 @@ def decode(source: Path | bytes, name: str, *, enough: int = _ENOUGH, upright: b
     decoding. The orientation tag is followed only if ``upright``.
     """
     with _faults_named(name), _opened(source) as picture:
-        turn = _turn(picture) if upright else None
         # Does nothing for formats other than JPEG.
         picture.draft(None, (enough, enough))
-        plain = _plain(picture)
-        while min(plain.size) >= 2 * enough:
-            plain = plain.reduce(2)
-        return _bare(plain, turn)
+        return _halved(picture, enough, upright)
+
+
+def decoded(picture: Image | NDArray[np.uint8], name: str, *, enough: int = _ENOUGH, upright: bool = False) -> Image:
+    """The same for a picture in memory: of Pillow, or pixels of bytes (H, W) or (H, W, 3)."""
+    with _faults_named(name):
+        return _halved(_picture_of_array(picture) if isinstance(picture, np.ndarray) else picture, enough, upright)
+
+
+def _halved(picture: Image, enough: int, upright: bool) -> Image:
+    turn = _turn(picture) if upright else None
+    plain = _plain(picture)
+    while min(plain.size) >= 2 * enough:
+        plain = plain.reduce(2)
+    return _bare(plain, turn)
 
 
 def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
@@ -91,6 +102,13 @@ def thumbnail(source: Path | bytes, name: str, side: int) -> Image:
         plain = _plain(picture)
         plain.thumbnail((side, side), image_module.Resampling.LANCZOS, reducing_gap=2.0)
         return _bare(plain, turn)
+
+
+def picture_size(source: Path | bytes, name: str) -> tuple[int, int]:
+    """Width and height of the picture when it is upright; only its header is read."""
+    with _faults_named(name), _opened(source) as picture:
+        turn, (width, height) = _turn(picture), picture.size
+        return (height, width) if turn is not None and turn.name in _ON_ITS_SIDE else (width, height)
 
 
 def _bare(picture: Image, turn: Any) -> Image:

@@ -74,11 +74,11 @@ class InductiveRule:
             logits *= -self.tau
             logits += self.bias
             if self.lam > 0 and self.n_neighbors > 0:
-                logits += self.lam * self._votes(rows)
+                logits += self.lam * self.votes(rows)
             out[start : start + _BATCH_ROWS] = softmax(logits, axis=1)
         return out
 
-    def _votes(self, rows: Floats) -> Floats:
+    def votes(self, rows: Floats) -> Floats:
         """``sum_{p in kNN(x)} v_p y_p`` of each row, (m, C)."""
         k = self.n_neighbors
         near = self._index.neighbors_of(rows, k).indices if self.search is None else self.search(rows, k)

@@ -16,6 +16,7 @@ The labels themselves stay those of the fit.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # w0, printed by benchmarks/labeling/fit_confidence.py like WEIGHTS.
-_INTERCEPT = -2.0121
+INTERCEPT = -2.0121
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 0.5
 _SIMULATED_SHIFT = (-0.477, 0.845)
@@ -44,9 +45,9 @@ _UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # number of given rows of its class.
 _ECHO = 2.5
 # Exponent of the assignments of the classes that share the rest.
-_REST_POWER = 2 / 3
+REST_POWER = 2 / 3
 
-_MAX_CONFIDENCE = 1 - 1e-6
+MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
 # Maximum number of Newton steps, of entries of a given row if probabilities are sparse, and of votes per block.
 _STEPS = 50
@@ -62,6 +63,7 @@ class Calibration:
     # label from the fit. Sparse if the assignments are.
     probabilities: Any
     shift: float  # b, what these data add to the log-odds of the rule for all data
+    task: TaskEvidence  # what all rows share
 
 
 def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
@@ -81,12 +83,12 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
     assignments = ClassRows(model.label_distributions_, queries)
     z = log_odds(evidence.query) + shift
     if sp.issparse(model.label_distributions_):
-        return Calibration(_sparse_probabilities(assignments, z, given, of_given), shift)
+        return Calibration(_sparse_probabilities(assignments, z, given, of_given), shift, evidence.task)
     probabilities = np.empty(model.label_distributions_.shape, dtype=np.float32)
     probabilities[given] = of_given
     for start, stop in assignments.blocks():
         probabilities[queries[start:stop]] = class_probabilities(assignments[start:stop], z[start:stop])
-    return Calibration(probabilities, shift)
+    return Calibration(probabilities, shift, evidence.task)
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Evidence:
     given: Floats  # (n_s, K), of the given rows as if their own labels were unknown
     given_logits: Floats  # (n_s, C)
     checks: Checks
+    task: TaskEvidence
 
 
 def gather(model: LaplacianShot, codes: Ints) -> Evidence:
@@ -112,20 +115,23 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, pull)
     of_given = Margins.of_logits(logits, first_logits)
     if len(queries) == 0:
-        columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
-        return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False))
+        task = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n)
+        columns = task.columns(of_given)
+        return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False), task)
     assignments = ClassRows(model.label_distributions_, queries)
     of_query = Margins.of_queries(query, assignments, first, solution.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), n)
     fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
     checks = draw_checks(fitted, np.random.default_rng(0))
-    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
+    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks, task)
 
 
-def log_odds(columns: Floats) -> Floats:
+def log_odds(
+    columns: Floats, weights: Mapping[str, tuple[float, float, float]] = WEIGHTS, intercept: float = INTERCEPT
+) -> Floats:
     """Return ``z = w0 + w . evidence`` of rows (m, K); evidence is clipped to its range."""
-    weights, low, high = np.array(list(WEIGHTS.values())).T
-    z: Floats = _INTERCEPT + np.clip(columns, low, high) @ weights
+    factors, low, high = np.array(list(weights.values())).T
+    z: Floats = intercept + np.clip(columns, low, high) @ factors
     return z
 
 
@@ -163,10 +169,10 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:
-    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^_REST_POWER``."""
+    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^REST_POWER``."""
     rows = np.arange(len(assignments))
     label = assignments.argmax(axis=1)
-    others = np.maximum(assignments, _TINY) ** np.float32(_REST_POWER)
+    others = np.maximum(assignments, _TINY) ** np.float32(REST_POWER)
     others[rows, label] = 0
     others /= others.sum(axis=1, keepdims=True)
     confidence = _confidence(z, others.max(axis=1, initial=0))
@@ -186,7 +192,7 @@ def _sparse_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_giv
     # Every row has an entry. Of equal ones the first is the label.
     tops = np.flatnonzero(Y.data == np.maximum.reduceat(Y.data, firsts)[each])
     tops = tops[np.unique(each[tops], return_index=True)[1]]
-    others = np.maximum(Y.data, _TINY) ** np.float32(_REST_POWER)
+    others = np.maximum(Y.data, _TINY) ** np.float32(REST_POWER)
     others[tops] = 0
     sums = np.add.reduceat(others, firsts)
     others /= np.where(sums > 0, sums, 1)[each]
@@ -204,7 +210,7 @@ def _sparse_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_giv
 
 def _confidence(z: Floats, next_best: Floats) -> Floats:
     """Return the confidence of a label with log-odds z, at least just above the next class."""
-    return np.clip(1 / (1 + np.exp(-z)), (next_best + 1e-6) / (1 + next_best), _MAX_CONFIDENCE)
+    return np.clip(1 / (1 + np.exp(-z)), (next_best + 1e-6) / (1 + next_best), MAX_CONFIDENCE)
 
 
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:

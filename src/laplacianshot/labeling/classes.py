@@ -18,7 +18,7 @@ from laplacianshot.inference.priors import checked_names, checked_prior
 from laplacianshot.labeling.errors import LabelingError, first_three, listed, one_line
 from laplacianshot.labeling.labels import ItemIds
 from laplacianshot.labeling.sources import Source
-from laplacianshot.labeling.tables import id_of, label_of, read_table, read_text
+from laplacianshot.labeling.tables import id_of, is_frame, label_of, open_table, read_table, read_text
 from laplacianshot.runtime.files import check_input
 from laplacianshot.runtime.types import Floats, Ints
 
@@ -183,15 +183,16 @@ def _checked(entries: list[tuple[str, str]], place: str, *, lines: bool = False)
     return ClassNames(tuple(texts), said)
 
 
-def read_prior(given: str | PathLike[str], source: Source) -> tuple[tuple[str, ...], Floats]:
+def read_prior(given: Any, source: Source) -> tuple[tuple[str, ...], Floats]:
     """Return the classes of a table of scores, and probabilities (n, C) in the order of the source.
 
     The table has a column ``id`` and one for each class. Items that are not in it, or have blanks, get NaN. Scores of
     an item are divided by their sum.
     """
-    path = Path(given)
-    _check_there(path, "prior (--prior)")
-    table = read_table(path)
+    if not is_frame(given):
+        _check_there(Path(given), "prior (--prior)")
+    table = open_table(given)
+    path = table.path
     id_column = table.find("id") if source.id_column is None else table.find(source.id_column) or table.find("id")
     if id_column is None:
         raise LabelingError(f"{path} has no column 'id'; it needs one, and a column of scores for each class.")

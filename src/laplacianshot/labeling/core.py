@@ -21,7 +21,7 @@ from laplacianshot.engine.plan import ENTRIES
 from laplacianshot.estimator import Engine, LaplacianShot, fit_large
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.transforms import base_mean, choose_centered, given_center, transform_features
-from laplacianshot.labeling.calibration import calibrate
+from laplacianshot.labeling.calibration import Calibration, calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError, one_line
 from laplacianshot.labeling.novelty import novelty_scores, rejected, seeds
@@ -76,7 +76,12 @@ class VectorLabels:
     disputes: Ints
     novelty: Floats
     model: LaplacianShot | None  # fitted; None without labels
-    shift: float = 0.0  # what these data add to the log-odds of a label
+    calibration: Calibration | None = None  # None without labels
+
+    @property
+    def shift(self) -> float:
+        """What these data add to the log-odds of a label."""
+        return 0.0 if self.calibration is None else self.calibration.shift
 
 
 def label_vectors(
@@ -130,7 +135,7 @@ def label_vectors(
     suggested = suggest(confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     labels[left_out] = -1
     ranks = ranks_of(suggested, len(X))
-    return VectorLabels(labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, calibration.shift)
+    return VectorLabels(labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, calibration)
 
 
 def _first_look(

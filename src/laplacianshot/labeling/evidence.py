@@ -48,9 +48,9 @@ WEIGHTS: dict[str, tuple[float, float, float]] = {
 COLUMNS = tuple(WEIGHTS)
 
 # Limits: odds beyond the first, and assignments, shares and errors below the others, say nothing more.
-_MAX_ODDS = 40.0
-_MIN_ASSIGNMENT = 1e-30
-_MIN_SHARE = 1e-4
+MAX_ODDS = 40.0
+MIN_ASSIGNMENT = 1e-30
+MIN_SHARE = 1e-4
 _MIN_ERROR = 1e-3
 
 # Maximum number of rows and of entries of a block of assignments.
@@ -124,7 +124,7 @@ class Margins(NamedTuple):
         """Return the margins of queries (N, D) with assignments (N, C), first prototypes (C, D) and temperature."""
         parts = []
         for start, stop in _class_blocks(len(rows), len(prototypes)):
-            logits = np.log(np.maximum(assignments[start:stop], _MIN_ASSIGNMENT))
+            logits = np.log(np.maximum(assignments[start:stop], MIN_ASSIGNMENT))
             parts.append(cls.of_logits(logits, squared_distances(rows[start:stop], prototypes, wide=False) * -tau))
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
@@ -153,7 +153,7 @@ class TaskEvidence(NamedTuple):
 
     def columns(self, margins: Margins) -> Floats:
         """Return the columns of rows of this task, (m, K)."""
-        shares = np.log(np.maximum(self.shares * len(self.shares), _MIN_SHARE))
+        shares = np.log(np.maximum(self.shares * len(self.shares), MIN_SHARE))
         a, f = _signed_log(margins.assigned), _signed_log(margins.first)
         shared = (np.full(len(a), value) for value in self.shared)
         columns: Floats = np.stack([a, f, a * a, f * f, a * f, shares[margins.predicted], *shared], axis=1)
@@ -169,7 +169,7 @@ def odds(logits: Floats, columns: Ints) -> Floats:
     top = rest.max(axis=1)
     rest -= top[:, None]
     found: Floats = own - top - np.log(np.exp(rest).sum(axis=1))
-    return np.clip(found, -_MAX_ODDS, _MAX_ODDS)
+    return np.clip(found, -MAX_ODDS, MAX_ODDS)
 
 
 def _signed_log(values: Floats) -> Floats:

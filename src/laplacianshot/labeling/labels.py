@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +22,11 @@ from laplacianshot.labeling.tables import (
     composed,
     given_labels,
     id_of,
+    is_frame,
     label_of,
     read_table,
     read_text,
+    table_of_frame,
     table_of_records,
 )
 
@@ -54,18 +56,55 @@ class _Entry(NamedTuple):
     label: str
 
 
-def read_labels(path: str | PathLike[str], source: Source) -> Given:
-    """Return the labels of a file in the order of the source, None for items that it does not label.
+def take_labels(given: Any, source: Source) -> Given:
+    """Return labels in the order of the source, None for items without one.
+
+    They are a path or a DataFrame, as :func:`read_labels` takes them; a mapping or a Series of pandas from id, which
+    may be a whole number, to label; or a sequence with a label for each item, blank, None or -1 where there is none.
+    """
+    if isinstance(given, str | PathLike) or is_frame(given):
+        return read_labels(given, source)
+    if hasattr(given, "iloc"):
+        given = dict(zip(given.index.tolist(), given.tolist(), strict=True))
+    if isinstance(given, Mapping):
+        return _by_id(given, source)
+    labels = tuple(label_of(value) for value in (given.tolist() if hasattr(given, "tolist") else given))
+    if len(labels) != len(source):
+        raise LabelingError(
+            f"labels: {len(labels)} labels and {len(source)} items; give one for each item in order (None where there "
+            "is none), or a mapping from id to label."
+        )
+    return labels
+
+
+def _by_id(given: Mapping[Any, Any], source: Source) -> Given:
+    """Return the labels of a mapping from id to label in the order of the source."""
+    known, found = ItemIds(source), dict[int, str | None]()
+    unknown = [key for key in given if not known.find(id_of(key))]
+    if unknown:
+        raise LabelingError(f"labels: no item of {source.path} has the id {listed(unknown)}; ids are {source.id_name}.")
+    for key, value in given.items():
+        label = label_of(value)
+        for position in known.find(id_of(key)):
+            if found.setdefault(position, label) != label and position != _SKIPPED:
+                raise LabelingError(
+                    f"labels: {source.ids[position]!r} has two labels, {found[position]!r} and {label!r}."
+                )
+    return tuple(found.get(position) for position in range(len(source)))
+
+
+def read_labels(path: Any, source: Source) -> Given:
+    """Return the labels of a file or DataFrame in the order of the source, None for items that it does not label.
 
     The file is a ``.csv``, ``.tsv``, ``.json``, ``.jsonl`` or ``.parquet`` with the columns ``id`` and ``label``, blank
     where there is no label, or an export of Label Studio, ``.json`` or ``.csv``. Ids are matched with ``source.ids``
     but for small differences in spelling; their column may also have its name in the source. Rows whose column
-    ``origin`` says that we predicted the label are ignored.
+    ``origin`` says that we predicted the label are ignored, unless the label has been changed since.
 
     Raises LabelingError, which names the rows, if the file cannot be read, names items that the source does not have,
     or gives an item two labels.
     """
-    table = _read(Path(path))
+    table = table_of_frame(path) if is_frame(path) else _read(Path(path))
     entries = _read_choices(table, source) if _is_export(table) else _read_rows(table, source)
     return _one_each(table.path, list(entries), source)
 
@@ -80,23 +119,13 @@ def read_predictions(path: str | PathLike[str], source: Source) -> dict[str, str
     return found
 
 
-def merge_given(
-    source: Source, labels: Sequence[str | None] | Mapping[str, str] | None, *, more_classes: bool = False
-) -> Given:
-    """Return the labels of the source together with other ones, in the order of the source or by id.
+def merge_given(source: Source, labels: Any = None, *, more_classes: bool = False) -> Given:
+    """Return the labels of the source together with other ones, of :func:`take_labels`.
 
     Raises LabelingError, which names the items, if both give an item a different label, an id is unknown, a label is
     the word -1, or all labels are of one class: nothing can be learned from them, unless there are ``more_classes``.
     """
-    if isinstance(labels, Mapping):
-        known = set(source.ids)
-        unknown = [name for name in labels if name not in known]
-        if unknown:
-            raise LabelingError(
-                f"labels: no item of {source.path} has the id {listed(unknown)}; ids are {source.id_name}."
-            )
-        labels = [labels.get(name) for name in source.ids]
-    others = [None] * len(source) if labels is None else [label_of(label) for label in labels]
+    others = (None,) * len(source) if labels is None else take_labels(labels, source)
     pairs = list(zip(source.ids, source.given, others, strict=True))
     clash = [f"{name!r} is {own!r} and {other!r}" for name, own, other in pairs if own and other and own != other]
     if clash:
@@ -260,12 +289,12 @@ def _read_choices(table: Table, source: Source) -> Iterator[_Entry]:
     Canceled annotations are ignored, and all others if one is marked as ground truth. Predictions are not annotations.
     A text that occurs several times in the source labels all of its items.
     """
-    items = _TaskItems(source)
+    items = TaskItems(source)
     control = None if _is_full(table) else _choice_field(table)
     for number, task in enumerate(table.records()):
         place = f"task {number if task.get('id') is None else task['id']}"
         if control is None:
-            data, chosen = task.get("data"), _annotated(task)
+            data, chosen = task.get("data"), annotated(task)
         else:
             # The id of the short format is that of the task, not of an item.
             data = {name: value for name, value in task.items() if name != control and name not in _TASK_FIELDS}
@@ -281,7 +310,7 @@ def _read_choices(table: Table, source: Source) -> Iterator[_Entry]:
             yield _Entry(place, name, positions, labels[0])
 
 
-def _annotated(task: Mapping[str, Any]) -> list[Any]:
+def annotated(task: Mapping[str, Any]) -> list[Any]:
     """Return all choices of the annotations of a task in the full format."""
     made = task.get("annotations") or task.get("completions") or []
     counted = [one for one in made if isinstance(one, dict) and not one.get("was_cancelled")]
@@ -319,7 +348,7 @@ def _choice_field(table: Table) -> str:
     )
 
 
-class _TaskItems:
+class TaskItems:
     """The items of a source that the data of a task name."""
 
     def __init__(self, source: Source) -> None:

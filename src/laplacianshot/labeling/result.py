@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from laplacianshot.runtime.extras import MissingExtra
 from laplacianshot.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
+    from laplacianshot.labeling.model import LabelModel
     from laplacianshot.labeling.sources import Source
 
 GIVEN = "given"
@@ -50,9 +52,11 @@ class LabelResult:
     Attributes
     ----------
     ids : tuple of n str
-        Relative path, row number or the value of the id column.
+        Relative path, row number or the value of the id column. Of :func:`~laplacianshot.label`: row numbers, or the
+        index of a DataFrame.
     classes : tuple of C str
-        In the order of the columns of ``probabilities``.
+        In the order of the columns of ``probabilities``. Of :func:`~laplacianshot.label`: the labels as given, such as
+        numbers.
     codes : int array of shape (n,)
         Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
     origins : tuple of n str
@@ -87,10 +91,12 @@ class LabelResult:
         The graph between the items.
     center : array of shape (D,), optional
         Center that was subtracted from the vectors.
+    model : LabelModel, optional
+        What labels new items in the same way (:class:`~laplacianshot.LabelModel`); None where no label was given.
     """
 
-    ids: tuple[str, ...]
-    classes: tuple[str, ...]
+    ids: tuple[Any, ...]
+    classes: tuple[Any, ...]
     codes: Ints
     origins: tuple[str, ...]
     probabilities: Any
@@ -109,11 +115,13 @@ class LabelResult:
     vectors: Floats | None = None
     affinity: sp.csr_array | None = None
     center: Floats | None = None
+    model: LabelModel | None = None
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The label of each item, ``""`` for items without one."""
-        return tuple(self.classes[code] if code >= 0 else "" for code in self.codes)
+    def labels(self) -> tuple[Any, ...]:
+        """The label of each item, ``""`` for items without one; -1 if labels are numbers."""
+        nothing = unlabeled_like(self.classes)
+        return tuple(self.classes[code] if code >= 0 else nothing for code in self.codes)
 
     @property
     def suggested(self) -> Ints:
@@ -138,6 +146,33 @@ class LabelResult:
             affinity=None,
         )
 
+    def to_frame(self) -> Any:
+        """The items as a pandas DataFrame: label, confidence, origin, suggestion, dispute and novelty by id.
+
+        Suggestions are ranks, missing for items that are not suggested. The column ``dispute`` has the label that
+        similar items suggest in place of a given one.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise MissingExtra("to_frame needs pandas, which is not installed; pip install pandas.") from error
+        nothing = unlabeled_like(self.classes)
+        disputes = [self.classes[code] if code >= 0 else nothing for code in self.disputes.tolist()]
+        suggestions = pandas.array(self.suggestions.tolist(), dtype="Int64")
+        suggestions[self.suggestions == 0] = pandas.NA
+        return pandas.DataFrame(
+            {
+                "label": list(self.labels),
+                # Without any label there is no confidence.
+                "confidence": np.where(np.asarray(self.origins) == UNLABELED, np.nan, self.confidence),
+                "origin": list(self.origins),
+                "suggestion": suggestions,
+                "dispute": disputes,
+                "novelty": self.novelty,
+            },
+            index=pandas.Index(list(self.ids), name="id"),
+        )
+
     def counts(self) -> dict[str, int]:
         """Return how many items are given, predicted and rejected."""
         return {origin: self.origins.count(origin) for origin in (GIVEN, PREDICTED, REJECTED)}
@@ -148,6 +183,11 @@ class LabelResult:
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {origin}" for origin, count in self.counts().items() if count)
         return f"LabelResult({len(self)} items, {len(self.classes)} classes: {counts})"
+
+
+def unlabeled_like(classes: tuple[Any, ...]) -> Any:
+    """Return what stands for no label among the labels of these classes: -1 for numbers, else ``""``."""
+    return -1 if classes and not isinstance(classes[0], str | bool) else ""
 
 
 def dense(rows: Any) -> Floats:

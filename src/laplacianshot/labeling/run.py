@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laplacianshot import __version__
-from laplacianshot.embedding.encoders import open_encoder, open_text_side
+from laplacianshot.embedding.encoders import Encoder, open_encoder, open_text_side
 from laplacianshot.embedding.encoding import Encoded, encode_items
 from laplacianshot.estimator import LaplacianShot
 from laplacianshot.labeling.classes import Classes, ClassNames, numbers_of, read_classes, read_prior, read_shares
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.labeling.disputes import doubt_of_labels
 from laplacianshot.labeling.errors import LabelingError, listed, one_line
-from laplacianshot.labeling.labels import Given, merge_given, read_labels
+from laplacianshot.labeling.labels import Given, merge_given, take_labels
+from laplacianshot.labeling.language import language_note
+from laplacianshot.labeling.model import LabelModel
+from laplacianshot.labeling.outputs import renamed_columns
 from laplacianshot.labeling.result import ARRAYS, GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import Source, open_source
 from laplacianshot.runtime.extras import open_engine
@@ -34,8 +37,8 @@ from laplacianshot.runtime.types import Floats, Ints
 
 
 def label_source(
-    source: str | PathLike[str] | Source,
-    labels: str | PathLike[str] | Mapping[str, str] | None = None,
+    source: str | PathLike[str] | Source | Any,
+    labels: str | PathLike[str] | Mapping[Any, Any] | Any = None,
     *,
     encoder: str | None = None,
     text_column: str | None = None,
@@ -47,7 +50,7 @@ def label_source(
     reject: float = 0.0,
     relabel: bool = False,
     classes: Classes | None = None,
-    prior: str | PathLike[str] | None = None,
+    prior: str | PathLike[str] | Any = None,
     class_shares: str | PathLike[str] | Mapping[str, float] | ArrayLike | None = None,
     base_mean: ArrayLike | None = None,
     graph: str = "auto",
@@ -64,12 +67,14 @@ def label_source(
 
     Parameters
     ----------
-    source : path or Source
+    source : path, DataFrame, array, sequence of str or Source
         A folder of pictures; a ``.csv``, ``.jsonl`` or ``.parquet`` with a column of texts; a ``.npy``, ``.npz`` or
-        ``.parquet`` of vectors.
-    labels : path or mapping of str to str, optional
-        A table with the columns ``id`` and ``label``, an export of Label Studio, or a mapping from id to label. Labels
-        that the source itself holds, in a column ``label`` or as class folders, count as well.
+        ``.parquet`` of vectors. In memory: a DataFrame of pandas or polars or a Table of pyarrow, with texts or
+        vectors as in a ``.parquet``; an array (n, D); or texts. The ids of a DataFrame of pandas are its index.
+    labels : path, DataFrame, mapping, Series or sequence, optional
+        A table with the columns ``id`` and ``label``, a file or in memory; an export of Label Studio; a mapping, or a
+        Series of pandas, from id to label; or a label for each item, with None where there is none. Ids may be whole
+        numbers. Labels that the source itself holds, in a column ``label`` or as class folders, count as well.
     encoder : str, optional
         Network that turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
     text_column, id_column, label_column : str, optional
@@ -88,7 +93,7 @@ def label_source(
         Names of the classes: a list; a mapping from name to a description, a list of them or a vector; a text with
         commas; or a file with a class in each line, ``name`` or ``name: description``, or ``.npz`` with vectors. With
         them no label is needed. Pictures need an encoder with a text side.
-    prior : path, optional
+    prior : path or DataFrame, optional
         Table with the scores of another model: a column ``id`` and one for each class, blank where there are none.
     class_shares : "equal", path, mapping of str to float, or array, optional
         How frequent the classes are among the unlabeled items; a file has the columns ``class`` and ``share``.
@@ -127,12 +132,10 @@ def label_source(
 
     Examples
     --------
-    >>> import numpy as np, tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> vectors = np.repeat(np.eye(2, 8), 50, axis=0) + 0.1 * rng.standard_normal((100, 8))
-    >>> np.save(folder / "vectors.npy", vectors)
-    >>> label_source(folder / "vectors.npy", {"0": "left", "50": "right"})
+    >>> label_source(vectors, {0: "left", 50: "right"})
     LabelResult(100 items, 2 classes: 2 given, 98 predicted)
     """
     options = LabelOptions(balanced, suggest, reject, base_mean, graph, memory)
@@ -154,7 +157,7 @@ def label_source(
                 folders_are_labels=folders_are_labels,
                 labels_file=labels is not None,
             )
-        others = labels if labels is None or isinstance(labels, Mapping) else read_labels(labels, source)
+        others = None if labels is None else take_labels(labels, source)
         scores = None if prior is None else read_prior(prior, source)
         known = _known_classes(names, scores)
         given = merge_given(source, others, more_classes=bool(known))
@@ -162,11 +165,12 @@ def label_source(
             if labels is None:
                 fault, advice = str(source.path), "give some with labels (--labels FILE)"
             else:
-                fault, advice = "labels" if isinstance(labels, Mapping) else str(labels), "fill in some"
+                fault, advice = str(labels) if isinstance(labels, str | PathLike) else "labels", "fill in some"
             raise LabelingError(
                 f"{fault}: no item has a label; {advice}, name the classes with classes (--classes), or ask which to "
                 "label first with suggest (--suggest N)."
             )
+        language = language_note(source, encoder)
         large = graph == "cells" or len(source) > LARGE_ROWS
         vectors_folder, checkpoint, cache_note = _cache_folders(cache if large or source.kind != "vectors" else False)
     with _stage("Vectors", watch, stages) as progress:
@@ -174,7 +178,7 @@ def label_source(
         if names is not None and names.vectors is None and source.kind != "vectors":
             # Before all items are encoded: an encoder without a text side is an error.
             side = open_text_side(encoder, source.kind, threads=threads)
-        encoded, encoder = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
+        encoded, opened = _encode(source, encoder, threads, vectors_folder, progress, elsewhere)
         vectors = None if names is None else names.encoded(side, source.kind, encoded.vectors.shape[1])
     with _stage("Labels", watch, stages):
         found_classes, codes, class_notes = _classes(source, given, encoded.rows, known)
@@ -208,13 +212,17 @@ def label_source(
     settings = {
         "source": str(source.path),
         "kind": source.kind,
-        "encoder": encoder,
+        "encoder": None if opened is None else opened.name,
         "balanced": balanced,
         "suggest": suggest,
         "reject": reject,
         "relabel": relabel,
         **({} if names is None else {"named_classes": len(names.names)}),
-        **({} if scores is None else {"prior": str(prior)}),
+        **(
+            {}
+            if scores is None
+            else {"prior": str(prior) if isinstance(prior, str | PathLike) else type(prior).__name__}
+        ),
         "version": __version__,
         **({} if elsewhere is None else {"engine": engine}),
         **({} if report is None else {"graph": report.method, "graph_recall": report.recall}),
@@ -227,7 +235,9 @@ def label_source(
         origins=tuple(origins.tolist()),
         **{name: getattr(found, name) for name in ARRAYS},
         skipped=(*source.skipped, *(Skipped(source.ids[i], reason) for i, reason in encoded.failed)),
-        notes=tuple(note for note in (cache_note, *encoded.notes, *class_notes, doubt, *_hint_notes(model)) if note),
+        notes=tuple(
+            note for note in (language, cache_note, *encoded.notes, *class_notes, doubt, *_hint_notes(model)) if note
+        ),
         objective=np.zeros(0) if model is None else model.objective_,
         converged=model is None or model.converged_,
         stages=tuple(stages),
@@ -237,6 +247,7 @@ def label_source(
         vectors=encoded.vectors,
         affinity=None if model is None else model.affinity_,
         center=None if model is None else model.center_,
+        model=LabelModel.of_labels(found, codes, found_classes, source.kind, opened),
     )
 
 
@@ -265,8 +276,8 @@ def _encode(
     folder: Path | None,
     progress: Progress | None,
     elsewhere: Any,
-) -> tuple[Encoded, str | None]:
-    """Return the vectors of the items that can be read, and the name of the encoder."""
+) -> tuple[Encoded, Encoder | None]:
+    """Return the vectors of the items that can be read, and the encoder."""
     if source.kind == "vectors":
         if encoder is not None:
             raise LabelingError(f"encoder {encoder!r}: {source.path} holds vectors already; leave the encoder out.")
@@ -281,7 +292,7 @@ def _encode(
     if len(encoded.rows) == 0:
         reasons = listed(f"{source.ids[i]}: {reason}" for i, reason in encoded.failed)
         raise LabelingError(f"{source.path}: no item can be read: {reasons}.")
-    return encoded, opened.name
+    return encoded, opened
 
 
 def _known_classes(names: ClassNames | None, scores: tuple[tuple[str, ...], Floats] | None) -> set[str]:
@@ -318,6 +329,9 @@ def _classes(source: Source, given: Given, rows: Ints, known: set[str]) -> tuple
         only = f"all labels are of one class, {classes[0]!r}" if classes else "no label is left"
         raise LabelingError(f"{source.path}: {only}{left}; label at least one item of a second class.")
     notes = []
+    if renamed := renamed_columns(source):
+        columns = ", ".join(f"{old} is {new}" for old, new in renamed.items())
+        notes.append(f"Columns of the source that have a name of ours get another in the output: {columns}.")
     if source.kind == "pictures" and any(source.given):
         notes.append(
             "The folders are read as class labels; if they are not classes, use --folders-are-paths "

@@ -6,8 +6,8 @@ import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
@@ -28,9 +28,11 @@ from laplacianshot.labeling.tables import (
     encodable,
     holds_numbers,
     id_of,
+    is_frame,
     label_of,
     read_table,
     stacked_rows,
+    table_of_frame,
     vector_column,
 )
 from laplacianshot.runtime.errors import InputError
@@ -44,9 +46,13 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["pictures", "texts", "vectors"]
 
 _EXPECTED = (
-    "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, or a .npy, .npz or .parquet of vectors"
+    "give a folder of pictures, a .csv, .tsv, .jsonl or .parquet of texts, a .npy, .npz or .parquet of vectors, or "
+    "hf-dataset:NAME"
 )
 _ARRAYS = "an array 'features' of shape (n, D), and optionally 'labels' and 'ids' of shape (n,) and 'class_names'"
+
+# Before the place of a data set of Hugging Face.
+PREFIX = "hf-dataset:"
 
 # A URL, whose slashes a path may have lost, or a pattern.
 _ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]+:/|[*]", re.IGNORECASE)
@@ -72,6 +78,8 @@ class Source(ABC):
     skipped: tuple[Skipped, ...] = ()  # items that cannot be read, as far as this is known; not among the n
     id_column: str | None = None  # the column or array that the ids come from
     vectors: Floats | None = None  # (n, D), if the items are vectors already
+    columns: Mapping[str, Any] = field(default_factory=dict)  # those of a table that an output keeps, of n values each
+    whole_ids: bool = False  # whether the ids are whole numbers where they come from
 
     kind: ClassVar[Kind]
 
@@ -174,7 +182,7 @@ class VectorSource(Source):
 
 
 def open_source(
-    path: str | PathLike[str],
+    path: Any,
     *,
     text_column: str | None = None,
     id_column: str | None = None,
@@ -185,26 +193,38 @@ def open_source(
     """Open what is to be labeled. Pictures are found, not read; tables are read.
 
     ``path`` is a folder of pictures; a ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` of texts; a ``.npy``, ``.npz`` or
-    ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes). By default
+    ``.parquet`` of vectors, or a feature store (the folder that ``laplacianshot extract`` makes). It may also be in
+    memory: a DataFrame of pandas or polars, a Table of pyarrow, a Dataset of Hugging Face, an array of vectors (n, D),
+    or texts; ``hf-dataset:WHERE`` is such a Dataset (:func:`laplacianshot.labeling.hugging_face.open_dataset`). By
+    default
 
-    - texts are in a column called ``text`` or ``sentence``, or the only one besides ids and labels (in Parquet: the
-      only one of strings);
-    - ids are in a column ``id`` if its values are complete and all different; else rows are numbered from 0;
+    - texts are in a column called ``text`` or ``sentence``, or the only one besides ids and labels (in Parquet and in
+      memory: the only one of strings);
+    - ids are in a column ``id`` if its values are complete and all different, or are the index of a DataFrame of pandas
+      if they are; else rows are numbered from 0;
     - labels are in a column ``label``, blank for unlabeled rows;
     - whether folders of pictures are classes depends on ``labels_file``, whether labels come from a file as well; see
       :func:`open_pictures`.
 
     Raises LabelingError if there is nothing to label, or it cannot be read; the message says what to do.
     """
+    chosen = {"text column": text_column, "id column": id_column, "label column": label_column}
+    if is_dataset(path) or (isinstance(path, str | PathLike) and str(path).startswith(PREFIX)):
+        # Imported here, as it needs what is in this module.
+        from laplacianshot.labeling.hugging_face import open_dataset
+
+        return open_dataset(path, chosen)
+    if is_frame(path):
+        return from_table(table_of_frame(path), chosen)
+    if not isinstance(path, str | PathLike):
+        _refuse_columns(chosen, "arrays")
+        return _in_memory(path)
     where = Path(path)
     _check_exists(where)
     ending = where.suffix.lower()
     if where.is_dir() or ending in (".npy", ".npz"):
         what = "arrays" if not where.is_dir() else "feature stores" if is_store(where) else "pictures"
-        unused = {"text column": text_column, "id column": id_column, "label column": label_column}
-        for name, value in unused.items():
-            if value is not None:
-                raise LabelingError(f"{name} {value!r}: {what} have no columns; leave it out.")
+        _refuse_columns(chosen, what)
         if what == "pictures":
             return open_pictures(where, folders_are_labels=folders_are_labels, labels_file=labels_file)
         if what == "feature stores":
@@ -212,15 +232,52 @@ def open_source(
         return _open_npy(where) if ending == ".npy" else _open_npz(where)
     if ending not in ENDINGS:
         raise LabelingError(f"{where}: files ending in {ending!r} are not read; {_EXPECTED}.")
-    table = read_table(where)
+    return from_table(read_table(where), chosen)
+
+
+def is_dataset(given: Any) -> bool:
+    """Whether a value is a Dataset of the package datasets."""
+    return hasattr(given, "features") and hasattr(given, "column_names") and hasattr(given, "with_format")
+
+
+def from_table(table: Table, chosen: Mapping[str, Any]) -> Source:
+    """Open the texts or vectors of a table."""
     if table.n_rows == 0:
-        raise LabelingError(f"{where} has no rows; there is nothing to label.")
-    columns = columns_of(table, id_column, label_column)
-    if text_column is not None:
-        return _texts(table, columns, table.column(text_column, "text column"))
-    if ending == ".parquet":
-        return _from_parquet(table, columns)
-    return _texts(table, columns, _text_column(table, [name for name in table.columns if name not in columns.used]))
+        raise LabelingError(f"{table.path} has no rows; there is nothing to label.")
+    # The columns of a DataFrame may be called by numbers.
+    text, ids, labels = (None if name is None else str(name) for name in chosen.values())
+    columns = columns_of(table, ids, labels)
+    if text is not None:
+        return _texts(table, columns, table.column(text, "text column"))
+    free = [name for name in table.columns if name not in columns.used]
+    if any(not isinstance(table.columns[name], list) for name in free):
+        return _from_arrow(table, columns)
+    return _texts(table, columns, _text_column(table, free))
+
+
+def _refuse_columns(chosen: Mapping[str, Any], what: str) -> None:
+    for name, value in chosen.items():
+        if value is not None:
+            raise LabelingError(f"{name} {value!r}: {what} have no columns; leave it out.")
+
+
+def _in_memory(given: Any) -> Source:
+    """Open vectors (n, D), or texts, that a program holds."""
+    values = list(given) if isinstance(given, Sequence) or getattr(given, "ndim", 0) == 1 else None
+    if values and all(isinstance(value, str) for value in values):
+        table = Table(Path("texts"), {"text": [str(value) for value in values]}, len(values))
+        return _texts(table, columns_of(table, None, None), "text")
+    path = Path("array")
+    try:
+        array = given if hasattr(given, "ndim") else np.asarray(given)
+    except ValueError as error:
+        raise LabelingError(f"source: {error}") from error
+    if getattr(array, "ndim", 0) != 2:
+        raise LabelingError(
+            f"source: a {type(given).__name__} of shape {getattr(array, 'shape', ())} is neither vectors of shape "
+            f"(n, D) nor a list of texts nor a DataFrame; or {_EXPECTED}."
+        )
+    return _vectors(path, array)
 
 
 def _check_exists(path: Path) -> None:
@@ -273,6 +330,15 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
     return PictureSource(path, tuple(names), tuple(given), tuple(skipped))
 
 
+def open_picture_files(paths: Sequence[Path]) -> PictureSource:
+    """Open files of pictures by their paths, which are their ids."""
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise LabelingError(f"{listed(missing)}: not a file; give a folder of pictures, or files of them.")
+    names = tuple(dict.fromkeys(str(path) for path in paths))
+    return PictureSource(Path(), names, (None,) * len(names))
+
+
 def _why_no_pictures(path: Path) -> str:
     if vectors := len(vector_files(path)):
         files, one = ("file", "it") if vectors == 1 else ("files", "one of them")
@@ -323,8 +389,24 @@ def _texts(table: Table, columns: TableColumns, text_column: str) -> TextSource:
         given=tuple(columns.given[row] for row in full),
         skipped=tuple(Skipped(name, f"its {text_column!r} is blank") for name in blank),
         id_column=columns.id_column,
+        columns=kept_columns(table, columns, set(), full),
+        whole_ids=columns.whole_ids,
         texts=tuple(texts[row] for row in full),
     )
+
+
+def kept_columns(
+    table: Table, columns: TableColumns, items: set[str], rows: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Return the columns of a table that an output keeps, at some rows: all but the vectors and what is ours."""
+
+    def at(column: Any) -> Any:
+        if rows is None or len(rows) == table.n_rows:
+            return column
+        return [column[row] for row in rows] if isinstance(column, list) else column.take(rows)
+
+    left_out = items | columns.ours
+    return {name: at(column) for name, column in table.columns.items() if name not in left_out}
 
 
 def _text_column(table: Table, candidates: list[str]) -> str:
@@ -332,33 +414,44 @@ def _text_column(table: Table, candidates: list[str]) -> str:
     if named or len(candidates) == 1:
         return (named or candidates)[0]
     there = f"choose one of {listed(candidates)}" if candidates else "there is none besides ids and labels"
-    raise LabelingError(f"{table.path}: which column holds the texts is not clear; {there} with --text-column.")
+    raise LabelingError(
+        f"{table.path}: which column holds the texts is not clear; {there} with --text-column (text_column in Python)."
+    )
 
 
-def _from_parquet(table: Table, columns: TableColumns) -> Source:
-    """Open vectors if a column holds lists of numbers, texts if one holds strings, else all columns of numbers."""
+def _from_arrow(table: Table, columns: TableColumns) -> Source:
+    """Open vectors if a column holds lists of numbers, texts if one holds strings, else all columns of numbers.
+
+    Columns are those of pyarrow; others, in which a DataFrame holds values of several types, are not considered.
+    """
     types = require("pyarrow.types", "parquet")
 
     def is_string(kind: Any) -> bool:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
-    free = {name: column for name, column in table.columns.items() if name not in columns.used}
+    free = {
+        name: column
+        for name, column in table.columns.items()
+        if name not in columns.used and not isinstance(column, list)
+    }
     vectors = vector_column(table.path, {name: column.type for name, column in free.items()})
     strings = [name for name, column in free.items() if is_string(column.type)]
     numbers = [name for name, column in free.items() if holds_numbers(column.type)]
     if vectors is not None:
-        array = stacked_rows(table.path, vectors, free[vectors])
+        array, items = stacked_rows(table.path, vectors, free[vectors]), {vectors}
     elif strings:
         return _texts(table, columns, _text_column(table, strings))
     elif numbers:
         gaps = [name for name in numbers if free[name].null_count]
         if gaps:
             raise LabelingError(f"{table.path}: column {gaps[0]!r} has gaps; fill them or leave those rows out.")
-        array = np.column_stack([free[name].to_numpy() for name in numbers])
+        array, items = np.column_stack([free[name].to_numpy() for name in numbers]), set(numbers)
     else:
         raise LabelingError(f"{table.path}: none of the columns {listed(free)} holds texts or numbers.")
-    return _vectors(table.path, array, columns.given, columns.ids, columns.id_column)
+    ids = None if columns.id_column is None else columns.ids
+    opened = _vectors(table.path, array, columns.given, ids, columns.id_column)
+    return replace(opened, columns=kept_columns(table, columns, items), whole_ids=columns.whole_ids)
 
 
 def _open_npy(path: Path) -> VectorSource:
@@ -384,7 +477,8 @@ def _open_npz(path: Path) -> VectorSource:
         return _vectors(path, arrays["features"], given)
     if arrays["ids"].shape != (n_rows,):
         raise LabelingError(f"{path}: 'ids' has shape {arrays['ids'].shape}, and there are {n_rows} rows.")
-    return _vectors(path, arrays["features"], given, checked_ids(path, arrays["ids"].tolist(), "ids"))
+    opened = _vectors(path, arrays["features"], given, checked_ids(path, arrays["ids"].tolist(), "ids"))
+    return replace(opened, whole_ids=arrays["ids"].dtype.kind in "iu")
 
 
 def _open_store(folder: Path, *, labels_file: bool = False) -> VectorSource:
@@ -427,6 +521,7 @@ def _vectors(
         given=(None,) * n if given is None else given,
         id_column=None if ids is None else id_column,
         vectors=features,
+        whole_ids=ids is None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables in CSV, TSV, JSON Lines and Parquet files, and the ids and labels in them."""
+"""Tables in CSV, TSV, JSON Lines and Parquet files and in memory, and the ids and labels in them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ _MAX_BLANKS = 50_000_000
 # Share of the places beyond ASCII that may look foreign by chance.
 _MAX_FOREIGN = 0.05
 
-# Columns of our own outputs besides ids and labels, and the values of an origin.
+# Columns of our own outputs besides ids and labels, those that only some have, and the values of an origin.
 _OUR_COLUMNS = ("confidence", "origin", "suggestion")
+_MORE_COLUMNS = ("dispute", "written")
+OUR_NAMES = ("id", "label", "novelty", *_OUR_COLUMNS, *_MORE_COLUMNS)
 _ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
 
 # What a column of vectors is called where several columns hold lists of numbers.
@@ -108,10 +110,11 @@ def _is_western(text: str) -> bool:
 class Table:
     """Rows under named columns."""
 
-    path: Path
-    columns: dict[str, Any]  # all of the same length: lists, or pyarrow columns of a Parquet file
+    path: Path  # or what a table in memory is, such as DataFrame
+    columns: dict[str, Any]  # all of the same length: lists, or pyarrow columns
     n_rows: int
     lines: Sequence[int] | None = None  # the line of the file at which each row ends
+    index: Sequence[Any] | None = None  # what pandas numbers the rows by, if not 0, 1, ...
 
     def place(self, row: int) -> str:
         """Return where a row is in the file, in words."""
@@ -155,6 +158,51 @@ def read_table(path: Path) -> Table:
         case ".parquet":
             return _read_parquet(path)
     raise LabelingError(f"{path}: a table ends in {', '.join(ENDINGS)}.")
+
+
+def is_frame(given: Any) -> bool:
+    """Whether a value is a table in memory: a DataFrame of pandas, polars or the like, or a Table of pyarrow."""
+    return hasattr(given, "columns") and (hasattr(given, "iloc") or hasattr(given, "__arrow_c_stream__"))
+
+
+def open_table(given: Any) -> Table:
+    """Return a table in memory, or read one from a path."""
+    return table_of_frame(given) if is_frame(given) else read_table(Path(given))
+
+
+def table_of_frame(frame: Any) -> Table:
+    """Return a DataFrame of pandas, polars or the like, or a Table of pyarrow; columns are called by their str."""
+    arrow = require("pyarrow", "parquet")
+    path = Path(type(frame).__name__)
+    if not hasattr(frame, "iloc"):
+        table = arrow.table(frame)
+        _check_names(path, table.column_names)
+        return Table(path, dict(zip(table.column_names, table.columns, strict=True)), table.num_rows)
+    names = [str(name) for name in frame.columns]
+    _check_names(path, names)
+    columns = {name: _column_of_series(frame.iloc[:, place]) for place, name in enumerate(names)}
+    index = frame.index
+    if list(index) == list(range(len(frame))):
+        return Table(path, columns, len(frame))
+    if not index.is_unique:
+        warnings.warn(
+            f"{path}: its index holds values more than once, so ids are row numbers from 0; name a column with "
+            "id_column if there is a better one.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return Table(path, columns, len(frame))
+    return Table(path, columns, len(frame), index=index.tolist())
+
+
+def _column_of_series(series: Any) -> Any:
+    """Return a column of pandas for pyarrow, or as a list where pyarrow has no type for it, with None for gaps."""
+    arrow = require("pyarrow", "parquet")
+    try:
+        column = arrow.Array.from_pandas(series)
+    except (arrow.ArrowException, TypeError, ValueError):
+        return series.astype(object).where(series.notna(), None).tolist()
+    return column if isinstance(column, arrow.ChunkedArray) else arrow.chunked_array([column])
 
 
 def _read_csv(path: Path) -> Table:
@@ -337,43 +385,83 @@ class TableColumns:
     given: tuple[str | None, ...]
     id_column: str | None
     used: set[str]  # columns that are not the items
+    ours: set[str]  # columns that an output writes anew: those of an earlier one, and "id" and "label" if they are used
+    whole_ids: bool  # whether the ids are whole numbers where they come from
 
 
 def columns_of(table: Table, id_column: str | None, label_column: str | None) -> TableColumns:
     """Return the ids and labels of a table.
 
-    The ids are those of ``id_column``, by default of a column ``id`` if they are complete and all different; else row
-    numbers from 0. The labels are those of ``label_column``, by default of a column ``label`` without our predictions.
+    The ids are those of ``id_column``, by default of a column ``id`` if they are complete and all different, or of the
+    index of a DataFrame; else row numbers from 0. The labels are those of ``label_column``, by default of a column
+    ``label`` without our predictions.
     """
-    ids, id_column = _ids(table, id_column)
+    ids, id_column, values = _ids(table, id_column)
     labels = table.find("label") if label_column is None else table.column(label_column, "label column")
     given = [None] * table.n_rows if labels is None else given_labels(table, labels)
-    used = {name for name in (id_column, labels, *_our_columns(table)) if name is not None}
-    return TableColumns(ids, tuple(given), id_column, used)
+    earlier = _our_columns(table)
+    used = {name for name in (id_column, labels, *earlier) if name is not None}
+    same = {name for name in (id_column, labels) if name is not None and plain_name(name) in ("id", "label")}
+    whole = values is None or all(isinstance(value, int | np.integer) for value in values)
+    return TableColumns(ids, tuple(given), id_column, used, {*same, *earlier}, whole)
+
+
+def plain_name(column: str) -> str:
+    """Return the name of a column without what :meth:`Table.find` overlooks: case and blanks around it."""
+    return column.strip().lower()
 
 
 def given_labels(table: Table, column: str) -> list[str | None]:
     """Return the labels of a column, None where there is none.
 
-    Labels in a column ``label`` do not count if a column ``origin`` says that we predicted them; a warning counts
-    them. A column of another name is the user's own.
+    Labels in a column ``label`` do not count if a column ``origin`` says that we predicted them, unless a person has
+    changed them since: then they are not what we wrote, which is in the column ``written``. A warning counts both. A
+    column of another name is the user's own.
     """
     labels = [label_of(value) for value in table.values(column)]
     origin = table.find("origin") if column == table.find("label") else None
     if origin is None:
         return labels
+    ours = [made == PREDICTED and label is not None for made, label in zip(table.values(origin), labels, strict=True)]
+    n_labels, n_changed = len(labels) - labels.count(None), 0
+    if (written := table.find("written")) is not None:
+        changed = [
+            mine and not same_label(label, label_of(first))
+            for mine, label, first in zip(ours, labels, table.values(written), strict=True)
+        ]
+        n_changed = sum(changed)
+        ours = [mine and not new for mine, new in zip(ours, changed, strict=True)]
     # Rejected rows have no label of ours: a user has added one that is there.
-    given = [None if made == PREDICTED else label for made, label in zip(table.values(origin), labels, strict=True)]
-    n_labels = len(labels) - labels.count(None)
-    n_ours = given.count(None) - labels.count(None)
-    if n_ours:
-        warnings.warn(
-            f"{table.path}: {n_ours:,} of its {n_labels:,} labels are predictions of laplacianshot and do not count; "
-            f"write {GIVEN!r} under {origin} for those that you have checked.",
-            UserWarning,
-            stacklevel=3,
+    given = [None if mine else label for mine, label in zip(ours, labels, strict=True)]
+    parts = []
+    if n_changed:
+        parts.append(f"{n_changed:,} {_labels(n_changed)} that you changed {'counts' if n_changed == 1 else 'count'}")
+    if n_ours := sum(ours):
+        parts.append(
+            f"{n_ours:,} of its {n_labels:,} labels are predictions of laplacianshot and do not count; write {GIVEN!r} "
+            f"under {origin} for those that you have checked"
         )
+    if parts:
+        warnings.warn(f"{table.path}: {'; '.join(parts)}.", UserWarning, stacklevel=3)
     return given
+
+
+def _labels(count: int) -> str:
+    return "label" if count == 1 else "labels"
+
+
+def same_label(one: str | None, other: str | None) -> bool:
+    """Whether two labels are the same, also after a spreadsheet or pandas has written the numbers of one anew.
+
+    >>> same_label("3", "3.0"), same_label("007", "7"), same_label("heron", "Heron")
+    (True, True, False)
+    """
+    if one == other:
+        return True
+    try:
+        return one is not None and other is not None and float(one) == float(other)
+    except ValueError:
+        return False
 
 
 def _our_columns(table: Table) -> list[str]:
@@ -381,17 +469,20 @@ def _our_columns(table: Table) -> list[str]:
     found = [column for name in _OUR_COLUMNS if (column := table.find(name)) is not None]
     if len(found) < len(_OUR_COLUMNS) or any(value not in _ORIGINS for value in table.values(found[1])):
         return []
-    dispute = table.find("dispute")
-    return found if dispute is None else [*found, dispute]
+    return found + [column for name in _MORE_COLUMNS if (column := table.find(name)) is not None]
 
 
-def _ids(table: Table, id_column: str | None) -> tuple[tuple[str, ...], str | None]:
+def _ids(table: Table, id_column: str | None) -> tuple[tuple[str, ...], str | None, Sequence[Any] | None]:
+    """Return ids, the column they come from, and its values; both None for row numbers."""
     column = table.find("id") if id_column is None else table.column(id_column, "id column")
     if column is not None:
-        ids = [id_of(value) for value in table.values(column)]
+        values = table.values(column)
+        ids = [id_of(value) for value in values]
         if id_column is not None or (len(set(ids)) == len(ids) and all(name.strip() for name in ids)):
-            return checked_ids(table.path, ids, column), column
-    return tuple(str(row) for row in range(table.n_rows)), None
+            return checked_ids(table.path, ids, column), column, values
+    if table.index is not None:
+        return checked_ids(table.path, table.index, "index"), "index", table.index
+    return tuple(str(row) for row in range(table.n_rows)), None, None
 
 
 def checked_ids(path: Path, values: Sequence[Any], column: str) -> tuple[str, ...]:

@@ -141,6 +141,50 @@ class SuggestionSummary(LabelSummary):
         return facts | {"suggestions": [items[i] for i in self.result.suggested]}
 
 
+class PredictionSummary(LabelSummary):
+    """What a saved model says of new items."""
+
+    def tables(self) -> Sequence[Table]:
+        """Return the tables to print: the first items, how many there are of each class, then notes."""
+        found = self.result
+        labels = [_line(str(label)) for label in found.labels]
+        items = [
+            row(self._shown(i), labels[i], percentage(found.confidence[i]), f"{found.novelty[i]:.2f}")
+            for i in range(min(_NAMED_SUGGESTIONS, len(found)))
+        ]
+        more = len(found) - len(items)
+        notes = (f"and {more:,} more, in the output (-o OUT.csv).",) if more > 0 else ()
+        counts = np.bincount(found.codes, minlength=len(found.classes))
+        order = np.argsort(-counts, kind="stable")[:_NAMED_CLASSES]
+        classes = [
+            row(
+                _line(str(found.classes[c])), f"{counts[c]:,}", percentage(found.confidence[found.codes == c].mean(), 1)
+            )
+            for c in order[counts[order] > 0]
+        ]
+        classes.append(row("all", f"{len(found):,}", percentage(found.confidence.mean(), 1), bold=True))
+        return [
+            Table("Predictions", ("Item", "Label", "Confidence", "Novelty"), tuple(items), notes, words=(1,)),
+            Table("Classes", ("Class", "Items", "Mean confidence"), tuple(classes)),
+            *self._notes(),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON, with every item."""
+        found = self.result
+        items = [
+            {"id": name, "label": label, "confidence": round(float(sure), 6), "novelty": round(float(novelty), 6)}
+            for name, label, sure, novelty in zip(found.ids, found.labels, found.confidence, found.novelty, strict=True)
+        ]
+        return {
+            "settings": dict(found.settings),
+            "classes": list(found.classes),
+            "skipped": [asdict(fault) for fault in found.skipped],
+            "notes": list(found.notes),
+            "items": items,
+        }
+
+
 def _line(text: str) -> str:
     """A name on one line, with escapes for what cannot be printed."""
     shown = text if text.isprintable() else repr(text)[1:-1]

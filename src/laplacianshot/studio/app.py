@@ -9,17 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.staticfiles import StaticFiles
 
 from laplacianshot import __version__
-from laplacianshot.runtime.errors import InputError
 from laplacianshot.studio import schemas
 from laplacianshot.studio.routes import MAX_WAIT, action_routes, item_routes, state_of
-from laplacianshot.studio.security import Gate, Guard
 from laplacianshot.studio.session import Session
+from laplacianshot.web.access import Gate, Guard
+from laplacianshot.web.errors import add_errors, problem
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.Problem, "description": words}
@@ -73,7 +72,8 @@ def create_app(session: Session, gate: Gate) -> FastAPI:
         return await files.get_response("index.html", request.scope)
 
     app.mount("/page", files)
-    _add_errors(app)
+    add_errors(app)
+    _add_disk_errors(app)
     app.add_middleware(Guard, gate=gate)
     return app
 
@@ -139,29 +139,9 @@ class _PageFiles(StaticFiles):
         return response
 
 
-def _add_errors(app: FastAPI) -> None:
-    """Report every error as one line under ``detail``."""
-
-    @app.exception_handler(InputError)
-    def _(request: Request, error: InputError) -> JSONResponse:
-        return _problem(getattr(error, "code", 422), str(error))
-
-    @app.exception_handler(RequestValidationError)
-    def _(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        # Pydantic puts the kind of error before our own messages.
-        return _problem(422, f"{place}: {first['msg'].removeprefix('Value error, ')}")
+def _add_disk_errors(app: FastAPI) -> None:
+    """Report a full disk as one line."""
 
     @app.exception_handler(sqlite3.Error)
     def _(request: Request, error: sqlite3.Error) -> JSONResponse:
-        return _problem(503, f"the label could not be saved ({error}); free some disk space and try again.")
-
-    @app.exception_handler(OSError)
-    def _(request: Request, error: OSError) -> JSONResponse:
-        return _problem(503, f"a file could not be read or written ({error.strerror or type(error).__name__}).")
-
-
-def _problem(status: int, detail: str) -> JSONResponse:
-    line = " ".join(detail.split()).encode("utf-8", "replace").decode()
-    return JSONResponse({"detail": line[:1000]}, status_code=status)
+        return problem(503, f"the label could not be saved ({error}); free some disk space and try again.")

@@ -105,7 +105,7 @@ class Vectors:
     """
 
     def __init__(self, source: Source, encoder: Encoder | None, cache: Path | None) -> None:
-        self._source, self._encoder, self._cache = source, encoder, cache
+        self._source, self.encoder, self._cache = source, encoder, cache
         self._order = np.random.default_rng(0).permutation(len(source))
         self._lock = threading.Lock()
         own = source.vectors
@@ -134,12 +134,12 @@ class Vectors:
 
     def fill(self, progress: Callable[[], object], stopped: Callable[[], bool]) -> None:
         """Make the vectors of all items; calls ``progress`` on the way, and gives up if ``stopped()``."""
-        if self._encoder is None:
+        if self.encoder is None:
             for some in (self._order[:_FIRST_LOOK], self._order[_FIRST_LOOK:]):
                 self.done += len(some)
                 self._add(some, progress)
         else:
-            self._encode(self._encoder, progress, stopped)
+            self._encode(self.encoder, progress, stopped)
         self.finished = True
         progress()
 

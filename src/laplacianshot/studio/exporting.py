@@ -12,6 +12,8 @@ import numpy as np
 from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.labels import read_labels
+from laplacianshot.labeling.model import LabelModel
+from laplacianshot.labeling.model_file import model_bytes
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
 from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
@@ -25,6 +27,7 @@ FORMATS = {
     "parquet": ("labels.parquet", "application/vnd.apache.parquet"),
     "label-studio": ("labels.label-studio.json", "application/json"),
     "label-studio-interface": ("labels.label-studio.xml", "application/xml"),
+    "model": ("model.lshot", "application/zip"),
 }
 _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
@@ -41,6 +44,8 @@ class Incoming:
 
 def export(session: Session, kind: str, *, disputes: bool = False) -> bytes:
     """Export the labels; ``disputes`` adds a column of the classes that the neighbors suggest for given labels."""
+    if kind == "model":
+        return model_bytes(model_of(session))
     result = _result_of(session)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / FORMATS[kind][0]
@@ -50,6 +55,22 @@ def export(session: Session, kind: str, *, disputes: bool = False) -> bytes:
         else:
             write_rows(result, path, relabel=disputes)
         return path.read_bytes()
+
+
+def model_of(session: Session) -> LabelModel:
+    """Return a model of the last full prediction, for new items."""
+    predictions = session.engine.progress.predictions
+    model = None
+    if predictions is not None and predictions.make_model is not None:
+        state = session.log.state
+        # A class may have been deleted since.
+        known = [int(number) in state.classes for number in predictions.class_ids]
+        if all(known):
+            names = [state.name_of(int(number)) for number in predictions.class_ids]
+            model = predictions.make_model(names, session.source.kind, session.engine.vectors.encoder)
+    if model is None:
+        raise ActionError("there is no model yet: label items of two classes, and wait for the predictions.", 409)
+    return model
 
 
 def _result_of(session: Session) -> LabelResult:

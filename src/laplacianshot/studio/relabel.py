@@ -9,10 +9,10 @@ until the next full predictions. :func:`hold_back` estimates the accuracy by cro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,12 +29,17 @@ from laplacianshot.inference.transforms import base_mean, choose_centered, trans
 from laplacianshot.labeling.calibration import class_probabilities, log_odds
 from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.evidence import Margins, TaskEvidence
+from laplacianshot.labeling.model import LabelModel
 from laplacianshot.labeling.novelty import rejected
 from laplacianshot.labeling.suggestions import cover_kernel, suggest
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
 from laplacianshot.runtime.threads import Workers
 from laplacianshot.runtime.types import Floats, Ints, Transform, working_dtype
+
+if TYPE_CHECKING:
+    from laplacianshot.embedding.encoders import Encoder
+    from laplacianshot.labeling.sources import Kind
 
 # Maximum number of neighbors. For more than 20,000 items with very few classes the recipe would take more.
 MAX_NEIGHBORS = 100
@@ -166,6 +171,9 @@ class Predictions:
     novel: NDArray[np.bool_]  # (m,), items that fit no class
     suggestions: Ints  # (m,), ranks from 1, 0 for items that are not in the queue
     fit: _Fit | None = None
+    # Makes the last full prediction again, as a model: called with the names of the classes, the kind of the items and
+    # their encoder. The fit itself is not kept, as it holds the vectors once more.
+    make_model: Callable[[Sequence[str], Kind, Encoder | None], LabelModel | None] | None = None
 
     def expected_accuracy(self, given: NDArray[np.bool_]) -> float | None:
         """Return the mean confidence of the items that have no given label; None if there are none."""
@@ -193,6 +201,11 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
     options = LabelOptions(base_mean=cache.center, graph=graph, transform=cache.transform)
     found = label_vectors(cache.vectors, codes, len(class_ids), options)
     assert found.model is not None
+
+    def make_model(names: Sequence[str], kind: Kind, encoder: Encoder | None) -> LabelModel | None:
+        again = label_vectors(cache.vectors, codes, len(class_ids), options)
+        return LabelModel.of_labels(again, codes, names, kind, encoder)
+
     queue = suggest(found.probabilities, codes, QUEUE, kernel=cache.cover_kernel(len(class_ids)))
     novel = np.zeros(len(cache), dtype=bool)
     novel[rejected(found.novelty, codes, _NOVEL_SHARE)] = True
@@ -222,6 +235,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             solution.constants,
             solution.answers.graph_trust,
         ),
+        make_model,
     )
 
 

@@ -50,6 +50,7 @@ _PICTURE = {
 }
 _BYTES = {**_content("Arrays, little endian", "application/octet-stream"), **_NOT_FOUND}
 _FILE = _content("The file", *(media_type.partition(";")[0] for _, media_type in exporting.FORMATS.values()))
+_EXPORT = {**_FILE, 409: {"model": Problem, "description": "There is no model yet"}}
 
 
 def _query(
@@ -244,11 +245,11 @@ def action_routes(session: Session) -> APIRouter:
             raise ActionError(f"the file contains no new labels.{kept}")
         return schemas.Imported(state=state_of(session), **vars(found))
 
-    @router.get("/export", responses=_FILE, response_class=Response)
+    @router.get("/export", responses=_EXPORT, response_class=Response)
     def export(
         format: Annotated[schemas.ExportName, Query()] = "csv", disputes: Annotated[bool, Query()] = False
     ) -> Response:
-        """All labels, in the format of ``laplacianshot label`` or as Label Studio tasks.
+        """All labels, in the format of ``laplacianshot label`` or as Label Studio tasks; or a model for new items.
 
         Waits up to 30 seconds for the full prediction that follows the last action.
         """

@@ -10,7 +10,7 @@ from laplacianshot.labeling.sources import Kind
 from laplacianshot.studio.change_log import MAX_NAME_LENGTH, Action, How
 from laplacianshot.studio.view import Group, Only, Origin
 
-ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface"]
+ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-interface", "model"]
 
 # Maximum number of items per action.
 _MAX_ITEMS = 1_000_000

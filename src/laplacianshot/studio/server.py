@@ -3,49 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import secrets
 import socket
-import sys
-import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import uvicorn
-
-from laplacianshot.runtime.errors import InputError
+from laplacianshot.labeling.language import language_note
 from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
-from laplacianshot.studio.security import Gate
 from laplacianshot.studio.session import Session
+from laplacianshot.web.access import Gate
+from laplacianshot.web.server import run_app
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from laplacianshot.labeling.sources import Source
 
-# Seconds that open requests have when the server stops.
-_LAST_SECONDS = 3
-# Seconds in which a client must have sent a request, from its connection or its last request on.
-_MAX_WAITING = 60.0
-# Open connections: a browser takes six. Each has a file of the process, and so have databases, pictures and threads.
-_MAX_CONNECTIONS, _OTHER_FILES = 512, 64
-# Connections that are accepted at once.
-_BACKLOG = 32
-
 _IF_OPEN = "use its page, stop it with Ctrl-C, or choose another folder with --project DIR"
-
-
-class PortError(InputError):
-    """The server cannot listen on an address; the message is one line."""
 
 
 @contextmanager
@@ -73,6 +53,8 @@ def open_session(
     opened = None
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
+        if language := language_note(source, encoder):
+            note(language)
     elif encoder is not None:
         raise ProjectError(f"encoder {encoder!r}: {source.path} contains vectors already; remove the encoder.")
     with contextlib.ExitStack() as stack:
@@ -111,45 +93,12 @@ def _project_folder(source: Source, cache: Path) -> Path:
     return cache / "studio" / f"{name or 'source'}-{digest}"
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Port 0 selects any free port."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
-    except socket.gaierror as error:
-        raise PortError(f"--host {host}: not an address of this machine ({error.strerror}).") from error
-    except OverflowError as error:
-        raise PortError(f"--port {port}: must be from 0 to 65535.") from error
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortError(
-                f"--port {port} is in use on {host}, perhaps by another studio; choose another one, or 0 for any."
-            ) from error
-        raise PortError(f"--host {host} --port {port}: cannot listen there ({error.strerror}).") from error
-
-
 def serve(session: Session, host: str, listener: socket.socket, *, opened: Callable[[Gate], object]) -> None:
     """Serve a session until Ctrl-C or SIGTERM; calls ``opened`` with the gate once the server is ready."""
     gate = Gate(secrets.token_urlsafe(24), host, listener.getsockname()[1])
     app = create_app(session, gate)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        # The protocol that every install of uvicorn has, and whose connections can be limited.
-        http="h11",
-        ws="none",
-        timeout_graceful_shutdown=_LAST_SECONDS,
-        timeout_keep_alive=30,
-        backlog=_BACKLOG,
-        h11_max_incomplete_event_size=64 * 1024,
-    )
-    server = _Server(config, app, lambda: opened(gate))
-    config.load()
-    config.http_protocol_class = _limited(config.http_protocol_class, _max_connections())
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[listener])
+    # Event streams end before the server does.
+    run_app(app, listener, ready=lambda: opened(gate), stopping=app.state.events.close)
 
 
 def open_browser(address: str) -> None:
@@ -157,67 +106,3 @@ def open_browser(address: str) -> None:
     timer = Timer(0.1, webbrowser.open, [address])
     timer.daemon = True
     timer.start()
-
-
-def _max_connections() -> int:
-    """Connections that leave enough files for the rest of the process."""
-    if sys.platform == "win32":
-        return _MAX_CONNECTIONS
-    import resource
-
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return max(_BACKLOG, min(_MAX_CONNECTIONS, files - _BACKLOG - _OTHER_FILES))
-
-
-def _limited(protocol: Any, limit: int) -> Any:
-    """Return a protocol of uvicorn with at most ``limit`` connections; the one that waits longest makes room."""
-
-    class Limited(protocol):  # type: ignore[misc]
-        def connection_made(self, transport: Any) -> None:
-            self.opened = time.monotonic()
-            super().connection_made(transport)
-            if len(self.connections) > limit:
-                silent = [one for one in self.connections if one.cycle is None]
-                oldest = min(silent, key=lambda one: one.opened)
-                self.connections.discard(oldest)
-                oldest.transport.abort()
-
-    return Limited
-
-
-class _Server(uvicorn.Server):
-    """A server that reports when it is ready, drops silent clients, and ends its event streams before it stops."""
-
-    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._app, self._ready = app, ready
-        # Connections that wait for a request: their last one, and since when.
-        self._waiting: dict[Any, tuple[Any, float]] = {}
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if not self.should_exit:
-            self._ready()
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0:
-            self._drop_silent(time.monotonic())
-        return await super().on_tick(counter)
-
-    def _drop_silent(self, now: float) -> None:
-        """Close connections on which no request was completed for too long; uvicorn waits for ever."""
-        before, self._waiting = self._waiting, {}
-        connections: list[Any] = list(self.server_state.connections)
-        for connection in connections:
-            last = connection.cycle
-            if last is not None and not last.response_complete and not last.more_body:
-                continue  # being answered
-            known, since = before.get(connection, (last, now))
-            since = since if known is last else now
-            self._waiting[connection] = last, since
-            if now - since > _MAX_WAITING:
-                connection.transport.abort()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.state.events.close()
-        super().handle_exit(sig, frame)

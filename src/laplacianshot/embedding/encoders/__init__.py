@@ -47,6 +47,7 @@ class Encoder:
     parallel: int = 1  # calls of encode that are best under way at once, each on threads of its own
     enough: int | None = None  # shorter side in pixels beyond which files of pictures need not be decoded
     file: Path | None = None  # the ONNX file of the network, if it is one
+    weights: str = ""  # digest of the weights, in hexadecimal
 
 
 def encoder_key(*parts: str) -> str:

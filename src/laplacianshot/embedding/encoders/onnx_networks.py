@@ -154,9 +154,16 @@ class TextReader:
 
 
 def onnx_encoder(
-    name: str, kind: Kind, dim: int | None, key: str, session: Session, reader: PictureReader | TextReader, threads: int
+    name: str,
+    kind: Kind,
+    dim: int | None,
+    key: str,
+    session: Session,
+    reader: PictureReader | TextReader,
+    threads: int,
+    weights: str,
 ) -> Encoder:
-    """A session as an encoder; ``dim`` None is found by running an example."""
+    """A session as an encoder; ``dim`` None is found by running an example, ``weights`` is their digest."""
 
     def encode(prepared: Sequence[NDArray[Any]]) -> Floats:
         parts = [(places, session.vectors(feed)) for places, feed in reader.runs(prepared)]
@@ -172,7 +179,9 @@ def onnx_encoder(
             raise
         except Exception as error:
             raise EncoderError(f"encoder {name!r} fails on an example: {' '.join(str(error).split())}") from error
-    return Encoder(name, kind, dim, key, reader, encode, reader.batch_size, threads, reader.enough, session.path)
+    return Encoder(
+        name, kind, dim, key, reader, encode, reader.batch_size, threads, reader.enough, session.path, weights
+    )
 
 
 def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
@@ -188,7 +197,8 @@ def open_onnx_file(what: str, kind: Kind, threads: int) -> Encoder:
     session, name = Session(path.resolve()), f"onnx:{what}"
     open_reader = _picture_reader if kind == "pictures" else _text_reader
     reader = open_reader(name, path, session.open().get_inputs())
-    return onnx_encoder(name, kind, None, encoder_key(_digest(path), repr(reader)), session, reader, threads)
+    digest = _digest(path)
+    return onnx_encoder(name, kind, None, encoder_key(digest, repr(reader)), session, reader, threads, digest)
 
 
 def open_onnx_texts(name: str, what: str, threads: int) -> Encoder:
@@ -211,7 +221,8 @@ def _pair(what: str) -> tuple[Path, Path, Path]:
 def _open_texts(name: str, path: Path, tokens: Path, threads: int) -> Encoder:
     session = Session(path.resolve())
     reader = _text_reader(name, path, session.open().get_inputs(), tokens, _MAX_PAIR_TOKENS)
-    return onnx_encoder(name, "texts", None, encoder_key(_digest(path), repr(reader)), session, reader, threads)
+    digest = _digest(path)
+    return onnx_encoder(name, "texts", None, encoder_key(digest, repr(reader)), session, reader, threads, digest)
 
 
 def _picture_reader(name: str, path: Path, inputs: Sequence[Any]) -> PictureReader:

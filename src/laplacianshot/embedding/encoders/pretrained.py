@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from laplacianshot.embedding.encoders import Encoder, EncoderError, Kind, check_kind, encoder_key
+from laplacianshot.embedding.encoders.onnx_graph import OnnxGraph
 from laplacianshot.embedding.encoders.onnx_networks import PictureReader, Session, TextReader, onnx_encoder
 from laplacianshot.embedding.encoders.preparing import PictureInput, open_tokenizer
 from laplacianshot.embedding.vector_cache import file_hash, short_hash
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 # Raised by one whenever the same weights would give another graph.
 _GRAPH_VERSION = 2
-
-# Old enough for every onnxruntime that we support.
-_OPSET = 17
 
 
 @dataclass(frozen=True)
@@ -102,53 +100,6 @@ def _check_file(path: Path, sha256: str) -> None:
         )
 
 
-class _Graph:
-    """A graph with one input and one output, both with batches along the first axis."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._onnx: Any = require("onnx", "label")
-        self._nodes: list[Any] = []
-        self._arrays: list[Any] = []
-
-    def constant(self, array: Any) -> str:
-        """Name of an array of weights; floating-point ones become float32."""
-        kind = np.float32 if np.asarray(array).dtype.kind == "f" else None
-        name = f"c{len(self._arrays)}"
-        self._arrays.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(array, dtype=kind), name))
-        return name
-
-    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Name of what a new node gives."""
-        name = f"n{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
-
-    def linear(self, x: str, weight: Floats, bias: Floats) -> str:
-        """``x W^T + b``."""
-        product = self.node("MatMul", x, self.constant(weight.T))
-        return self.node("Add", product, self.constant(bias))
-
-    def to_bytes(
-        self, source: tuple[str, str, tuple[str | int, ...]], result: tuple[str, tuple[str | int, ...]]
-    ) -> bytes:
-        """The content of an ONNX file, from (name, type, shape) of the input and (node, shape) of the float32 output.
-
-        The type is spelled as in ONNX, such as ``"UINT8"``; a str in a shape stands for any size.
-        """
-        helper, types = self._onnx.helper, self._onnx.TensorProto
-        name, kind, shape = source
-        self._nodes.append(helper.make_node("Identity", [result[0]], ["vectors"]))
-        inputs = [helper.make_tensor_value_info(name, getattr(types, kind), shape)]
-        outputs = [helper.make_tensor_value_info("vectors", types.FLOAT, result[1])]
-        graph = helper.make_graph(self._nodes, self._name, inputs, outputs, self._arrays)
-        opsets = [helper.make_opsetid("", _OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="laplacianshot")
-        self._onnx.checker.check_model(model)
-        content: bytes = model.SerializeToString(deterministic=True)
-        return content
-
-
 _LITE0 = "efficientnet-lite0"
 _LITE0_DIM = 1280
 
@@ -173,7 +124,7 @@ def open_lite0(_: str, kind: Kind, threads: int) -> Encoder:
     # time than runs of 32, and a fifth of the memory.
     reader = PictureReader("pictures", _VIEW, None, True, "|u1", 1)
     key = encoder_key(digest, repr(_VIEW))
-    return onnx_encoder(_LITE0, "pictures", _LITE0_DIM, key, Session(path), reader, threads)
+    return onnx_encoder(_LITE0, "pictures", _LITE0_DIM, key, Session(path), reader, threads, LITE0_WEIGHTS.sha256)
 
 
 def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -182,7 +133,7 @@ def lite0_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = (picture - 127) / 128``; a stem, 16 inverted residuals, a head of 1280 channels, and the mean over positions.
     Batch normalization is folded into the convolutions: ``w <- w g / s``, ``b <- b - m g / s``, ``s = sqrt(v + eps)``.
     """
-    graph = _Graph(_LITE0)
+    graph = OnnxGraph(_LITE0)
     # (x - zero point) * scale is what dequantizing does.
     planes = graph.node("Transpose", "pictures", perm=[0, 3, 1, 2])
     scale, zero = graph.constant(np.float64(1 / 128)), graph.constant(np.uint8(127))
@@ -245,7 +196,7 @@ def open_minilm(_: str, kind: Kind, threads: int) -> Encoder:
     _check_file(words, _MINILM_TOKENIZER)
     reader = TextReader(("tokens",), "<i8", open_tokenizer(words, _MAX_TOKENS))
     key = encoder_key(digest, reader.tokenizer.to_str())
-    return onnx_encoder(_MINILM, "texts", _MINILM_DIM, key, Session(path), reader, threads)
+    return onnx_encoder(_MINILM, "texts", _MINILM_DIM, key, Session(path), reader, threads, MINILM_WEIGHTS.sha256)
 
 
 def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
@@ -254,7 +205,7 @@ def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
     ``x = norm(word + place + type)``; six times ``x = norm(x + attend(x))``, ``x = norm(x + W2 gelu(W1 x))``; then
     ``v = mean_tokens x`` and ``v / |v|``.
     """
-    graph = _Graph(_MINILM)
+    graph = OnnxGraph(_MINILM)
 
     def weight(name: str) -> Floats:
         return weights[name].astype(np.float64)
@@ -298,7 +249,7 @@ def minilm_bytes(weights: Mapping[str, Floats]) -> bytes:
     return graph.to_bytes(("tokens", "INT64", ("batch", "length")), (unit, ("batch", _MINILM_DIM)))
 
 
-def _gelu(graph: _Graph, x: str) -> str:
+def _gelu(graph: OnnxGraph, x: str) -> str:
     """``x (1 + erf(x / sqrt 2)) / 2``."""
     inside = graph.node("Erf", graph.node("Div", x, graph.constant(np.array(math.sqrt(2)))))
     product = graph.node("Mul", x, graph.node("Add", inside, graph.constant(np.array(1.0))))

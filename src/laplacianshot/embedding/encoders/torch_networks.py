@@ -47,7 +47,7 @@ def _encoder(
             vectors = forward(list(prepared))
         return np.asarray(vectors.float().cpu().numpy())
 
-    return Encoder(name, kind, dim, encoder_key(digest), prepare, encode, **options)
+    return Encoder(name, kind, dim, encoder_key(digest), prepare, encode, weights=digest, **options)
 
 
 def _module_hash(module: Any, *about: str) -> str:

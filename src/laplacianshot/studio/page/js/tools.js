@@ -15,6 +15,7 @@ const FORMATS = [
   ["parquet", "Parquet", "the same, for large tables"],
   ["label-studio", "Label Studio tasks", "labels as annotations, the rest as predictions"],
   ["label-studio-interface", "Label Studio interface", "the labeling form for these tasks"],
+  ["model", "Model", "for new items: laplacianshot predict and serve"],
 ];
 const KEYS = [
   ["Everywhere"],

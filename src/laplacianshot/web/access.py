@@ -1,4 +1,4 @@
-"""Access control: only a browser with the token, at the address of this server.
+"""Access control: only a client with the token, at the address of this server.
 
 Every request is checked first: its Host (against DNS rebinding), its Origin (against other pages), the token (against
 other users of this machine), and the size of its body. Every response has headers that restrict what a browser may do.
@@ -7,6 +7,7 @@ other users of this machine), and the size of its body. Every response has heade
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -38,13 +39,25 @@ _ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
+def studio_limit(path: str) -> int:
+    """Return the maximum number of bytes of a request to the studio."""
+    return MAX_UPLOAD if path == UPLOAD_PATH else MAX_BODY
+
+
 @dataclass(frozen=True)
 class Gate:
-    """The token of a server, and the host and port that it listens on."""
+    """The token of a server, and the host and port that it listens on.
+
+    Without a token (``""``) every client is let in. With ``any_name`` the server may be called by any name, as behind a
+    proxy. ``public`` paths need no token; ``advice`` says how to send it.
+    """
 
     token: str
     host: str
     port: int
+    any_name: bool = False
+    public: frozenset[str] = frozenset()
+    advice: str = "open the address that laplacianshot studio printed, including its token."
 
     @property
     def cookie(self) -> str:
@@ -54,11 +67,18 @@ class Gate:
     @property
     def address(self) -> str:
         """The address to open in a browser."""
+        return f"{self.base}/?token={self.token}"
+
+    @property
+    def base(self) -> str:
+        """The address without the token."""
         shown = "127.0.0.1" if self.host in _ANY else self.host
-        return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/?token={self.token}"
+        return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
 
     def knows_host(self, host: str) -> bool:
         """Whether a Host header is valid: our own address, or any IP address if we listen on all."""
+        if self.any_name:
+            return True
         name, port = _split_port(host)
         if port != str(self.port):
             return False
@@ -68,6 +88,8 @@ class Gate:
 
     def has_token(self, headers: Headers) -> bool:
         """Whether a request has the token, as a cookie or as a bearer token."""
+        if not self.token:
+            return True
         given = headers.get("authorization", "")
         if given[:7].lower() == "bearer " and self.is_token(given[7:].strip()):
             return True
@@ -84,10 +106,13 @@ class Gate:
 
 
 class Guard:
-    """ASGI middleware that refuses requests without permission, and adds the security headers."""
+    """ASGI middleware that refuses requests without permission, and adds the security headers.
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
-        self._app, self._gate = app, gate
+    ``limit`` gives the maximum number of bytes of a request by its path.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, limit: Callable[[str], int] = studio_limit) -> None:
+        self._app, self._gate, self._limit = app, gate, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, and pass it on or answer it."""
@@ -95,7 +120,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        limit = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
+        limit = self._limit(scope["path"])
         seen = 0
 
         async def counted() -> Message:
@@ -127,10 +152,10 @@ class Guard:
         is_link = scope["method"] == "GET" and scope["path"] == "/"
         if origin not in (None, f"http://{hosts[0]}") or (site not in ("same-origin", "none") and not is_link):
             return _refusal(403, "requests from other pages are refused.")
-        if scope["path"] == "/" and b"token=" in scope["query_string"]:
+        if scope["path"] == "/" and self._gate.token and b"token=" in scope["query_string"]:
             return self._let_in(scope)
-        if not self._gate.has_token(headers):
-            return _refusal(401, "open the address that laplacianshot studio printed, including its token.")
+        if scope["path"] not in self._gate.public and not self._gate.has_token(headers):
+            return _refusal(401, self._gate.advice)
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > limit:
             return _refusal(413, _too_large(limit))

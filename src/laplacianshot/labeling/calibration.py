@@ -16,6 +16,7 @@ The labels themselves stay those of the fit.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +35,24 @@ from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # w0, printed by benchmarks/labeling/fit_confidence.py like WEIGHTS.
-_INTERCEPT = -2.0121
+INTERCEPT = -2.0121
 # s of the shift; u0 and u where the answers are simulated.
-SHIFT_SPREAD = 0.5
+SHIFT_SPREAD = 1.0
 _SIMULATED_SHIFT = (-0.477, 0.845)
+# Variance that the shift has beyond what the answers leave open, and how many times as much they leave open as if they
+# were independent: rows of a task are not. Spreads below and above where the answers are simulated, and where no label
+# is given: how far labels follow the clusters of the rows cannot be known then.
+_MODEL_VARIANCE, _DEPENDENCE = 0.0625, 2.0
+_SIMULATED_SPREAD, _UNCHECKED_SPREAD = (1.6, 0.8), (1.6, 1.0)
 # What is taken off the log-odds of labels where no label is given, and the least share of agreeing neighbors.
 _UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
 # number of given rows of its class.
 _ECHO = 2.5
 # Exponent of the assignments of the classes that share the rest.
-_REST_POWER = 2 / 3
+REST_POWER = 2 / 3
 
-_MAX_CONFIDENCE = 1 - 1e-6
+MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
 # Maximum number of Newton steps, of entries of a given row if probabilities are sparse, and of votes per block.
 _STEPS = 50
@@ -62,6 +68,9 @@ class Calibration:
     # label from the fit. Sparse if the assignments are.
     probabilities: Any
     shift: float  # b, what these data add to the log-odds of the rule for all data
+    task: TaskEvidence  # what all rows share
+    spread: tuple[float, float]  # standard deviation of the shift, below and above
+    source: str  # what the shift was found from, in a sentence
 
 
 def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
@@ -73,7 +82,9 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     evidence = gather(model, codes)
-    shift = shift_of(evidence.checks) + unchecked_shift(model.solution_.answers)
+    answers = model.solution_.answers
+    shift = shift_of(evidence.checks) + unchecked_shift(answers)
+    more: Any = (shift, evidence.task, *_doubt(evidence.checks, unchecked=_is_unchecked(answers)))
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
@@ -81,12 +92,12 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
     assignments = ClassRows(model.label_distributions_, queries)
     z = log_odds(evidence.query) + shift
     if sp.issparse(model.label_distributions_):
-        return Calibration(_sparse_probabilities(assignments, z, given, of_given), shift)
+        return Calibration(_sparse_probabilities(assignments, z, given, of_given), *more)
     probabilities = np.empty(model.label_distributions_.shape, dtype=np.float32)
     probabilities[given] = of_given
     for start, stop in assignments.blocks():
         probabilities[queries[start:stop]] = class_probabilities(assignments[start:stop], z[start:stop])
-    return Calibration(probabilities, shift)
+    return Calibration(probabilities, *more)
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,7 @@ class Evidence:
     given: Floats  # (n_s, K), of the given rows as if their own labels were unknown
     given_logits: Floats  # (n_s, C)
     checks: Checks
+    task: TaskEvidence
 
 
 def gather(model: LaplacianShot, codes: Ints) -> Evidence:
@@ -112,20 +124,26 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     first_logits = -solution.tau * _distances_without(support, labels, first, solution.constants, pull)
     of_given = Margins.of_logits(logits, first_logits)
     if len(queries) == 0:
-        columns = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n).columns(of_given)
-        return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False))
+        task = TaskEvidence.of(of_given, np.bincount(labels, minlength=n_classes) / n, n)
+        columns = task.columns(of_given)
+        return Evidence(columns[:0], columns, logits, Checks(columns[:0], np.zeros(0), simulated=False), task)
     assignments = ClassRows(model.label_distributions_, queries)
     of_query = Margins.of_queries(query, assignments, first, solution.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), n)
-    fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
+    answers = solution.answers or Answers()
+    fitted = FittedTask(
+        support, labels, query, of_query.predicted, solution.origin, n_classes, answers, solution.clues.local
+    )
     checks = draw_checks(fitted, np.random.default_rng(0))
-    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks)
+    return Evidence(task.columns(of_query), task.columns(of_given), logits, checks, task)
 
 
-def log_odds(columns: Floats) -> Floats:
+def log_odds(
+    columns: Floats, weights: Mapping[str, tuple[float, float, float]] = WEIGHTS, intercept: float = INTERCEPT
+) -> Floats:
     """Return ``z = w0 + w . evidence`` of rows (m, K); evidence is clipped to its range."""
-    weights, low, high = np.array(list(WEIGHTS.values())).T
-    z: Floats = _INTERCEPT + np.clip(columns, low, high) @ weights
+    factors, low, high = np.array(list(weights.values())).T
+    z: Floats = intercept + np.clip(columns, low, high) @ factors
     return z
 
 
@@ -144,10 +162,47 @@ def unchecked_shift(answers: Answers | None) -> float:
     ``-1/2 + min(0, log a / (1 - a))`` for a share a of neighbors that agree by them: where fewer than half do, at least
     one of two neighbors is wrong.
     """
-    if answers is None or answers.hints is None or answers.hints.n_labels:
+    if answers is None or answers.hints is None or not _is_unchecked(answers):
         return 0.0
     agreement = min(max(answers.hints.agreement, _MIN_AGREEMENT), 0.5)
     return _UNCHECKED + math.log(agreement / (1 - agreement))
+
+
+def _is_unchecked(answers: Answers | None) -> bool:
+    """Whether labels come from names or a prior alone."""
+    return answers is not None and answers.hints is not None and not answers.hints.n_labels
+
+
+def spread_of(z: Floats, *, simulated: bool) -> tuple[float, float]:
+    """Return the standard deviation of the shift, below and above, from the log-odds (k,) of the answers with it.
+
+    ``0.25^2 + 2 / (sum_k p_k (1 - p_k) + 1/s^2)`` is its square: answers that were nearly certain tell little.
+    """
+    if simulated:
+        return _SIMULATED_SPREAD
+    p = 1 / (1 + np.exp(-z))
+    spread = math.sqrt(_MODEL_VARIANCE + _DEPENDENCE / (float(np.sum(p * (1 - p))) + SHIFT_SPREAD**-2))
+    return spread, spread
+
+
+def _doubt(checks: Checks, *, unchecked: bool) -> tuple[tuple[float, float], str]:
+    """Return the spread of the shift, and where the expected accuracy comes from."""
+    if unchecked:
+        return _UNCHECKED_SPREAD, (
+            "No label has checked it: it comes from how sure names or scores are, and how far similar items agree. "
+            "Label a few items of each class to know it better."
+        )
+    if checks.simulated or len(checks) == 0:
+        return _SIMULATED_SPREAD, (
+            "Most classes have one label, so none could be held back: it comes from how far items keep their labels "
+            "when other items of the predicted classes are labeled instead. A second label per class narrows it."
+        )
+    z = log_odds(checks.columns)
+    spread = spread_of(z + most_probable_shift(z, checks.right, SHIFT_SPREAD), simulated=False)
+    return spread, (
+        f"It comes from {len(checks):,} given labels that were held back in turn, of which {int(checks.right.sum()):,} "
+        "were found, and from how sure the labels of the others are compared with these."
+    )
 
 
 def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
@@ -163,10 +218,10 @@ def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:
-    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^_REST_POWER``."""
+    """Return probabilities (m, C): ``1 / (1 + exp(-z))`` for the label, the rest in proportion to ``y^REST_POWER``."""
     rows = np.arange(len(assignments))
     label = assignments.argmax(axis=1)
-    others = np.maximum(assignments, _TINY) ** np.float32(_REST_POWER)
+    others = np.maximum(assignments, _TINY) ** np.float32(REST_POWER)
     others[rows, label] = 0
     others /= others.sum(axis=1, keepdims=True)
     confidence = _confidence(z, others.max(axis=1, initial=0))
@@ -186,7 +241,7 @@ def _sparse_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_giv
     # Every row has an entry. Of equal ones the first is the label.
     tops = np.flatnonzero(Y.data == np.maximum.reduceat(Y.data, firsts)[each])
     tops = tops[np.unique(each[tops], return_index=True)[1]]
-    others = np.maximum(Y.data, _TINY) ** np.float32(_REST_POWER)
+    others = np.maximum(Y.data, _TINY) ** np.float32(REST_POWER)
     others[tops] = 0
     sums = np.add.reduceat(others, firsts)
     others /= np.where(sums > 0, sums, 1)[each]
@@ -204,7 +259,7 @@ def _sparse_probabilities(assignments: ClassRows, z: Floats, given: Ints, of_giv
 
 def _confidence(z: Floats, next_best: Floats) -> Floats:
     """Return the confidence of a label with log-odds z, at least just above the next class."""
-    return np.clip(1 / (1 + np.exp(-z)), (next_best + 1e-6) / (1 + next_best), _MAX_CONFIDENCE)
+    return np.clip(1 / (1 + np.exp(-z)), (next_best + 1e-6) / (1 + next_best), MAX_CONFIDENCE)
 
 
 def left_out_logits(model: LaplacianShot, codes: Ints) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ REJECTED = "rejected"
 UNLABELED = ""
 
 
+# 97.5% quantile of the normal distribution, and the smallest probability that has log-odds.
+_NORMAL = 1.96
+_LEAST = 1e-9
+
 # Arrays of a result with one entry per item, which labeling vectors gives.
 ARRAYS = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
 
@@ -39,6 +44,65 @@ class Stage:
 
     name: str
     seconds: float
+
+
+@dataclass(frozen=True)
+class ExpectedAccuracy:
+    """The share of the predicted labels that is expected to be right.
+
+    Attributes
+    ----------
+    estimate : float
+        Mean confidence of the predicted labels.
+    low, high : float
+        Ends of the interval that holds the true share in 95 of 100 sets.
+    spread : (float, float)
+        Standard deviation, below and above, of what the log-odds of all labels may be off by together.
+    source : str
+        Where it comes from, in a sentence.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    spread: tuple[float, float]
+    source: str
+
+    @classmethod
+    def of_labels(cls, confidence: Floats, spread: tuple[float, float], source: str) -> ExpectedAccuracy | None:
+        """Of predicted labels with these confidences (N,), None without any.
+
+        With q the confidences, z their log-odds, s and t the spread below and above and m the mean over labels ::
+
+            p = m(q),   p_low = m(1 / (1 + exp(-z + 1.96 s))),   p_high = m(1 / (1 + exp(-z - 1.96 t)))
+            p - sqrt((p - p_low)^2 + v),   p + sqrt((p_high - p)^2 + v),   v = 1.96^2 m(q (1 - q)) / N
+
+        The second line has the ends; v is what chance adds where labels are few.
+        """
+        if len(confidence) == 0:
+            return None
+        q = np.clip(confidence.astype(np.float64), _LEAST, 1 - _LEAST)
+        z, estimate = np.log(q / (1 - q)), float(q.mean())
+        chance = _NORMAL**2 * float(np.mean(q * (1 - q))) / len(q)
+        low, high = (float(np.mean(1 / (1 + np.exp(-z - off)))) for off in (-_NORMAL * spread[0], _NORMAL * spread[1]))
+        return cls(
+            estimate,
+            max(0.0, estimate - math.sqrt((estimate - low) ** 2 + chance)),
+            min(1.0, estimate + math.sqrt((high - estimate) ** 2 + chance)),
+            spread,
+            source,
+        )
+
+    def among(self, confidence: Floats) -> ExpectedAccuracy | None:
+        """The same of other labels (N,), found in the same way."""
+        return self.of_labels(confidence, self.spread, self.source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high, "source": self.source}
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.0%} (95% interval {self.low:.0%} to {self.high:.0%})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +151,8 @@ class LabelResult:
         The graph between the items.
     center : array of shape (D,), optional
         Center that was subtracted from the vectors.
+    expected_accuracy : ExpectedAccuracy, optional
+        Share of the predicted labels that is expected to be right, with its interval; None where nothing is predicted.
     """
 
     ids: tuple[str, ...]
@@ -109,6 +175,7 @@ class LabelResult:
     vectors: Floats | None = None
     affinity: sp.csr_array | None = None
     center: Floats | None = None
+    expected_accuracy: ExpectedAccuracy | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:

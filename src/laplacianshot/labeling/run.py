@@ -237,6 +237,7 @@ def label_source(
         vectors=encoded.vectors,
         affinity=None if model is None else model.affinity_,
         center=None if model is None else model.center_,
+        expected_accuracy=found.expected_accuracy,
     )
 
 

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Draw:
     estimate: float
     low: float
     high: float
-    held_back: tuple[float, float] | None  # interval of the report
+    held_back: Sequence[float] | None  # interval of the report
 
     @property
     def covered(self) -> bool:
@@ -73,7 +73,8 @@ def measure(name: str, per_class: int, sizes: Sizes, draw: int, max_rows: int, d
     found = label_vectors(X, codes, int(truth.max()) + 1)
     said, query = found.expected_accuracy, codes < 0
     assert said is not None
-    assert found.model is not None and found.model.solution_.answers is not None
+    assert found.model is not None
+    assert found.model.solution_.answers is not None
     held = found.model.solution_.answers.accuracy
     accuracy = float(np.mean(found.codes[query] == truth[query]))
     return Draw(
@@ -87,12 +88,11 @@ def table(draws: list[Draw]) -> Iterator[str]:
     yield "|" + "---|" * len(HEAD)
     for name, per_class, sizes in dict.fromkeys((draw.name, draw.per_class, draw.sizes) for draw in draws):
         mine = [draw for draw in draws if (draw.name, draw.per_class, draw.sizes) == (name, per_class, sizes)]
-        accuracy, estimate, width = (
-            np.array([value(draw) for draw in mine])
-            for value in (lambda d: d.accuracy, lambda d: d.estimate, lambda d: d.high - d.low)
-        )
-        held = [draw for draw in mine if draw.held_back is not None]
-        inside = [draw.held_back[0] <= draw.accuracy <= draw.held_back[1] for draw in held if draw.held_back]
+        accuracy = np.array([draw.accuracy for draw in mine])
+        estimate = np.array([draw.estimate for draw in mine])
+        width = np.array([draw.high - draw.low for draw in mine])
+        held = [(draw.held_back, draw.accuracy) for draw in mine]
+        inside = [interval[0] <= truth <= interval[1] for interval, truth in held if interval is not None]
         cells = (
             *(name, str(per_class), sizes, str(len(mine)), f"{accuracy.mean():.3f}", f"{estimate.mean():.3f}"),
             f"{np.mean(estimate - accuracy):+.3f}",
@@ -116,10 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     draws: list[Draw] = []
     if options.json is not None and options.json.exists():
-        draws = [
-            Draw(**{**draw, "held_back": draw["held_back"] and tuple(draw["held_back"])})
-            for draw in json.loads(options.json.read_text())
-        ]
+        draws = [Draw(**draw) for draw in json.loads(options.json.read_text(encoding="utf-8"))]
     cells = [(name, n, sizes) for name in options.sets for sizes in options.sizes for n in LABELS]
     for cell in track(cells, "cells"):
         done = sum((draw.name, draw.per_class, draw.sizes) == cell for draw in draws)

@@ -101,9 +101,6 @@ class ExpectedAccuracy:
         """The same for JSON."""
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "source": self.source}
 
-    def __str__(self) -> str:
-        return f"{self.estimate:.0%} (95% interval {self.low:.0%} to {self.high:.0%})"
-
 
 @dataclass(frozen=True, repr=False)
 class LabelResult:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
-from laplacianshot.reports.label_items import choose
+from laplacianshot.reports.label_items import choose, interval_text
 from laplacianshot.reports.table import Table, left_out_notes, percentage, row
 
 # Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
@@ -49,6 +49,10 @@ class LabelSummary:
         mean = percentage(confidence.mean(), 1) if len(confidence) else ""
         rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", mean, bold=True))
         notes = []
+        if found.expected_accuracy is not None:
+            said = found.expected_accuracy
+            share, interval = percentage(said.estimate), interval_text(said)
+            notes.append(f"Predicted labels expected to be right: {share} (95% interval {interval}). {said.source}")
         if len(classes) > _NAMED_CLASSES:
             notes.append(f"{len(classes) - _NAMED_CLASSES:,} smaller classes are not shown.")
         if (recall := found.settings.get("graph_recall", 1.0)) < 1:
@@ -116,6 +120,7 @@ class LabelSummary:
             "settings": dict(found.settings),
             "classes": list(found.classes),
             "counts": found.counts(),
+            "expected_accuracy": None if found.expected_accuracy is None else found.expected_accuracy.to_dict(),
             "converged": bool(found.converged),
             "objective": [float(value) for value in found.objective],
             "seconds": {stage.name: stage.seconds for stage in found.stages},

@@ -128,27 +128,31 @@ def test_an_invalid_number_is_reported_in_plain_words(client):
     assert (answer.status_code, answer.json()["detail"]) == (422, "limit: must be a whole number.")
 
 
-def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labeled, settled):
+def test_accepting_by_confidence_keeps_the_surest_predictions_apart_from_given_labels(labeled, settled):
     items = labeled.get("/api/items", params={"origin": "predicted"}).json()["items"]
     limit = float(np.median([item["confidence"] for item in items]))
     sure = labeled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
     answer = labeled.post("/api/accept", json={"min_confidence": limit}).json()
     assert f"confidence {100 * limit:g}% or more" in answer["action"]["summary"]
     assert answer["action"]["kind"] == "accept"
-    assert answer["state"]["counts"]["given"] == 4 + len(sure)
-    assert labeled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
+    counts = answer["state"]["counts"]
+    assert (counts["given"], counts["accepted"]) == (4, len(sure))
+    item = labeled.get(f"/api/items/{sure[0]}").json()
+    assert (item["how"], item["origin"]) == ("accepted", "accepted")
+    rows = labeled.get("/api/export").text.splitlines()
+    assert sum(row.split(",")[3] == "accepted" for row in rows) == len(sure)
     undone = labeled.post("/api/undo", json={}).json()
-    assert undone["state"]["counts"]["given"] == 4
+    assert undone["state"]["counts"]["accepted"] == 0
     assert settled(labeled)["counts"]["predicted"] == 56
 
 
 def test_accepting_some_items_or_one_class_leaves_the_others(labeled):
     labeled.post("/api/accept", json={"items": [5, 6, 6, 0]})
-    assert labeled.get("/api/state").json()["counts"]["given"] == 6
+    assert labeled.get("/api/state").json()["counts"]["accepted"] == 2
     left = class_id(labeled, "left")
     labeled.post("/api/accept", json={"min_confidence": 0, "class": left})
     groups = {g["class"]: g for g in labeled.get("/api/groups").json()["groups"]}
-    assert (groups[left]["given"], groups[left]["predicted"]) == (30, 0)
+    assert (groups[left]["given"], groups[left]["accepted"], groups[left]["predicted"]) == (2, 28, 0)
     assert groups[class_id(labeled, "right")]["predicted"] == 28
     assert labeled.post("/api/accept", json={"min_confidence": 0, "class": left}).status_code == 409
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GIVEN = "given"
 PREDICTED = "predicted"
+# A prediction that a person accepted with others in the studio, unseen: not evidence of its own.
+ACCEPTED = "accepted"
 REJECTED = "rejected"
 # If no label was given at all, and only suggestions are made.
 UNLABELED = ""
@@ -117,7 +119,8 @@ class LabelResult:
     codes : int array of shape (n,)
         Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
     origins : tuple of n str
-        ``"given"``, ``"predicted"`` or ``"rejected"``; ``""`` where no label was given at all.
+        ``"given"``, ``"predicted"`` or ``"rejected"``; ``"accepted"`` for predictions that were accepted in the studio;
+        ``""`` where no label was given at all.
     probabilities : float32 array or csr_array of shape (n, C)
         Calibrated probability of each class; for a given item as if its own label were unknown. Sparse if there are too
         many items and classes; see :meth:`probabilities_of`.

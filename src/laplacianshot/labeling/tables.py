@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
+from laplacianshot.labeling.result import ACCEPTED, GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import check_input, read_input
 from laplacianshot.runtime.types import Floats
@@ -51,7 +51,7 @@ _MAX_FOREIGN = 0.05
 
 # Columns of our own outputs besides ids and labels, and the values of an origin.
 _OUR_COLUMNS = ("confidence", "origin", "suggestion")
-_ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
+_ORIGINS = (GIVEN, PREDICTED, ACCEPTED, REJECTED, UNLABELED, None)
 
 # What a column of vectors is called where several columns hold lists of numbers.
 _VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
@@ -363,7 +363,8 @@ def given_labels(table: Table, column: str) -> list[str | None]:
     if origin is None:
         return labels
     # Rejected rows have no label of ours: a user has added one that is there.
-    given = [None if made == PREDICTED else label for made, label in zip(table.values(origin), labels, strict=True)]
+    ours = (PREDICTED, ACCEPTED)
+    given = [None if made in ours else label for made, label in zip(table.values(origin), labels, strict=True)]
     n_labels = len(labels) - labels.count(None)
     n_ours = given.count(None) - labels.count(None)
     if n_ours:

@@ -220,7 +220,10 @@ class LabelState:
         return Change(tuple(made), changed, "label", f"{_n_items(changed)}: {_listed(names.values())}")
 
     def accepting(self, predicted: Mapping[str, int], which: str) -> Change:
-        """Turn predictions, class ids by item, into given labels; ``which`` says in words how they were chosen."""
+        """Accept predictions, class ids by item; ``which`` says in words how they were chosen.
+
+        Nobody has looked at them one by one, so they are kept apart from labels that people give.
+        """
         names = sorted({self.name_of(class_id) for class_id in predicted.values()})
         labels = self._changed({item: Given(class_id, "accepted") for item, class_id in predicted.items()})
         return Change((), labels, "accept", f"{_n_items(labels)} accepted: {_listed(names)}{which}")
@@ -385,6 +388,22 @@ class ChangeLog:
                 return Change.from_json(*self._database.execute(query, (version,)).fetchone())
             except (LookupError, ValueError, TypeError) as error:
                 raise ActionError(f"action {version} in {self.path} is damaged and cannot be undone.") from error
+
+    def confirmed(self) -> dict[str, Given]:
+        """Return labels that people accepted one at a time, looking at each, by item.
+
+        Until version 0.2 these were saved as ``accepted``, like those that were accepted by their confidence.
+        """
+        query = "SELECT change FROM actions WHERE kind = 'accept' AND summary LIKE '1 item accepted: %'"
+        with self._lock:
+            rows = self._database.execute(f"{query} AND summary NOT LIKE '%, confidence %'").fetchall()
+        return {
+            item: some.after
+            for (text,) in rows
+            for some in Change.from_json(text).labels
+            for item in some.items
+            if some.after is not None
+        }
 
     def close(self) -> None:
         """Close the database."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.temperature import mean_squared_distance
@@ -70,8 +69,8 @@ class GivenLabels:
     """The given labels of n items at one version."""
 
     version: int
-    classes: Ints  # (n,), class ids, -1 for no label
-    asked: NDArray[np.bool_]  # (n,), labels that came from people, not from accepting predictions
+    classes: Ints  # (n,), class ids of labels from people, -1 for none: what predictions are made from
+    accepted: Ints  # (n,), class ids of accepted predictions, -1 for none: these teach nothing
 
 
 @dataclass(frozen=True)
@@ -342,7 +341,6 @@ class Engine:
             accuracy = hold_back(
                 cache,
                 given.classes[cache.positions],
-                given.asked[cache.positions],
                 stopped=lambda: self._closing.is_set() or self._given().version != given.version,
             )
             if self._given().version != given.version:

@@ -13,7 +13,7 @@ from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
-from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
+from laplacianshot.labeling.result import ACCEPTED, GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
 from laplacianshot.studio.change_log import Action, ActionError, How, checked_name
 from laplacianshot.studio.session import Session
@@ -60,7 +60,7 @@ def _result_of(session: Session) -> LabelResult:
     # Column of each class id; the last entry is that of no class, -1.
     lookup = np.full(state.next_id + 1, -1)
     lookup[list(state.classes)] = np.arange(len(state.classes))
-    origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED])[view.origins[rows]]
+    origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED, ACCEPTED])[view.origins[rows]]
     vectors, source = session.engine.vectors, session.source
     return LabelResult(
         ids=tuple(source.ids[i] for i in rows.tolist()),

@@ -166,6 +166,14 @@ class Predictions:
     suggestions: Ints  # (m,), ranks from 1, 0 for items that are not in the queue
     fit: _Fit | None = None
 
+    def probability_of(self, classes: Ints) -> Floats:
+        """Return the probability that each item is of a class, by its id (m,); NaN for a class without labels."""
+        columns = np.searchsorted(self.class_ids, classes)
+        known = np.isin(classes, self.class_ids)
+        found = np.full(len(classes), np.nan)
+        found[known] = self.probabilities[np.flatnonzero(known), columns[known]]
+        return found
+
     def expected_accuracy(self, given: NDArray[np.bool_]) -> float | None:
         """Return the mean confidence of the items that have no given label; None if there are none."""
         confidence = self.confidence[~given & (self.codes >= 0)]
@@ -267,20 +275,16 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
     )
 
 
-def hold_back(
-    cache: GraphCache, given: Ints, asked: NDArray[np.bool_], *, stopped: Callable[[], bool] = lambda: False
-) -> HeldBack | None:
+def hold_back(cache: GraphCache, given: Ints, *, stopped: Callable[[], bool] = lambda: False) -> HeldBack | None:
     """Divide the given labels into parts, and predict each part from the others.
 
-    Labels that accepted a prediction are not held back, as they would agree with themselves.
-
-    ``given`` (m,) are class ids of two classes or more, -1 for none; only labels that are ``asked`` (m,) are held back.
-    Returns None if ``stopped``, or if there are too few labels.
+    ``given`` (m,) are class ids of two classes or more, -1 for none. Returns None if ``stopped``, or if there are too
+    few labels.
     """
     class_ids, codes = columns_of(given)
     graph = cache.class_graph(len(class_ids))
     right = checked = 0
-    for part in _held_back_parts(codes, asked, _FEWER_PARTS if len(cache) > _LARGE else _PARTS):
+    for part in _held_back_parts(codes, _FEWER_PARTS if len(cache) > _LARGE else _PARTS):
         if stopped():
             return None
         fewer = codes.copy()
@@ -292,14 +296,13 @@ def hold_back(
     return HeldBack(right, checked) if checked >= MIN_CHECKED else None
 
 
-def _held_back_parts(codes: Ints, asked: NDArray[np.bool_], n_parts: int) -> Iterator[Ints]:
+def _held_back_parts(codes: Ints, n_parts: int) -> Iterator[Ints]:
     """Yield the positions of the labels to hold back, part by part, the same share of each class in each.
 
-    Codes (n,) are -1 for unlabeled items; only labels that are ``asked`` (n,) are held back. A class keeps at least one
-    label.
+    Codes (n,) are -1 for unlabeled items. A class keeps at least one label.
     """
     counts = np.bincount(codes[codes >= 0], minlength=1)
-    held = np.flatnonzero(asked & (codes >= 0) & (counts[codes] >= 2))
+    held = np.flatnonzero((codes >= 0) & (counts[codes] >= 2))
     held = held[np.argsort(codes[held], kind="stable")]
     for part in range(min(n_parts, len(held))):
         yield held[part::n_parts]

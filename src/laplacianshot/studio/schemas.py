@@ -113,6 +113,7 @@ class ClassInfo(BaseModel):
     light: str
     dark: str
     given: int
+    accepted: int
     predicted: int
 
 

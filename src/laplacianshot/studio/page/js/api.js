@@ -56,7 +56,7 @@ export const api = {
   item: (index) => read(`/api/items/${index}`),
   /** @param {string} query @returns {Promise<{ revision: number, total: number, indices: number[] }>} */
   indices: (query) => read(`/api/indices?${query}`),
-  /** @param {string} query @returns {Promise<{ total: number }>} */
+  /** @param {string} query @returns {Promise<{ total: number, groups: { total: number, confidence: number | null }[] }>} */
   groups: (query) => read(`/api/groups?${query}`),
   /** @returns {Promise<{ total: number, actions: Action[] }>} */
   history: () => read("/api/history?limit=200"),

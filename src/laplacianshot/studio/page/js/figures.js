@@ -20,7 +20,7 @@ function showFigures() {
   for (const known of state.classes) {
     for (const [n, soft] of [
       [known.given, ""],
-      [known.predicted, "soft"],
+      [known.accepted + known.predicted, "soft"],
     ]) {
       const part = paint(
         el("i", {
@@ -36,6 +36,7 @@ function showFigures() {
   const pairs = [
     [counts.given, "given"],
     [counts.predicted, "predicted"],
+    [counts.accepted, "accepted"],
     [counts.unlabeled + counts.waiting, "unlabeled"],
     [counts.failed, "unreadable"],
   ];

@@ -17,9 +17,10 @@ import { EVERYTHING, store } from "./store.js";
 const LOOKS = [
   ["all", "Everything", ""],
   ["unsure", "Low confidence", "predicted labels below 60%"],
-  ["disputed", "Disputed", "given labels that the neighbors dispute"],
+  ["disputed", "Disputed", "given and accepted labels that the neighbors dispute"],
   ["novel", "Fits no class", "items unlike every class"],
   ["given", "Labeled by people", ""],
+  ["accepted", "Accepted", "predicted labels that were accepted unseen"],
 ];
 
 const list = el("ul", { class: "class-list" });
@@ -163,6 +164,7 @@ function showLooks() {
     disputed: state.counts.disputed,
     novel: state.counts.novel,
     given: state.counts.given,
+    accepted: state.counts.accepted,
   };
   const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
   looks.replaceChildren(

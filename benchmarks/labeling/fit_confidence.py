@@ -31,7 +31,7 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from laplacianshot import LaplacianShot
-from laplacianshot.labeling.calibration import SHIFT_SPREAD, gather, most_probable_shift, spread_of
+from laplacianshot.labeling.calibration import gather, mean_shift, spread_of
 from laplacianshot.labeling.evidence import COLUMNS, Checks
 from laplacianshot.labeling.result import ExpectedAccuracy
 from laplacianshot.runtime.types import Floats
@@ -111,8 +111,8 @@ def fit_line(samples: Sequence[Sample], rule: Rule) -> tuple[float, float]:
     """u0 and u: what tasks with simulated answers needed against what the answers asked for."""
     pairs = [
         (
-            most_probable_shift(rule(sample.checks.columns), sample.checks.right, SHIFT_SPREAD),
-            most_probable_shift(rule(sample.columns), sample.right, _WIDE),
+            mean_shift(rule(sample.checks.columns), sample.checks.right),
+            mean_shift(rule(sample.columns), sample.right, _WIDE),
         )
         for sample in samples
         if sample.checks.simulated and len(sample.checks) and sample.setting.shuffled <= min(SHUFFLED)
@@ -125,8 +125,7 @@ def fit_line(samples: Sequence[Sample], rule: Rule) -> tuple[float, float]:
 def said(sample: Sample, rule: Rule, line: tuple[float, float]) -> tuple[float, ExpectedAccuracy]:
     """Mean confidence of a task without the shift, and what is said with it."""
     z, asked = rule(sample.columns), rule(sample.checks.columns)
-    shift = most_probable_shift(asked, sample.checks.right, SHIFT_SPREAD)
-    spread = spread_of(asked + shift, simulated=sample.checks.simulated)
+    shift, spread = mean_shift(asked, sample.checks.right), spread_of(asked, sample.checks)
     if sample.checks.simulated and len(asked):
         shift = line[0] + line[1] * shift
     found = ExpectedAccuracy.of_labels(1 / (1 + np.exp(-z - shift)), spread, "")

@@ -217,14 +217,16 @@ def test_the_map_and_its_labels_are_arrays_of_all_items(labeled):
     assert ((flags >> 1) == [item["novel"] for item in items]).all()
 
 
-def test_accuracy_is_reported_once_enough_labels_can_be_held_back(labeled, settled):
-    assert settled(labeled)["accuracy"]["checked"] == 0
+def test_the_expected_accuracy_is_that_of_the_command(labeled, settled, two_groups):
     label(labeled, [2, 3, 4], "left")
     label(labeled, [32, 33], "right")
     found = settled(labeled)["accuracy"]
-    assert (found["right"], found["checked"], found["estimate"]) == (9, 9, 1.0)
-    assert found["low"] < 1 == found["high"]
-    assert 0.5 < found["expected"] <= 1
+    labels = {str(i): "left" for i in range(5)} | {str(i): "right" for i in range(30, 34)}
+    expected = label_source(two_groups, labels).expected_accuracy.to_dict()
+    assert found["source"] == expected["source"]
+    assert "9 given labels" in found["source"]
+    for name in ("estimate", "low", "high"):
+        assert found[name] == pytest.approx(expected[name], abs=0.01)
 
 
 def test_a_project_that_is_opened_again_goes_on(user_cache_here, client_of, two_groups, settled):

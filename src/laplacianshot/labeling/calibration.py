@@ -5,10 +5,14 @@ them into probabilities:
 
 1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling.evidence`), whose weights were
    fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
-2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling.evidence`) are labeled
-   in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
-   simulated, where classes look tighter than they are, ``b' = u0 + u b`` takes its place;
+2. a shift b for these data: the task is solved again with other labels (:mod:`~laplacianshot.labeling.evidence`), so
+   that answers are known, and b is the mean of what has probability
+   ``~ exp(sum_k log P(right_k | z_k + b) - b^2 / (2 s^2))``. Where the answers are simulated, where classes look
+   tighter than they are, ``b' = u0 + u b`` takes its place;
 3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
+
+How far b is known says how far the mean confidence, the expected accuracy, is known
+(:class:`~laplacianshot.labeling.result.ExpectedAccuracy`).
 
 The labels themselves stay those of the fit.
 """
@@ -29,21 +33,25 @@ from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.evidence import WEIGHTS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
-from laplacianshot.labeling.result import dense
+from laplacianshot.labeling.result import NORMAL, dense
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # w0, printed by benchmarks/labeling/fit_confidence.py like WEIGHTS.
-INTERCEPT = -2.0121
+INTERCEPT = -2.3840
 # s of the shift; u0 and u where the answers are simulated.
-SHIFT_SPREAD = 1.0
-_SIMULATED_SHIFT = (-0.477, 0.845)
-# Variance that the shift has beyond what the answers leave open, and how many times as much they leave open as if they
-# were independent: rows of a task are not. Spreads below and above where the answers are simulated, and where no label
-# is given: how far labels follow the clusters of the rows cannot be known then.
-_MODEL_VARIANCE, _DEPENDENCE = 0.0625, 2.0
+SHIFT_SPREAD = 1.5
+_SIMULATED_SHIFT = (-0.922, 0.813)
+# How far the shift is known: answers count as if they were three times fewer, as rows of a task depend on one another,
+# and this standard deviation stays however many there are. Standard deviations below and above where the answers are
+# simulated, and where no label is given: how far classes follow the clusters of the rows cannot be known then.
+_DEPENDENCE, _LEAST_SPREAD = 3.0, 0.2
 _SIMULATED_SPREAD, _UNCHECKED_SPREAD = (1.6, 0.8), (1.6, 1.0)
+_ANY_SPREAD = 20.0
+# Shifts that are compared, and the quantiles at both ends of an interval.
+_SHIFTS = np.linspace(-8, 8, 641)
+_ENDS = (0.025, 0.975)
 # What is taken off the log-odds of labels where no label is given, and the least share of agreeing neighbors.
 _UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
@@ -54,8 +62,7 @@ REST_POWER = 2 / 3
 
 MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
-# Maximum number of Newton steps, of entries of a given row if probabilities are sparse, and of votes per block.
-_STEPS = 50
+# Maximum number of entries of a given row if probabilities are sparse, and of votes per block.
 _MAX_ENTRIES = 32
 _BLOCK_ENTRIES = 4_000_000
 
@@ -151,7 +158,7 @@ def shift_of(checks: Checks) -> float:
     """Return the shift b from the answers of small tasks, 0 without any."""
     if len(checks) == 0:
         return 0.0
-    shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
+    shift = mean_shift(log_odds(checks.columns), checks.right)
     base, slope = _SIMULATED_SHIFT if checks.simulated else (0.0, 1.0)
     return base + slope * shift
 
@@ -173,16 +180,35 @@ def _is_unchecked(answers: Answers | None) -> bool:
     return answers is not None and answers.hints is not None and not answers.hints.n_labels
 
 
-def spread_of(z: Floats, *, simulated: bool) -> tuple[float, float]:
-    """Return the standard deviation of the shift, below and above, from the log-odds (k,) of the answers with it.
+def shift_probabilities(z: Floats, right: Floats, spread: float, dependence: float = 1.0) -> Floats:
+    """Return the probability of each of the shifts that are compared, given k answers with log-odds z (k,).
 
-    ``0.25^2 + 2 / (sum_k p_k (1 - p_k) + 1/s^2)`` is its square: answers that were nearly certain tell little.
+    ``~ exp(sum_k log P(right_k | z_k + b) / dependence - b^2 / (2 spread^2))``
     """
-    if simulated:
+    logs = -np.square(_SHIFTS / spread) / 2
+    for value, sign in zip(z, 2 * right - 1, strict=True):
+        logs -= np.logaddexp(0, -sign * (value + _SHIFTS)) / dependence
+    found: Floats = np.exp(logs - logs.max())
+    return found / found.sum()
+
+
+def mean_shift(z: Floats, right: Floats, spread: float = SHIFT_SPREAD) -> float:
+    """Return the mean shift by :func:`shift_probabilities`."""
+    return float(shift_probabilities(z, right, spread) @ _SHIFTS)
+
+
+def spread_of(z: Floats, checks: Checks) -> tuple[float, float]:
+    """Return how far the shift may be off, below and above, as standard deviations; z (k,) are those of the checks.
+
+    From the 95% interval of the shift, with answers that count a third. Where all are right, no shift is too large.
+    """
+    if checks.simulated or len(checks) == 0:
         return _SIMULATED_SPREAD
-    p = 1 / (1 + np.exp(-z))
-    spread = math.sqrt(_MODEL_VARIANCE + _DEPENDENCE / (float(np.sum(p * (1 - p))) + SHIFT_SPREAD**-2))
-    return spread, spread
+    known = np.cumsum(shift_probabilities(z, checks.right, SHIFT_SPREAD, _DEPENDENCE))
+    mean = mean_shift(z, checks.right)
+    ends = (abs(float(np.interp(end, known, _SHIFTS)) - mean) / NORMAL for end in _ENDS)
+    below, above = (math.hypot(end, _LEAST_SPREAD) for end in ends)
+    return below, _ANY_SPREAD if checks.right.all() else above
 
 
 def _doubt(checks: Checks, *, unchecked: bool) -> tuple[tuple[float, float], str]:
@@ -197,24 +223,10 @@ def _doubt(checks: Checks, *, unchecked: bool) -> tuple[tuple[float, float], str
             "Most classes have one label, so none could be held back: it comes from how far items keep their labels "
             "when other items of the predicted classes are labeled instead. A second label per class narrows it."
         )
-    z = log_odds(checks.columns)
-    spread = spread_of(z + most_probable_shift(z, checks.right, SHIFT_SPREAD), simulated=False)
-    return spread, (
+    return spread_of(log_odds(checks.columns), checks), (
         f"It comes from {len(checks):,} given labels that were held back in turn, of which {int(checks.right.sum()):,} "
         "were found, and from how sure the labels of the others are compared with these."
     )
-
-
-def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
-    """Return the b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
-    b = 0.0
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-(z + b)))
-        step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
-        b += min(max(step, -1.0), 1.0)
-        if abs(step) < 1e-9:
-            break
-    return b
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:

@@ -36,18 +36,18 @@ from laplacianshot.runtime.types import Floats, Ints
 # Weight of each column in the rule of confidence, and the range it had where the rule was fitted; printed by
 # benchmarks/labeling/fit_confidence.py. s(v) = sign(v) log(1 + |v|).
 WEIGHTS: dict[str, tuple[float, float, float]] = {
-    "s(assigned)": (1.1543, -1.207, 3.419),  # assigned: odds(y_c)
-    "s(first)": (0.0917, -2.468, 2.863),  # first: odds of softmax(-tau a0) at c
-    "s(assigned)^2": (0.0349, 0.000, 11.691),
-    "s(first)^2": (0.1671, 0.000, 8.194),
-    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
-    "share": (0.2102, -4.029, 1.382),  # log(C p_c)
-    "labels": (-0.2132, 0.000, 2.303),  # log of the given rows per class
-    "classes": (-0.1085, 1.609, 4.605),  # log C
-    "rows": (0.3326, 1.694, 6.395),  # log of the queries per class
-    "agreement": (1.0172, -0.309, 6.907),  # odds of the share of queries whose nearest first prototype is their class
-    "mean assigned": (-0.2402, 2.487, 12.575),  # mean of odds(y_c) over the queries
-    "balance": (0.6106, 0.000, 0.998),  # exp(-KL(p|u) / delta)
+    "s(assigned)": (1.2361, -1.348, 3.714),  # assigned: odds(y_c)
+    "s(first)": (-0.2902, -2.833, 2.799),  # first: odds of softmax(-tau a0) at c
+    "s(assigned)^2": (0.1485, 0.000, 13.791),
+    "s(first)^2": (0.0941, 0.000, 8.025),
+    "s(assigned) s(first)": (0.3392, -10.520, 7.914),
+    "share": (-0.1620, -2.911, 2.303),  # log(C p_c)
+    "labels": (-0.0938, 0.000, 2.303),  # log of the given rows per class
+    "classes": (-0.2051, 1.609, 4.605),  # log C
+    "rows": (0.0793, 1.531, 5.402),  # log of the queries per class
+    "agreement": (1.1377, -2.494, 6.907),  # odds of the share of queries whose nearest first prototype is their class
+    "mean assigned": (-0.0627, -0.336, 40.000),  # mean of odds(y_c) over the queries
+    "balance": (1.0577, 0.000, 1.000),  # exp(-KL(p|u) / delta)
 }
 COLUMNS = tuple(WEIGHTS)
 

@@ -25,7 +25,7 @@ UNLABELED = ""
 
 
 # 97.5% quantile of the normal distribution, and the smallest probability that has log-odds.
-_NORMAL = 1.96
+NORMAL = 1.96
 _LEAST = 1e-9
 
 # Arrays of a result with one entry per item, which labeling vectors gives.
@@ -85,8 +85,8 @@ class ExpectedAccuracy:
             return None
         q = np.clip(confidence.astype(np.float64), _LEAST, 1 - _LEAST)
         z, estimate = np.log(q / (1 - q)), float(q.mean())
-        chance = _NORMAL**2 * float(np.mean(q * (1 - q))) / len(q)
-        low, high = (float(np.mean(1 / (1 + np.exp(-z - off)))) for off in (-_NORMAL * spread[0], _NORMAL * spread[1]))
+        chance = NORMAL**2 * float(np.mean(q * (1 - q))) / len(q)
+        low, high = (float(np.mean(1 / (1 + np.exp(-z - off)))) for off in (-NORMAL * spread[0], NORMAL * spread[1]))
         return cls(
             estimate,
             max(0.0, estimate - math.sqrt((estimate - low) ** 2 + chance)),

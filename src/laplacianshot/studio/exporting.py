@@ -61,7 +61,7 @@ def _result_of(session: Session) -> LabelResult:
     lookup = np.full(state.next_id + 1, -1)
     lookup[list(state.classes)] = np.arange(len(state.classes))
     origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED, ACCEPTED])[view.origins[rows]]
-    vectors, source = session.engine.vectors, session.source
+    vectors, source, predictions = session.engine.vectors, session.source, session.engine.progress.predictions
     return LabelResult(
         ids=tuple(source.ids[i] for i in rows.tolist()),
         classes=tuple(entry.name for entry in state.classes.values()),
@@ -76,6 +76,7 @@ def _result_of(session: Session) -> LabelResult:
         settings={"source": str(source.path), "kind": source.kind, "version": __version__},
         source=source,
         rows=rows,
+        expected_accuracy=None if predictions is None else predictions.accuracy,
     )
 
 

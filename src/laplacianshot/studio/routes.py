@@ -352,15 +352,9 @@ def _item(session: Session, now: View, i: int, max_length: int) -> dict[str, Any
 
 
 def _accuracy(session: Session) -> schemas.Accuracy | None:
-    progress = session.engine.progress
-    predictions, held_back = progress.predictions, progress.accuracy
-    if predictions is None or not len(predictions.class_ids):
-        return None
-    expected = predictions.expected_accuracy(session.given.classes[predictions.cache.positions] >= 0)
-    if held_back is None:
-        return schemas.Accuracy(expected=expected)
-    low, high = held_back.interval
-    return schemas.Accuracy(estimate=held_back.estimate, low=low, high=high, expected=expected, **vars(held_back))
+    predictions = session.engine.progress.predictions
+    said = None if predictions is None else predictions.accuracy
+    return None if said is None else schemas.Accuracy(**said.to_dict())
 
 
 def _hint(session: Session, n_classes: int) -> str | None:

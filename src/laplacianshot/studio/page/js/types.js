@@ -4,7 +4,7 @@
 /**
  * @typedef {{ id: number, name: string, color: number, light: string, dark: string, given: number, accepted: number, predicted: number }} ClassInfo
  * @typedef {{ version: number, kind: string, at: string, summary: string, undone: boolean }} Action
- * @typedef {{ estimate: number | null, low: number | null, high: number | null, right: number, checked: number, expected: number | null }} Accuracy
+ * @typedef {{ estimate: number, low: number, high: number, source: string }} Accuracy
  * @typedef {"pictures" | "texts" | "vectors"} Kind
  * @typedef {object} State
  * @property {number} version

@@ -77,6 +77,7 @@ def unlabeled(n: int = 30) -> LabelResult:
         novelty=np.zeros(n),
         objective=np.zeros(0),
         affinity=None,
+        expected_accuracy=None,
     )
 
 

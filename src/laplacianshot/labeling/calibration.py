@@ -42,7 +42,7 @@ from laplacianshot.runtime.types import Floats, Ints
 INTERCEPT = -2.3840
 # s of the shift; u0 and u where the answers are simulated.
 SHIFT_SPREAD = 1.5
-_SIMULATED_SHIFT = (-0.922, 0.813)
+_SIMULATED_SHIFT = (-0.919, 0.771)
 # How far the shift is known: answers count as if they were three times fewer, as rows of a task depend on one another,
 # and this standard deviation stays however many there are. Standard deviations below and above where the answers are
 # simulated, and where no label is given: how far classes follow the clusters of the rows cannot be known then.
@@ -188,8 +188,9 @@ def shift_probabilities(z: Floats, right: Floats, spread: float, dependence: flo
     logs = -np.square(_SHIFTS / spread) / 2
     for value, sign in zip(z, 2 * right - 1, strict=True):
         logs -= np.logaddexp(0, -sign * (value + _SHIFTS)) / dependence
-    found: Floats = np.exp(logs - logs.max())
-    return found / found.sum()
+    found = np.exp(logs - logs.max())
+    probabilities: Floats = found / found.sum()
+    return probabilities
 
 
 def mean_shift(z: Floats, right: Floats, spread: float = SHIFT_SPREAD) -> float:

@@ -150,6 +150,7 @@ def label(
     from laplacianshot.labeling.outputs import write_rows
     from laplacianshot.reports.label_summary import LabelSummary
 
+    reading = options.with_folders(source, reading, knowledge)
     try:
         with terminal.progress_shown() as watch:
             result = label_source(

@@ -67,7 +67,7 @@ def sort(
     if not source.is_dir():
         raise CommandError(f"{source} is not a folder of pictures.")
     with terminal.warnings_as_notes():
-        pictures = open_source(source, folders_are_labels=False, labels_file=True)
+        pictures = open_source(source, classes_from_folders=False)
         found = read_predictions(labels, pictures)
     done = sort_into(pictures, found, folder, apply)
     if as_json:

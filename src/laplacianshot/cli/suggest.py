@@ -40,6 +40,7 @@ def suggest(
     from laplacianshot.labeling.outputs import write_suggestions
     from laplacianshot.reports.label_summary import SuggestionSummary
 
+    reading = options.with_folders(source, reading, knowledge)
     try:
         with terminal.progress_shown() as watch:
             result = label_source(source, **vars(reading), **vars(knowledge), suggest=n, threads=threads, watch=watch)

@@ -55,6 +55,22 @@ def note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)
 
 
+def can_ask() -> bool:
+    """Whether a person at a terminal can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str, *, default: bool) -> bool:
+    """Ask on standard error until the answer is yes or no; an empty line is the default."""
+    while True:
+        print(f"{question} [{'Y/n' if default else 'y/N'}] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise CommandError("interrupted: there was no answer.", INTERRUPTED)
+        if answer.strip().lower() in ("y", "yes", "n", "no", ""):
+            return answer.strip().lower().startswith("y") or (default and not answer.strip())
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print warnings of the package as notes, each once."""

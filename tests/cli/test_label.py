@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -454,3 +455,37 @@ def test_at_a_terminal_one_is_asked_whether_folders_are_classes(place, environme
     assert done.returncode == (0 if classes else 2)
     if classes:
         assert {row["label"] for row in rows_of(folder / "all.csv")} == set(names) - {"unlabeled"}
+
+
+def test_outside_a_terminal_a_line_tells_every_few_seconds_where_the_work_is(place, capsys, monkeypatch):
+    monkeypatch.setattr("laplacianshot.cli.terminal.FIRST_LINE", 0.01)
+    monkeypatch.setattr("laplacianshot.cli.terminal.LINE_EVERY", 0.01)
+    assert run(["label", "photos", "--labels", "labels.csv", "--no-cache", "-o", "all.csv"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    told = [re.fullmatch(r"(\w+):( [\d,]+ of [\d,]+)? after \d+ s", line) for line in lines]
+    assert {"Vectors", "Labels"} <= {line[1] for line in told if line is not None}
+
+
+def test_all_of_the_time_is_accounted_for(place, capsys):
+    assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--report", "page"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Time: "))
+    total = float(re.match(r"Time: ([\d.]+) s", line)[1])
+    parts = dict(re.findall(r"([\w./]+) ([\d.]+)[,)]", line))
+    assert {"Start", "Reading", "Vectors", "Labels", "all.csv", "page/"} <= set(parts)
+    assert sum(map(float, parts.values())) == pytest.approx(total, abs=0.05 * (len(parts) + 2))
+    assert run(["label", "photos", "--labels", "labels.csv", "--json"]) == 0
+    seconds = json.loads(capsys.readouterr().out)["seconds"]
+    assert sum(seconds.values()) == pytest.approx(2 * seconds["Total"])
+    assert seconds["Other"] < 0.5 * seconds["Total"]
+
+
+def test_what_was_copied_where_is_said(place, capsys):
+    folder, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "--apply", "copy", "sorted"]) == 0
+    said = capsys.readouterr().err
+    n = len(truth) // 3
+    assert (
+        f"note: {len(truth)} pictures were copied into {folder / 'sorted'}: ball/ ({n}), box/ ({n}), kite/ ({n})."
+        in said
+    )
+    assert f"laplacianshot sort --undo {folder / 'sorted'}" in said

@@ -47,4 +47,4 @@ def suggest(
     except KeyboardInterrupt:
         return terminal.interrupted("finished work is kept; the same command continues from there.")
     outputs = [] if out is None else [Output(out, lambda: write_suggestions(result, out))]
-    return terminal.deliver(SuggestionSummary(result), outputs, as_json=as_json)
+    return terminal.deliver(SuggestionSummary(result), outputs, as_json=as_json, stages=result.stages)

@@ -16,7 +16,6 @@ of the predictions for all items without a label of a person after the last pres
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,14 +80,14 @@ def load(name: str, data: Path, max_rows: int, seed: int) -> tuple[Floats, Ints]
     with np.load(data / SETS[name], allow_pickle=False) as arrays:
         X, labels = arrays["features"], arrays["labels"]
     rows = np.random.default_rng(seed).permutation(len(X))[:max_rows]
-    names, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+    _, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
     rows, codes = rows[counts[codes] >= 10], codes[counts[codes] >= 10]
     return np.ascontiguousarray(X[rows], dtype=np.float32), np.unique(codes, return_inverse=True)[1]
 
 
 def lines(arguments: argparse.Namespace) -> Iterator[str]:
     """The table, row by row."""
-    yield "| set, labels per class | accepted items are | accepted | right | named as wrong | wrong | predictions right |"
+    yield "| set, labels per class | way | accepted | right | named as wrong | wrong | predictions right |"
     yield "|---|---|---|---|---|---|---|"
     cells = [(name, labels) for name in arguments.sets for labels in arguments.labels]
     for name, labels in track(cells, "sets", console=Console(stderr=True)):
@@ -107,7 +106,8 @@ def lines(arguments: argparse.Namespace) -> Iterator[str]:
                 [(one.accepted, one.right, one.offered_wrong, one.accuracy) for one in draws], axis=0
             )
             share = f"{right / n:.1%}" if n else "-"
-            yield f"| {name}, {labels} | {way} | {n:,.0f} | {share} | {offered:,.0f} | {n - right:,.0f} | {accuracy:.1%} |"
+            wrong = f"{offered:,.0f} | {n - right:,.0f}"
+            yield f"| {name}, {labels} | {way} | {n:,.0f} | {share} | {wrong} | {accuracy:.1%} |"
 
 
 def main() -> None:
@@ -126,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,6 +14,7 @@ from laplacianshot.labeling.sources import open_source
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.demo import digit_source
 from laplacianshot.studio.server import open_session
+from tests.labeling.files import pictures
 from tests.studio.test_change_log import replayed
 
 
@@ -289,3 +290,13 @@ def test_sentences_are_searched_by_their_words(opened, client_of, tmp_path):
     assert [c["name"] for c in state["classes"]] == ["card", "pay"]
     assert client.get("/api/items/0").json()["how"] == "source"
     assert client.get("/api/items/0/thumbnail").status_code == 404
+
+
+def test_the_labels_of_folders_are_removed_by_one_request(opened, client_of, tmp_path):
+    pictures(tmp_path / "archive", *(f"{name}/{i}.png" for name in ("2023", "misc") for i in range(3)))
+    client = client_of(opened(open_source(tmp_path / "archive", classes_from_folders=True)))
+    assert client.get("/api/state").json()["folder_labels"] == 6
+    done = client.delete("/api/folder-labels").json()
+    assert (done["state"]["folder_labels"], done["state"]["classes"]) == (0, [])
+    assert client.delete("/api/folder-labels").status_code == 409
+    assert client.post("/api/undo", json={}).json()["state"]["folder_labels"] == 6

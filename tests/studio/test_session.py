@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,9 @@ from laplacianshot.labeling.sources import open_source
 from laplacianshot.studio import view
 from laplacianshot.studio.change_log import ActionError
 from laplacianshot.studio.engine import Engine
+from laplacianshot.studio.server import open_session
 from laplacianshot.studio.session import Session
+from tests.labeling.files import pictures
 
 PATIENCE = 300.0
 
@@ -192,10 +195,8 @@ def press(session, times, surer=0.8):
     counts = []
     for _ in range(times):
         before = len(session.log.state.labels)
-        try:
+        with contextlib.suppress(ActionError):
             session.accept_confident(surer, None)
-        except ActionError:
-            pass
         counts.append(len(session.log.state.labels) - before)
         assert session.engine.wait_until_settled(PATIENCE)
     return counts
@@ -254,3 +255,40 @@ def test_an_accepted_label_is_disputed_once_the_predictions_say_otherwise(overla
     assert now.origins[item] == view.ACCEPTED
     assert now.disputes[item] == overlapping.log.state.class_named("class 1")
     assert now.confidence[item] < 0.5
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Twelve pictures in folders that are not classes."""
+    names = [f"{folder}/{i}.png" for folder in ("2023", "2024", "misc") for i in range(4)]
+    pictures(tmp_path / "archive", *names)
+    return tmp_path / "archive"
+
+
+def test_a_project_is_freed_of_the_labels_of_its_folders(opened, archive):
+    notes = []
+    with open_session(open_source(archive, classes_from_folders=True)) as session:
+        session.label_by_name([0], "heron")
+        session.label_by_name([1], "misc")
+        assert session.folder_labels == 10
+    # Without a word the project stays as it is, and says how to be rid of them.
+    with open_session(open_source(archive), note=notes.append) as session:
+        assert session.folder_labels == 10
+    assert "10 labels of this project are names of folders" in notes[-1]
+    assert "--folders-are-paths" in notes[-1]
+    with open_session(open_source(archive), classes_from_folders=False, note=notes.append) as session:
+        assert session.folder_labels == 0
+        state = session.log.state
+        # What a person said stays, also of a class that has the name of a folder.
+        assert sorted(entry.name for entry in state.classes.values()) == ["heron", "misc"]
+        assert len(state.labels) == 2
+        session.turn_back(1)
+        assert session.folder_labels == 10
+        session.free_of_folders()
+        with pytest.raises(ActionError, match="no label"):
+            session.free_of_folders()
+    assert "10 items: label of the source removed" in notes[-1]
+    # And back, where it is asked for.
+    again = opened(open_source(archive, classes_from_folders=True), classes_from_folders=True)
+    assert again.folder_labels == 10
+    assert again.log.state.name_of(again.given.classes[0]) == "heron"

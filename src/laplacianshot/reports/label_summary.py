@@ -59,10 +59,8 @@ class LabelSummary:
             notes.append(f"Neighbors were searched approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
-        seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
-        n_cached = int(found.settings.get("cached") or 0)
-        cached = f"; {n_cached:,} vectors came from the cache" if n_cached else ""
-        notes.append(f"Time: {seconds}{cached}.")
+        if n_cached := int(found.settings.get("cached") or 0):
+            notes.append(f"{n_cached:,} vectors came from the cache.")
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
         return Table(title, ("Class", "Given", "Predicted", "Mean confidence"), tuple(rows), tuple(notes))
 

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Literal, NamedTuple, TypeAlias
@@ -161,6 +162,11 @@ class LabelState:
         # Sorted, so that a class that is restored takes its old place.
         return LabelState(dict(sorted(classes.items())), labels, next_id)
 
+    @cached_property
+    def n_from_source(self) -> int:
+        """The number of labels that the source itself holds. A state does not change once it is made."""
+        return sum(label.how == "source" for label in self.labels.values())
+
     def class_named(self, name: str) -> int | None:
         """Return the id of the class of this name, or None."""
         return next((id for id, entry in self.classes.items() if entry.name == name), None)
@@ -232,6 +238,15 @@ class LabelState:
         """Remove the given labels of items."""
         labels = self._changed(dict.fromkeys(items))
         return Change((), labels, "clear", f"{_n_items(labels)}: label removed")
+
+    def freeing(self) -> Change:
+        """Remove the labels that the source itself holds, and the classes that have no other."""
+        items = [item for item, label in self.labels.items() if label.how == "source"]
+        kept = {label.class_id for label in self.labels.values() if label.how != "source"}
+        emptied = sorted({self.labels[item].class_id for item in items} - kept)
+        classes = tuple(ClassChange(id, self.classes[id], None) for id in emptied)
+        labels = self._changed(dict.fromkeys(items))
+        return Change(classes, labels, "clear", f"{_n_items(labels)}: label of the source removed")
 
     def _entry(self, id: int) -> ClassEntry:
         if id not in self.classes:

@@ -240,7 +240,11 @@ class Engine:
         if self.progress.problem is not None:
             return True
         done = self.vectors.finished and not self._is_outgrown() and self.progress.settled == self._given().version
-        return done and (self._cache is None or self._mapped is self._cache)
+        if self._cache is None or not done:
+            return done
+        # New neighbors may be on the map before they are in the predictions.
+        predictions = self.progress.predictions
+        return self._mapped is self._cache and predictions is not None and predictions.cache is self._cache
 
     def _run(self, work: Callable[[], None]) -> None:
         try:

@@ -147,8 +147,8 @@ def item_routes(session: Session) -> APIRouter:
     def map_labels() -> Response:
         """Arrays of all items: class id (int32, -1: none), confidence (float32, NaN: none), origin and flags (uint8).
 
-        Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed, 5 accepted; of the flags bit 0 is disputed and bit 1
-        novel.
+        Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed, 5 accepted; of the flags bit 0 is disputed
+        and bit 1 novel.
         """
         now = session.view()
         flags = (now.disputes >= 0).astype(np.uint8) | (now.novel.astype(np.uint8) << 1)
@@ -214,6 +214,11 @@ def action_routes(session: Session) -> APIRouter:
     def delete_class(class_id: _ClassPath) -> schemas.Done:
         """Delete a class and its labels."""
         return done(session.act(lambda state: state.deleting(class_id)))
+
+    @router.delete("/folder-labels", responses=_ACTION)
+    def free_of_folders() -> schemas.Done:
+        """Remove all labels that are names of folders, and the classes that have no other."""
+        return done(session.free_of_folders())
 
     @router.post("/undo", responses=_ACTION)
     def undo(body: schemas.StepsRequest) -> schemas.Done:
@@ -297,6 +302,7 @@ def state_of(session: Session) -> schemas.State:
             for id, entry in state.classes.items()
         ],
         counts=now.counts(),
+        folder_labels=session.folder_labels,
         accuracy=_accuracy(session),
         undo=session.log.next_undo,
         redo=session.log.next_redo,

@@ -144,6 +144,7 @@ class State(BaseModel):
     embedding: EmbeddingInfo
     classes: list[ClassInfo]
     counts: dict[Origin | Only, int]
+    folder_labels: int
     accuracy: Accuracy | None
     undo: Action | None
     redo: Action | None

@@ -152,6 +152,17 @@ class Session:
 
         return self.act(make)
 
+    @property
+    def folder_labels(self) -> int:
+        """How many labels are names of the folders that pictures lie in."""
+        return self.log.state.n_from_source if self.source.kind == "pictures" else 0
+
+    def free_of_folders(self) -> Action:
+        """Remove all labels that are names of folders, and the classes that have no other."""
+        if not self.folder_labels:
+            raise ActionError("no label of this project is the name of a folder.")
+        return self.act(lambda state: state.freeing())
+
     def view(self) -> View:
         """Return the current view of all items."""
         with self.lock:
@@ -224,9 +235,7 @@ class Session:
                 disputes[at] = np.where(has_label[at], preferred, views.NO_CLASS)
                 # The graph says of an accepted label what it says of any item without one.
                 disputes[at] = np.where(accepted[at], classes[at], disputes[at])
-                confidence[at] = np.where(
-                    accepted[at], predictions.probability_of(given.accepted[at]), confidence[at]
-                )
+                confidence[at] = np.where(accepted[at], predictions.probability_of(given.accepted[at]), confidence[at])
         disputes[disputes == np.where(accepted, given.accepted, given.classes)] = views.NO_CLASS
         origins[accepted] = views.ACCEPTED
         classes[accepted] = given.accepted[accepted]

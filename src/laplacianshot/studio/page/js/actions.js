@@ -144,6 +144,13 @@ export const deleteClass = (id) => {
   );
 };
 
+/** Remove all labels that are names of folders. */
+export const freeOfFolders = () =>
+  perform(
+    () => api.freeOfFolders(),
+    (done) => `${done.action.summary}.`,
+  );
+
 /** @param {number} [steps] */
 export function undo(steps = 1) {
   const what = store.state?.undo?.summary;

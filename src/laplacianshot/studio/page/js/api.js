@@ -75,6 +75,7 @@ export const api = {
   mergeClass: (id, into) => send("POST", `/api/classes/${id}/merge`, { into }),
   /** @param {number} id */
   deleteClass: (id) => send("DELETE", `/api/classes/${id}`),
+  freeOfFolders: () => send("DELETE", "/api/folder-labels"),
   /** @param {number} [steps] */
   undo: (steps = 1) => send("POST", "/api/undo", { steps }),
   /** @param {number} [steps] */

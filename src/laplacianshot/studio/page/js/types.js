@@ -15,6 +15,7 @@
  * @property {{ done: number, total: number, failed: number, finished: boolean, problem: string | null }} embedding
  * @property {ClassInfo[]} classes
  * @property {Record<"given" | "accepted" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "novel" | "suggested", number>} counts
+ * @property {number} folder_labels  labels that are names of folders
  * @property {Accuracy | null} accuracy
  * @property {Action | null} undo
  * @property {Action | null} redo

@@ -320,6 +320,7 @@ class _Sample:
         support, labels, query, C = self.rows[kept], classes[kept], self.rows[out], self.n_classes
         answers, clues, reached = self.recipe.answers, self.known, None
         constants = DefaultConstants.for_task(len(kept), len(out), C).with_absent(answers.absent, C)
+        constants = constants.with_graph_trust(answers.graph_trust)
         if answers.spread:
             found = spread_labels(W, labels, C)
             prior = Prior.of_support(support, labels, self.origin, C, constants, clues)

@@ -140,10 +140,10 @@ def tables(tallies: dict[Setting, Tally], data: Path) -> Iterator[str]:
         )
 
 
-def put_tables(lines: str, page: Path) -> None:
+def put_tables(lines: str, page: Path, marks: tuple[str, str] = MARKS) -> None:
     """Replace what is between the marks."""
     text = page.read_text(encoding="utf-8")
-    start, stop = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    start, stop = text.index(marks[0]) + len(marks[0]), text.index(marks[1])
     page.write_text(f"{text[:start]}\n\n{lines}\n{text[stop:]}", encoding="utf-8")
 
 

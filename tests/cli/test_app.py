@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba import njit
 from typer.testing import CliRunner
 
 import laplacianshot
 from laplacianshot import cli
 from laplacianshot.cli import app as application
+from laplacianshot.cli import terminal
 from laplacianshot.cli.app import app, run
 
 
@@ -141,3 +143,20 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
         process.stdout.close()
         _, err = process.communicate(timeout=300)
     assert b"Traceback" not in err
+
+
+def test_outside_a_terminal_compilation_is_said_when_it_begins_and_once(capsys):
+    seen = []
+
+    def first(x):
+        return x + 1
+
+    def second(x):
+        return x + 2
+
+    with terminal.progress_shown() as watch:
+        watch("Labels")
+        for function in (first, second):
+            njit(function)(1)
+            seen.append(capsys.readouterr().err)
+    assert seen == ["Compiling for this machine, which is needed once and takes up to a minute\n", ""]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +167,11 @@ def test_class_folders_beside_unlabeled_pictures_are_labels(place, capsys):
     for name, label in truth.items():
         found = rows[f"{label if name in given else 'unlabeled'}/{name.replace('/', '-')}"]
         assert found["label"] == label
-    assert "The folders are read as class labels" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "The folders are read as classes: 6 pictures" in out
+    # Said before the work begins, with the way back.
+    assert err.startswith("note: FOLDERS ARE READ AS CLASSES: ")
+    assert err.splitlines()[0].endswith("run again with --folders-are-paths.")
 
 
 @pytest.mark.parametrize(
@@ -381,3 +389,103 @@ def test_bad_knowledge_is_one_line_and_exit_code_2(named, capsys, arguments, mes
 def test_pictures_need_an_encoder_with_a_text_side(place, capsys):
     assert run(["label", "photos", "--classes", "circle, square", "-o", "all.csv"]) == 2
     assert "'efficientnet-lite0' has no text side" in capsys.readouterr().err
+
+
+def archive(folder: Path, truth: dict[str, str], *names: str) -> None:
+    """Move the pictures of ``photos`` into these folders of ``archive`` in turn; "" is the archive itself."""
+    for number, name in enumerate(truth):
+        target = folder / "archive" / names[number % len(names)] / name.replace("/", "-")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / "photos" / name).rename(target)
+
+
+@pytest.mark.parametrize("names", [("2023", "2024", "misc", ""), ("2023", "2024", "misc")])
+def test_the_folders_of_an_archive_do_not_become_classes(place, capsys, names):
+    folder, truth = place
+    archive(folder, truth, *names)
+    assert run(["suggest", "archive", "-n", "4", "-o", "first.csv"]) == 0
+    rows = rows_of(folder / "first.csv")
+    assert [row["label"] for row in rows] == [""] * 4
+    said = capsys.readouterr().err
+    assert said.startswith("note: folders are not read as classes: ")
+    assert "misc (" in said.splitlines()[0]
+    assert said.splitlines()[0].endswith("run again with --classes-from-folders.")
+    # Without labels there is nothing to do, and the way is named.
+    assert run(["label", "archive"]) == 2
+    assert "read its 3 folders as classes (--classes-from-folders)" in capsys.readouterr().err
+    assert run(["label", "archive", "--classes-from-folders", "-o", "all.csv"]) == 0
+    assert {row["label"] for row in rows_of(folder / "all.csv")} == {"2023", "2024", "misc"}
+
+
+def test_with_labels_nobody_is_told_about_folders(place, capsys):
+    folder, truth = place
+    archive(folder, truth, "2023", "2024", "misc")
+    ids = {path.name: str(path.relative_to(folder / "archive")) for path in (folder / "archive").rglob("*.png")}
+    given = {ids[name.replace("/", "-")]: label for name, label in first_of_each(truth, 2).items()}
+    write_labels(folder / "labels.csv", given)
+    assert run(["label", "archive", "--labels", "labels.csv", "-o", "all.csv"]) == 0
+    assert "folders" not in "".join(capsys.readouterr())
+    assert {row["label"] for row in rows_of(folder / "all.csv")} == set(CLASSES)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo terminals here")
+@pytest.mark.parametrize(
+    ("names", "answer", "classes"),
+    [
+        (("cats", "dogs", "unlabeled"), "\n", True),
+        (("cats", "dogs", "unlabeled"), "no\n", False),
+        (("cats", "dogs"), "perhaps\ny\n", True),
+        (("2023", "misc"), "\n", False),
+    ],
+)
+def test_at_a_terminal_one_is_asked_whether_folders_are_classes(place, environment, names, answer, classes):
+    folder, truth = place
+    archive(folder, truth, *names)
+    person, terminal = os.openpty()
+    os.write(person, answer.encode())
+    command = [sys.executable, "-m", "laplacianshot", "label", "archive", "-o", "all.csv"]
+    done = subprocess.run(
+        command, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, env=environment, check=False
+    )
+    said = os.read(person, 100_000).decode()
+    os.close(terminal)
+    os.close(person)
+    assert f"{names[0]} (" in said
+    assert said.count("Are these folders the classes? [") == answer.count("\n")
+    assert done.returncode == (0 if classes else 2)
+    if classes:
+        assert {row["label"] for row in rows_of(folder / "all.csv")} == set(names) - {"unlabeled"}
+
+
+def test_outside_a_terminal_a_line_tells_every_few_seconds_where_the_work_is(place, capsys, monkeypatch):
+    monkeypatch.setattr("laplacianshot.cli.terminal.FIRST_LINE", 0.01)
+    monkeypatch.setattr("laplacianshot.cli.terminal.LINE_EVERY", 0.01)
+    assert run(["label", "photos", "--labels", "labels.csv", "--no-cache", "-o", "all.csv"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    told = [re.fullmatch(r"(\w+):( [\d,]+ of [\d,]+)? after \d+ s", line) for line in lines]
+    assert {"Vectors", "Labels"} <= {line[1] for line in told if line is not None}
+
+
+def test_all_of_the_time_is_accounted_for(place, capsys):
+    assert run(["label", "photos", "--labels", "labels.csv", "-o", "all.csv", "--report", "page"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Time: "))
+    total = float(re.match(r"Time: ([\d.]+) s", line)[1])
+    parts = dict(re.findall(r"([\w./]+) ([\d.]+)[,)]", line))
+    assert {"Start", "Reading", "Vectors", "Labels", "all.csv", "page/"} <= set(parts)
+    assert sum(map(float, parts.values())) == pytest.approx(total, abs=0.05 * (len(parts) + 2))
+    assert run(["label", "photos", "--labels", "labels.csv", "--json"]) == 0
+    seconds = json.loads(capsys.readouterr().out)["seconds"]
+    assert sum(seconds.values()) == pytest.approx(2 * seconds["Total"])
+    assert seconds["Other"] < 0.5 * seconds["Total"]
+
+
+def test_what_was_copied_where_is_said(place, capsys):
+    folder, truth = place
+    assert run(["label", "photos", "--labels", "labels.csv", "--apply", "copy", "sorted"]) == 0
+    said = capsys.readouterr().err
+    n = len(truth) // 3
+    assert (
+        f"note: {len(truth)} pictures were copied into {folder / 'sorted'}: ball/ ({n}), box/ ({n}), kite/ ({n})."
+        in said
+    )
+    assert f"laplacianshot sort --undo {folder / 'sorted'}" in said

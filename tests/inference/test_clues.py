@@ -14,6 +14,7 @@ from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.clues import (
     SAMPLE_ROWS,
     Answers,
+    HeldBack,
     absent_classes,
     confident_scale,
     gather_clues,
@@ -396,3 +397,14 @@ def test_enough_queries_depend_on_the_kind_of_task():
     assert [is_rich(n, 5) for n in (75, 99, 100)] == [False, False, True]
     assert [is_rich(n, 100) for n in (499, 500, 1500)] == [False, True, True]
     assert [is_rich(n, 5, table=True) for n in (24, 25)] == [False, True]
+
+
+@pytest.mark.parametrize(("right", "checked"), [(0, 5), (5, 5), (37, 40), (500, 1000)])
+def test_the_interval_holds_the_shares_that_are_not_refuted(right, checked):
+    found = HeldBack(right, checked)
+    low, high = found.interval
+    assert 0 <= low <= found.estimate <= high <= 1
+    # Wilson: at the ends the share found is just 1.96 standard errors away.
+    for end in {low, high} - {0.0, 1.0}:
+        error = math.sqrt(end * (1 - end) / checked)
+        assert abs(found.estimate - end) == pytest.approx(1.959964 * error, rel=1e-6)

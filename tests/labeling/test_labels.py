@@ -17,7 +17,7 @@ from tests.labeling.files import ODD_NAMES, pictures, result_of, written
 
 @pytest.fixture
 def photos(tmp_path):
-    return open_source(pictures(tmp_path / "photos", "a.png", "b.png", "sub/c.png", "sub/a.png"), labels_file=True)
+    return open_source(pictures(tmp_path / "photos", "a.png", "b.png", "sub/c.png", "sub/a.png"))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_paths_may_be_spelled_in_other_ways(tmp_path, photos, spelling):
 
 
 def test_a_path_counts_as_it_stands_before_it_is_spelled_in_another_way(tmp_path):
-    source = open_source(pictures(tmp_path / "sub", "a.png", "sub/a.png"), folders_are_labels=False)
+    source = open_source(pictures(tmp_path / "sub", "a.png", "sub/a.png"))
     assert labels(tmp_path, "id,label\nsub/a.png,x\n", source) == {"sub/a.png": "x"}
 
 

@@ -31,7 +31,7 @@ def sort(result, source, folder, how, **options):
 
 
 def opened(folder):
-    return open_source(folder, folders_are_labels=False)
+    return open_source(folder)
 
 
 @pytest.fixture

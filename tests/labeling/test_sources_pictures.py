@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image
 
 from laplacianshot.datasets.decoding import CorruptPicture
 from laplacianshot.labeling.errors import LabelingError
-from laplacianshot.labeling.sources import open_source
+from laplacianshot.labeling.sources import PictureFolders, open_source
 from tests.datasets.made_up import png_of_size
 from tests.labeling.files import ODD_NAMES, picture, pictures, written
 
@@ -171,7 +172,7 @@ def test_equal_contents_have_equal_hashes_wherever_they_lie(tmp_path):
     pictures(tmp_path, "a.png", "b.png")
     (tmp_path / "sub").mkdir()
     shutil.copy(tmp_path / "a.png", tmp_path / "sub" / "c.jpg")
-    source = open_source(tmp_path, folders_are_labels=False)
+    source = open_source(tmp_path)
     a, b, c = (source.content_hash(i) for i in range(3))
     assert (a == c, a == b, len(a)) == (True, False, 16)
 
@@ -184,56 +185,85 @@ def given(path, **options):
     return dict(zip(source.ids, source.given, strict=True))
 
 
-def test_class_folders_beside_loose_pictures_are_labels(tmp_path):
-    pictures(tmp_path, "0.png", "cat/1.png", "cat/tabby/2.png", "dog/3.png")
-    assert given(tmp_path) == {"0.png": None, "cat/1.png": "cat", "cat/tabby/2.png": "cat", "dog/3.png": "dog"}
-
-
-@pytest.mark.parametrize("names", [("2024", "2025"), ("2024-11-16", "20241117"), ("1999_12", "2000.01")])
-def test_folders_of_dates_are_classes_only_on_request(tmp_path, names):
-    first, second = (f"{name}/1.png" for name in names)
-    pictures(tmp_path, "0.png", first, second)
+def test_folders_become_classes_only_when_it_is_said(tmp_path):
+    """The folders of an archive; 0.1 made three classes of them, as there are loose pictures beside them."""
+    pictures(tmp_path, "0.png", "2023/1.png", "2024/2.png", "misc/3.png")
     assert set(given(tmp_path).values()) == {None}
-    assert given(tmp_path, folders_are_labels=True)[first] == names[0]
+    assert set(given(tmp_path, classes_from_folders=False).values()) == {None}
+    labels = {"0.png": None, "2023/1.png": "2023", "2024/2.png": "2024", "misc/3.png": "misc"}
+    assert given(tmp_path, classes_from_folders=True) == labels
 
 
-def test_numbers_that_are_not_dates_are_classes(tmp_path):
-    pictures(tmp_path, "a.png", "0/1.png", "7/2.png", "2024/3.png")
-    assert given(tmp_path) == {"a.png": None, "0/1.png": "0", "7/2.png": "7", "2024/3.png": "2024"}
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("0.png", "cat/1.png", "cat/tabby/2.png", "dog/3.png"),
+        ("cat/1.png", "dog/3.png"),
+        ("2023/1.png", "2024/2.png", "misc/3.png"),
+        ("2023/1.png", "2024/2.png", "unlabeled/3.png"),
+        ("2023/1.png", "misc/2.png", "unlabeled/3.png"),
+        ("0.png", "cat/1.png", "dog/2.png", "unlabeled/3.png"),
+    ],
+)
+def test_folders_are_paths_unless_it_is_said(tmp_path, names):
+    pictures(tmp_path, *names)
+    assert set(given(tmp_path).values()) == {None}
+
+
+def test_a_class_is_a_top_folder_with_all_that_is_below_it(tmp_path):
+    pictures(tmp_path, "0.png", "cat/1.png", "cat/tabby/2.png", "Unlabeled/cat/3.png")
+    labels = {"0.png": None, "Unlabeled/cat/3.png": None, "cat/1.png": "cat", "cat/tabby/2.png": "cat"}
+    assert given(tmp_path, classes_from_folders=True) == labels
 
 
 @pytest.mark.parametrize("name", ["unlabeled", "unlabelled", "_unlabeled", "Unlabeled"])
-@pytest.mark.parametrize("labels_file", [False, True])
-def test_class_folders_beside_a_folder_of_unlabeled_pictures_are_labels(tmp_path, name, labels_file):
-    pictures(tmp_path, f"{name}/0.png", f"{name}/cat/1.png", "cat/2.png")
-    assert given(tmp_path, labels_file=labels_file) == {
+def test_class_folders_beside_a_folder_of_unlabeled_pictures_are_labels_and_a_warning_says_so(tmp_path, name):
+    pictures(tmp_path, f"{name}/0.png", f"{name}/cat/1.png", "cat/2.png", "cat/3.png", "7/4.png")
+    with pytest.warns(UserWarning, match=r"FOLDERS ARE READ AS CLASSES: cat \(2\), 7 \(1\)\..*=False"):
+        found = given(tmp_path)
+    assert found == {
         f"{name}/0.png": None,
         f"{name}/cat/1.png": None,
         "cat/2.png": "cat",
+        "cat/3.png": "cat",
+        "7/4.png": "7",
     }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert given(tmp_path, classes_from_folders=True) == found
+        assert set(given(tmp_path, classes_from_folders=False).values()) == {None}
 
 
-def test_with_a_file_of_labels_loose_pictures_do_not_make_folders_classes(tmp_path):
-    pictures(tmp_path, "0.png", "2021/1.png")
-    assert given(tmp_path, labels_file=True) == {"0.png": None, "2021/1.png": None}
-    assert given(tmp_path, labels_file=True, folders_are_labels=True) == {"0.png": None, "2021/1.png": "2021"}
+@pytest.mark.parametrize(
+    ("names", "may_be", "likely"),
+    [
+        (("cat/1.png", "dog/2.png"), True, False),
+        (("cat/1.png", "dog/2.png", "unlabeled/3.png"), True, True),
+        (("cat/1.png", "unlabeled/3.png"), True, True),
+        (("cat/1.png", "dog/2.png", "0.png"), False, False),
+        (("cat/1.png",), False, False),
+        (("2023/1.png", "2024-05/2.png"), False, False),
+        (("2023/1.png", "misc/2.png"), True, False),
+        (("2023/1.png", "misc/2.png", "unlabeled/3.png"), True, False),
+        (("0.png", "1.png"), False, False),
+    ],
+)
+def test_which_folders_may_be_classes(tmp_path, names, may_be, likely):
+    pictures(tmp_path, *names)
+    found = PictureFolders.of(tmp_path)
+    assert (found.may_be_classes, found.look_like_classes) == (may_be, likely)
 
 
-def test_without_loose_pictures_folders_are_paths_unless_it_is_said(tmp_path):
-    pictures(tmp_path, "cat/0.png", "dog/1.png")
-    assert given(tmp_path) == {"cat/0.png": None, "dog/1.png": None}
-    assert given(tmp_path, folders_are_labels=True) == {"cat/0.png": "cat", "dog/1.png": "dog"}
-
-
-def test_loose_pictures_are_only_paths_if_it_is_said(tmp_path):
-    pictures(tmp_path, "0.png", "cat/1.png")
-    assert given(tmp_path, folders_are_labels=False) == {"0.png": None, "cat/1.png": None}
+def test_many_folders_are_named_in_short_and_harmlessly(tmp_path):
+    found = PictureFolders(tmp_path, {f"class {i}": 10 - i for i in range(8)} | {"two\nlines": 99}, 0, 0)
+    assert str(found).startswith("'two\\nlines' (99), class 0 (10), ")
+    assert str(found).endswith("class 4 (6) and 3 more")
 
 
 def test_finding_pictures_imports_neither_pillow_nor_torch(tmp_path):
     pictures(tmp_path, "a.png")
     code = (
-        "import sys; from laplacianshot.labeling.sources import open_source; "
+        "import sys; from laplacianshot.labeling.sources import PictureFolders, open_source; "
         f"open_source({str(tmp_path)!r}); print(sorted({{'PIL', 'torch'}} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

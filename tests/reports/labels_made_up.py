@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from laplacianshot.inference.affinity import knn_affinity
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped, Stage
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, ExpectedAccuracy, LabelResult, Skipped, Stage
 from laplacianshot.labeling.sources import open_source
 
 CLASSES = ("auk", "bittern", "coot")
@@ -59,6 +59,7 @@ def result(n: int = 60, classes: tuple[str, ...] = CLASSES, *, seed: int = 0, wi
         settings={"source": "birds & co", "encoder": "efficientnet-lite0", "suggest": 5},
         vectors=X if with_vectors else None,
         affinity=knn_affinity(X, 5) if with_vectors else None,
+        expected_accuracy=ExpectedAccuracy.of_labels(confidence[origins == PREDICTED], (0.4, 0.4), "It is made up."),
     )
 
 
@@ -76,6 +77,7 @@ def unlabeled(n: int = 30) -> LabelResult:
         novelty=np.zeros(n),
         objective=np.zeros(0),
         affinity=None,
+        expected_accuracy=None,
     )
 
 

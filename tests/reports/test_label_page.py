@@ -80,17 +80,22 @@ def test_the_page_has_a_section_for_everything_there_is(page):
 def test_every_number_on_top_is_that_of_the_result(page, pictures):
     tiles = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page))
     sure = np.mean([c for c, o in zip(pictures.confidence, pictures.origins, strict=True) if o == "predicted"])
+    low, high = pictures.expected_accuracy.low, pictures.expected_accuracy.high
     assert tiles == {
         "items": "60",
         "classes": "3",
         "labels given": "12",
         "labels predicted": "45",
-        "of them expected to be right": f"about {100 * sure:.0f}%",
+        f"of them expected to be right ({100 * low:.0f}% to {100 * high:.0f}%)": f"{100 * sure:.0f}%",
         "fit no class": "3",
         "given labels disputed": "2",
         "to label next": "5",
         "skipped": "1",
     }
+
+
+def test_the_page_says_where_the_expected_accuracy_comes_from(page):
+    assert "It is made up." in page
 
 
 def test_pictures_are_inside_the_page(page):

@@ -14,6 +14,7 @@ from laplacianshot.labeling.sources import open_source
 from laplacianshot.studio.change_log import ProjectError
 from laplacianshot.studio.demo import digit_source
 from laplacianshot.studio.server import open_session
+from tests.labeling.files import pictures
 from tests.studio.test_change_log import replayed
 
 
@@ -129,27 +130,31 @@ def test_an_invalid_number_is_reported_in_plain_words(client):
     assert (answer.status_code, answer.json()["detail"]) == (422, "limit: must be a whole number.")
 
 
-def test_accepting_by_confidence_makes_given_labels_of_the_surest_predictions(labeled, settled):
+def test_accepting_by_confidence_keeps_the_surest_predictions_apart_from_given_labels(labeled, settled):
     items = labeled.get("/api/items", params={"origin": "predicted"}).json()["items"]
     limit = float(np.median([item["confidence"] for item in items]))
     sure = labeled.get("/api/indices", params={"origin": "predicted", "min_confidence": limit}).json()["indices"]
     answer = labeled.post("/api/accept", json={"min_confidence": limit}).json()
     assert f"confidence {100 * limit:g}% or more" in answer["action"]["summary"]
     assert answer["action"]["kind"] == "accept"
-    assert answer["state"]["counts"]["given"] == 4 + len(sure)
-    assert labeled.get(f"/api/items/{sure[0]}").json()["how"] == "accepted"
+    counts = answer["state"]["counts"]
+    assert (counts["given"], counts["accepted"]) == (4, len(sure))
+    item = labeled.get(f"/api/items/{sure[0]}").json()
+    assert (item["how"], item["origin"]) == ("accepted", "accepted")
+    rows = labeled.get("/api/export").text.splitlines()
+    assert sum(row.split(",")[3] == "accepted" for row in rows) == len(sure)
     undone = labeled.post("/api/undo", json={}).json()
-    assert undone["state"]["counts"]["given"] == 4
+    assert undone["state"]["counts"]["accepted"] == 0
     assert settled(labeled)["counts"]["predicted"] == 56
 
 
 def test_accepting_some_items_or_one_class_leaves_the_others(labeled):
     labeled.post("/api/accept", json={"items": [5, 6, 6, 0]})
-    assert labeled.get("/api/state").json()["counts"]["given"] == 6
+    assert labeled.get("/api/state").json()["counts"]["accepted"] == 2
     left = class_id(labeled, "left")
     labeled.post("/api/accept", json={"min_confidence": 0, "class": left})
     groups = {g["class"]: g for g in labeled.get("/api/groups").json()["groups"]}
-    assert (groups[left]["given"], groups[left]["predicted"]) == (30, 0)
+    assert (groups[left]["given"], groups[left]["accepted"], groups[left]["predicted"]) == (2, 28, 0)
     assert groups[class_id(labeled, "right")]["predicted"] == 28
     assert labeled.post("/api/accept", json={"min_confidence": 0, "class": left}).status_code == 409
 
@@ -214,14 +219,16 @@ def test_the_map_and_its_labels_are_arrays_of_all_items(labeled):
     assert ((flags >> 1) == [item["novel"] for item in items]).all()
 
 
-def test_accuracy_is_reported_once_enough_labels_can_be_held_back(labeled, settled):
-    assert settled(labeled)["accuracy"]["checked"] == 0
+def test_the_expected_accuracy_is_that_of_the_command(labeled, settled, two_groups):
     label(labeled, [2, 3, 4], "left")
     label(labeled, [32, 33], "right")
     found = settled(labeled)["accuracy"]
-    assert (found["right"], found["checked"], found["estimate"]) == (9, 9, 1.0)
-    assert found["low"] < 1 == found["high"]
-    assert 0.5 < found["expected"] <= 1
+    labels = {str(i): "left" for i in range(5)} | {str(i): "right" for i in range(30, 34)}
+    expected = label_source(two_groups, labels).expected_accuracy.to_dict()
+    assert found["source"] == expected["source"]
+    assert "9 given labels" in found["source"]
+    for name in ("estimate", "low", "high"):
+        assert found[name] == pytest.approx(expected[name], abs=0.01)
 
 
 def test_a_project_that_is_opened_again_goes_on(user_cache_here, client_of, two_groups, settled):
@@ -284,3 +291,13 @@ def test_sentences_are_searched_by_their_words(opened, client_of, tmp_path):
     assert [c["name"] for c in state["classes"]] == ["card", "pay"]
     assert client.get("/api/items/0").json()["how"] == "source"
     assert client.get("/api/items/0/thumbnail").status_code == 404
+
+
+def test_the_labels_of_folders_are_removed_by_one_request(opened, client_of, tmp_path):
+    pictures(tmp_path / "archive", *(f"{name}/{i}.png" for name in ("2023", "misc") for i in range(3)))
+    client = client_of(opened(open_source(tmp_path / "archive", classes_from_folders=True)))
+    assert client.get("/api/state").json()["folder_labels"] == 6
+    done = client.delete("/api/folder-labels").json()
+    assert (done["state"]["folder_labels"], done["state"]["classes"]) == (0, [])
+    assert client.delete("/api/folder-labels").status_code == 409
+    assert client.post("/api/undo", json={}).json()["state"]["folder_labels"] == 6

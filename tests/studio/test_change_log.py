@@ -347,6 +347,13 @@ def test_a_project_of_version_0_1_is_read_in_full(old):
     assert (old.next_undo.version, old.next_redo.version) == (4, 5)
 
 
+def test_a_label_that_version_0_1_accepted_alone_was_looked_at(old):
+    assert old.confirmed() == {"c.png": Given(1, "accepted")}
+    old.commit(old.state.accepting({"e.png": 1}, ", confidence 90% or more; hardly any expected to be wrong"))
+    old.commit(old.state.accepting({"f.png": 1, "g.png": 1}, ""))
+    assert set(old.confirmed()) == {"c.png"}
+
+
 def test_a_project_of_version_0_1_goes_on_and_is_found_again(old, tmp_path):
     label(old, "d.png", "gull")
     while old.next_undo is not None:

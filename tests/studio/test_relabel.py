@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from laplacianshot.inference.clues import HeldBack
 from laplacianshot.labeling.core import LabelOptions, label_vectors
 from laplacianshot.studio.relabel import (
     MAX_NEIGHBORS,
-    MIN_CHECKED,
     QUEUE,
-    _held_back_parts,
     build_cache,
     columns_of,
-    hold_back,
     recipe_neighbors,
     relabel,
     update,
@@ -50,9 +42,11 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed, transfo
     )
     assert class_ids.tolist() == [3, 5, 9, 12]
     np.testing.assert_array_equal(found.codes, expected.codes)
-    np.testing.assert_array_equal(found.suggestions, expected.suggestions)
     np.testing.assert_array_equal(found.disputes, expected.disputes)
-    # The last edge of a row is that of its list here, of the graph there: where labels spread by it, shares differ.
+    # The last edge of a row is that of its list here, of the graph there: where labels spread by it, shares differ. Of
+    # items that are nearly as useful, either may come first.
+    np.testing.assert_array_equal(found.suggestions > 0, expected.suggestions > 0)
+    np.testing.assert_allclose(found.suggestions, expected.suggestions, atol=1)
     np.testing.assert_allclose(found.confidence, expected.confidence, atol=5e-4)
     np.testing.assert_allclose(found.novelty, expected.novelty, rtol=1e-3)
 
@@ -126,46 +120,12 @@ def test_with_fewer_than_two_classes_there_is_only_a_queue(task, n_labels):
     assert update(found, given) is None
 
 
-@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 10), st.integers(2, 10))
-def test_each_label_is_held_back_once_and_each_class_keeps_one(codes, seed, n_parts):
-    codes = np.array(codes)
-    asked = np.random.default_rng(seed).random(len(codes)) < 0.8
-    asked &= codes >= 0
-    parts = list(_held_back_parts(codes, asked, n_parts))
-    held = np.concatenate([np.zeros(0, int), *parts])
-    counts = np.bincount(codes[codes >= 0], minlength=4)
-    assert sorted(held.tolist()) == np.flatnonzero(asked & (counts[codes] >= 2)).tolist()
-    for part in parts:
-        left = np.delete(codes, part)
-        assert set(left[left >= 0]) == set(codes[codes >= 0])
-
-
-@pytest.mark.parametrize(("right", "checked"), [(0, 5), (5, 5), (37, 40), (500, 1000)])
-def test_the_interval_holds_the_shares_that_are_not_refuted(right, checked):
-    found = HeldBack(right, checked)
-    low, high = found.interval
-    assert 0 <= low <= found.estimate <= high <= 1
-    # Wilson: at the ends the share found is just 1.96 standard errors away.
-    for end in {low, high} - {0.0, 1.0}:
-        error = math.sqrt(end * (1 - end) / checked)
-        assert abs(found.estimate - end) == pytest.approx(1.959964 * error, rel=1e-6)
-
-
-def test_labels_of_well_parted_clusters_all_come_back_and_planted_wrong_ones_do_not(clusters):
-    X, truth, y = clusters(3, 40, 6, dim=8, spread=0.1, dtype=np.float32)
-    cache = build_cache(np.arange(len(X)), X)
-    assert hold_back(cache, y, y >= 0) == HeldBack(18, 18)
-    wrong = np.flatnonzero(y >= 0)[0]
-    y[wrong] = (truth[wrong] + 1) % 3
-    found = hold_back(cache, y, y >= 0)
-    assert found is not None
-    assert found.right <= 17
-
-
-def test_too_few_labels_and_accepted_ones_say_nothing(clusters):
-    X, _, y = clusters(2, 20, 2, dtype=np.float32)
-    cache = build_cache(np.arange(len(X)), X)
-    assert MIN_CHECKED > 4
-    assert hold_back(cache, y, y >= 0) is None
-    assert hold_back(cache, y, np.zeros(len(y), bool)) is None
-    assert hold_back(cache, y, y >= 0, stopped=lambda: True) is None
+def test_the_expected_accuracy_is_the_mean_confidence_also_after_an_update(task):
+    cache, truth, given = task(0, spread=2.5)
+    found = relabel(cache, given)
+    given[np.flatnonzero(given < 0)[:3]] = truth[np.flatnonzero(given < 0)[:3]]
+    for predictions in (found, update(found, given)):
+        labeled = predictions.fit.labeled
+        assert predictions.accuracy.estimate == pytest.approx(predictions.confidence[~labeled].mean(), abs=1e-6)
+        assert predictions.accuracy.low < predictions.accuracy.estimate < predictions.accuracy.high
+        assert "9 given labels" in predictions.accuracy.source or "12 given labels" in predictions.accuracy.source

@@ -28,7 +28,7 @@ from laplacianshot.cli.score import SCORE_EXAMPLES, score
 from laplacianshot.cli.sort import SORT_EXAMPLES, sort
 from laplacianshot.cli.studio import STUDIO_EXAMPLES, studio
 from laplacianshot.cli.suggest import SUGGEST_EXAMPLES, suggest
-from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, Said
+from laplacianshot.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, Said, clock
 from laplacianshot.cli.train import TRAIN_EXAMPLES, train
 from laplacianshot.cli.tune import TUNE_EXAMPLES, tune
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -103,6 +103,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         given = sys.argv[1:] if arguments is None else list(arguments)
+        if arguments is not None:
+            # From Python, where the process is older than the command.
+            clock.restart()
         code = app(args=given, standalone_mode=False, obj=given)
         sys.stdout.flush()
         if code == INTERRUPTED and not isinstance(code, Said):

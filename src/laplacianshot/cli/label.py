@@ -161,6 +161,7 @@ def label(
     from laplacianshot.labeling.outputs import write_rows
     from laplacianshot.reports.label_summary import LabelSummary
 
+    reading = options.with_folders(source, reading, knowledge)
     try:
         with terminal.progress_shown() as watch:
             result = label_source(
@@ -205,7 +206,7 @@ def label(
         outputs.append(Output(sorted_into, lambda: sort_into(pictures, labeled, sorted_into, how)))
     if not (outputs or as_json):
         terminal.note("no file is written; add -o OUT.csv for the labels, or --report DIR for a page.")
-    return terminal.deliver(LabelSummary(result), outputs, as_json=as_json)
+    return terminal.deliver(LabelSummary(result), outputs, as_json=as_json, stages=result.stages)
 
 
 def label_shards(

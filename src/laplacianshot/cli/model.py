@@ -102,7 +102,7 @@ def _source(items: list[Path], kind: str, text_column: str | None, id_column: st
     if len(items) > 1:
         raise CommandError(f"ITEMS: give one table or file, not {len(items)}; the model is for {kind}.")
     folders = False if kind == "pictures" else None
-    return open_source(items[0], text_column=text_column, id_column=id_column, folders_are_labels=folders)
+    return open_source(items[0], text_column=text_column, id_column=id_column, classes_from_folders=folders)
 
 
 def serve(

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial, wraps
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from laplacianshot.cli.terminal import INTERRUPTED, CommandError, input_errors
+from laplacianshot.cli.terminal import INTERRUPTED, CommandError, ask, can_ask, input_errors, note
 from laplacianshot.runtime.errors import suggestion
 
 if TYPE_CHECKING:
@@ -137,12 +137,12 @@ class SourceOptions:
         str | None,
         input_option(metavar="NAME", help="Column of known labels, blank where there is none (default: label)."),
     ] = None
-    folders_are_labels: Annotated[
+    classes_from_folders: Annotated[
         bool | None,
         input_option(
-            "--folders-are-labels/--folders-are-paths",
-            help="Whether the top folders of SOURCE are classes (default: yes if there are unlabeled pictures next to "
-            "them).",
+            "--classes-from-folders/--folders-are-paths",
+            "--folders-are-labels",
+            help="Whether the top folders of SOURCE are classes (default: no; where it is likely, you are asked).",
             show_default=False,
         ),
     ] = None
@@ -190,6 +190,31 @@ class KnowledgeOptions:
         # Through the environment, so that it also holds in worker processes; not an argument of the commands.
         if (pixels := vars(self).pop("max_pixels")) is not None:
             os.environ["LAPLACIANSHOT_MAX_PIXELS"] = str(pixels)
+
+
+def with_folders(source: Path, reading: SourceOptions, knowledge: KnowledgeOptions | None = None) -> SourceOptions:
+    """Decide whether folders of pictures are classes where the user has not: ask at a terminal, or say what is done."""
+    if reading.classes_from_folders is not None or not source.is_dir():
+        return reading
+    from laplacianshot.labeling.sources import PictureFolders, is_store
+
+    if is_store(source):
+        return reading
+    folders = PictureFolders.of(source)
+    likely = folders.look_like_classes
+    # Whoever brings labels or names does not mean the folders, unless these say so themselves.
+    named = knowledge is not None and (knowledge.classes is not None or knowledge.prior is not None)
+    if not likely and (reading.labels is not None or named or len(folders.counts) < 2):
+        return reading
+    if folders.may_be_classes and can_ask():
+        unlabeled = f"; {folders.n_unlabeled:,} pictures are unlabeled" if folders.n_unlabeled else ""
+        question = f"All pictures of {source} lie in folders: {folders}{unlabeled}.\nAre these folders the classes?"
+        return replace(reading, classes_from_folders=ask(question, default=likely))
+    if likely:
+        note(f"FOLDERS ARE READ AS CLASSES: {folders}. If they are not classes, run again with --folders-are-paths.")
+    else:
+        note(f"folders are not read as classes: {folders}. If they are classes, run again with --classes-from-folders.")
+    return replace(reading, classes_from_folders=likely)
 
 
 # File names that tables of labels can have.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +26,7 @@ FILE is the output of laplacianshot label, or any table with the columns id and 
 where they are. Nothing is moved or overwritten: a picture whose name is taken gets a number.
 """
 
-# Pictures left alone that are named; the others are counted.
+# Folders, and pictures left alone, that are named; the others are counted.
 _MAX_NAMED = 10
 
 
@@ -67,13 +68,11 @@ def sort(
     if not source.is_dir():
         raise CommandError(f"{source} is not a folder of pictures.")
     with terminal.warnings_as_notes():
-        pictures = open_source(source, folders_are_labels=False, labels_file=True)
+        pictures = open_source(source, classes_from_folders=False)
         found = read_predictions(labels, pictures)
     done = sort_into(pictures, found, folder, apply)
     if as_json:
-        _print_json({"sorted": done.n_done, "present": done.n_present}, done)
-    elif done.n_done:
-        print(f"Undo it with: laplacianshot sort --undo {output}")
+        _print_json({"sorted": done.n_done, "present": done.n_present, "folders": done.folders}, done)
     return 0
 
 
@@ -84,10 +83,29 @@ def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sort
     with terminal.progress_shown() as watch:
         done = sort_pictures(source, labels, folder, how.value, progress=watch("Pictures"))
     verb = "copied" if how is Sorting.copy else "linked"
-    present = f", {done.n_present:,} were there already" if done.n_present else ""
-    terminal.note(f"{done.n_done:,} pictures were {verb} into {folder}{present}.")
+    present = f"; {done.n_present:,} were there already" if done.n_present else ""
+    terminal.note(f"{done.n_done:,} pictures were {verb} into {folder}{_by_folder(done)}{present}.")
     _name_skipped(done)
+    if done.n_done:
+        where = "copies" if how is Sorting.copy else "links"
+        terminal.note(
+            f"the pictures of {source.path} stay as they are; remove the {where} with: {undo_command(folder)}"
+        )
     return done
+
+
+def undo_command(folder: Path) -> str:
+    """Return the command that undoes sorting into a folder."""
+    return shlex.join(["laplacianshot", "sort", "--undo", str(folder)])
+
+
+def _by_folder(done: SortResult) -> str:
+    """Return how many pictures each folder got, the largest first."""
+    shown = sorted(done.folders.items(), key=lambda one: (-one[1], one[0]))
+    parts = [f"{name}/ ({n:,})" for name, n in shown[:_MAX_NAMED]]
+    if len(shown) > _MAX_NAMED:
+        parts.append(f"{len(shown) - _MAX_NAMED:,} more folders")
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def undo_sorting_in(path: Path, as_json: bool) -> int:
@@ -122,5 +140,5 @@ def _name_skipped(done: SortResult) -> None:
         terminal.note(f"and {len(done.skipped) - _MAX_NAMED:,} more were left alone.")
 
 
-def _print_json(counts: dict[str, int], done: SortResult) -> None:
+def _print_json(counts: dict[str, Any], done: SortResult) -> None:
     terminal.print_json({**counts, "left": [{"id": fault.id, "reason": fault.reason} for fault in done.skipped]})

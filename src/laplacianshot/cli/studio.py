@@ -59,7 +59,7 @@ def studio(
     require("uvicorn", "studio")
     from laplacianshot.labeling.sources import open_source
     from laplacianshot.studio.demo import digit_source
-    from laplacianshot.studio.server import open_browser, open_session, serve
+    from laplacianshot.studio.server import has_project, open_browser, open_session, serve
     from laplacianshot.web.server import listen
 
     def ready(gate: Gate) -> None:
@@ -74,14 +74,26 @@ def studio(
         if not no_browser:
             open_browser(gate.address)
 
-    opening = dict(vars(reading))
+    asked = reading.classes_from_folders
+    # A project keeps what was decided when it was made.
+    if source is not None and not has_project(source, project):
+        reading = options.with_folders(source, reading)
+    opening = dict(vars(reading)) | {"classes_from_folders": bool(reading.classes_from_folders)}
     labels, encoder = opening.pop("labels"), opening.pop("encoder")
     with terminal.warnings_as_notes():
         if source is None:
             items: Source = digit_source()
         else:
             items = open_source(source, **opening, labels_file=labels is not None)
-    session_of = partial(open_session, items, labels=labels, encoder=encoder, project=project, threads=threads)
+    session_of = partial(
+        open_session,
+        items,
+        labels=labels,
+        encoder=encoder,
+        project=project,
+        threads=threads,
+        classes_from_folders=asked,
+    )
     with listen(host, port) as listener, session_of(note=terminal.note) as session:
         serve(session, host, listener, opened=ready)
     terminal.note("the studio has ended; all labels are saved, and the same command continues from there.")

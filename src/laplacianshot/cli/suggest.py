@@ -40,10 +40,11 @@ def suggest(
     from laplacianshot.labeling.outputs import write_suggestions
     from laplacianshot.reports.label_summary import SuggestionSummary
 
+    reading = options.with_folders(source, reading, knowledge)
     try:
         with terminal.progress_shown() as watch:
             result = label_source(source, **vars(reading), **vars(knowledge), suggest=n, threads=threads, watch=watch)
     except KeyboardInterrupt:
         return terminal.interrupted("finished work is kept; the same command continues from there.")
     outputs = [] if out is None else [Output(out, lambda: write_suggestions(result, out))]
-    return terminal.deliver(SuggestionSummary(result), outputs, as_json=as_json)
+    return terminal.deliver(SuggestionSummary(result), outputs, as_json=as_json, stages=result.stages)

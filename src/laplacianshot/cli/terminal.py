@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table as RichTable
 
+    from laplacianshot.labeling.result import Stage
     from laplacianshot.reports.table import Table
     from laplacianshot.runtime.progress import Watch
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 _COMPILING = " (compiling for this machine, once)"
+# Seconds until the first line of progress outside a terminal, and between two lines.
+FIRST_LINE, LINE_EVERY = 2.0, 5.0
 _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 
 
@@ -35,6 +40,51 @@ class CommandError(LaplacianShotError):
     def __init__(self, message: str, exit_code: int = BAD_INPUT) -> None:
         super().__init__(" ".join(message.split()))
         self.exit_code = exit_code
+
+
+class Clock:
+    """Where the time of a command goes: the seconds of its parts, one after the other."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, float] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again, with no parts."""
+        self._begun = time.perf_counter()
+        self._parts.clear()
+
+    def begin_work(self) -> None:
+        """Count the time until now as that of the start: reading the program, and questions."""
+        self._parts.setdefault("Start", time.perf_counter() - self._begun)
+
+    def add(self, parts: Mapping[str, float]) -> None:
+        """Add the seconds of further parts, by name."""
+        for name, seconds in parts.items():
+            self._parts[name] = self._parts.get(name, 0.0) + seconds
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time a part of the command."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add({name: time.perf_counter() - start})
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each part, of what is left (Other), and of all (Total)."""
+        total = time.perf_counter() - self._begun
+        return {**self._parts, "Other": max(0.0, total - sum(self._parts.values())), "Total": total}
+
+    def __str__(self) -> str:
+        *parts, (_, total) = self.seconds().items()
+        shown = ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts if name != "Other" or seconds >= 0.05)
+        return f"Time: {total:.1f} s ({shown})."
+
+
+# Of this process. It begins with the import of this module, as nearly everything else is imported later.
+clock = Clock()
 
 
 @contextmanager
@@ -55,6 +105,22 @@ def note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)
 
 
+def can_ask() -> bool:
+    """Whether a person at a terminal can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str, *, default: bool) -> bool:
+    """Ask on standard error until the answer is yes or no; an empty line is the default."""
+    while True:
+        print(f"{question} [{'Y/n' if default else 'y/N'}] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise CommandError("interrupted: there was no answer.", INTERRUPTED)
+        if answer.strip().lower() in ("y", "yes", "n", "no", ""):
+            return answer.strip().lower().startswith("y") or (default and not answer.strip())
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print warnings of the package as notes, each once."""
@@ -65,8 +131,9 @@ def warnings_as_notes() -> Iterator[None]:
         note(text)
 
 
-def progress_bar() -> Progress:
-    """Return a bar with the stage, done/total and the time left; it shows nothing outside a terminal."""
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Show a bar with the stage, done/total and the time left; outside a terminal a line every few seconds."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -77,7 +144,37 @@ def progress_bar() -> Progress:
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar, _progress_lines(bar) if bar.disable else nullcontext():
+        yield bar
+
+
+@contextmanager
+def _progress_lines(bar: Progress) -> Iterator[None]:
+    """Print where the work is on standard error every few seconds, also while a stage reports nothing."""
+    start, over = time.perf_counter(), threading.Event()
+
+    def tell() -> None:
+        wait = FIRST_LINE
+        while not over.wait(wait):
+            wait = LINE_EVERY
+            for task in bar.tasks:
+                done = f" {int(task.completed):,} of {int(task.total):,}" if task.total else ""
+                _print_progress(f"{task.description or 'Starting'}:{done} after {time.perf_counter() - start:.0f} s")
+
+    thread = threading.Thread(target=tell, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _print_progress(text: str) -> None:
+    # The reader of standard error may be gone; the work goes on.
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def watcher(bar: Progress) -> Watch:
@@ -96,10 +193,16 @@ def watcher(bar: Progress) -> Watch:
 
 @contextmanager
 def compilation_shown(bar: Progress) -> Iterator[None]:
-    """Say on the bar when kernels are compiled, which takes a while, once per machine."""
+    """Say on the bar, or outside a terminal in a line, that kernels are about to be compiled, once per machine."""
     from laplacianshot.runtime.compilation import on_compile
 
+    said = False
+
     def tell() -> None:
+        nonlocal said
+        if bar.disable and not said:
+            _print_progress("Compiling for this machine, which is needed once and takes up to a minute")
+        said = True
         for line in bar.tasks:
             if not line.description.endswith(_COMPILING):
                 bar.update(line.id, description=f"{line.description}{_COMPILING}")
@@ -111,6 +214,7 @@ def compilation_shown(bar: Progress) -> Iterator[None]:
 @contextmanager
 def progress_shown() -> Iterator[Watch]:
     """Show one stage after the other on a bar, with compilation, and print warnings as notes."""
+    clock.begin_work()
     with progress_bar() as bar, compilation_shown(bar), warnings_as_notes():
         yield watcher(bar)
 
@@ -240,15 +344,19 @@ def _check_folder(folder: Path, path: Path, option: str) -> None:
         raise CommandError(f"{option} {path}: cannot write there ({error.strerror}); choose another folder.") from error
 
 
-def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
+def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool, stages: Sequence[Stage] = ()) -> int:
     """Write the files, unless the run was interrupted; print the result; return the exit code.
+
+    With ``stages`` of the work also say where the time went.
 
     Files come first, as the reader of a pipe may close it after a line. If one cannot be written, the result is
     printed all the same.
     """
+    clock.add({stage.name: stage.seconds for stage in stages})
     failure = None if result.interrupted else _write(outputs)
     if as_json:
-        print_json(result.to_dict())
+        document = result.to_dict()
+        print_json(document | {"seconds": clock.seconds()} if stages else document)
     else:
         console = output_console()
         print_tables(*result.tables())
@@ -256,6 +364,8 @@ def deliver(result: Result, outputs: Sequence[Output], *, as_json: bool) -> int:
             written = [f"\nWritten: {path}" for path in (output.path, *output.beside)]
             for line in [*written, output.hint] if output.hint else written:
                 print_line(console, line)
+        if stages:
+            print_line(console, f"\n{clock}")
     if failure is not None:
         raise failure
     if not result.interrupted:
@@ -275,7 +385,9 @@ def _write(outputs: Sequence[Output]) -> LaplacianShotError | None:
     for output in outputs:
         try:
             output.path.parent.mkdir(exist_ok=True)
-            output.write()
+            # The page of a report is called by its folder.
+            with clock.part(f"{output.path.parent.name}/" if output.path.suffix == ".html" else output.path.name):
+                output.write()
         except LaplacianShotError as error:
             return error
         except OSError as error:

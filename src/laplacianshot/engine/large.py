@@ -65,6 +65,7 @@ class LargeTask:
                 self.constants, table=self.table, along=self.plan.along, knowledge=self.knowledge, hints=self.hints,
                 transform=self.transform, center=self.center, shift=shift,
             )  # fmt: skip
+        answers = replace(answers, known=answers.known.moved(shift))
         return replace(self, constants=constants, clues=clues.moved(shift), answers=answers)
 
     def origin(self, support: Floats, rows: Rows, shift: Floats) -> Floats:

@@ -116,6 +116,8 @@ class Answers:
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     hints : Hints, optional
         What names and another model's scores said.
+    known : Clues
+        What was known of the classes before labels were held back: by names, a prior and absent classes.
     """
 
     absent: float = 0.0
@@ -127,6 +129,7 @@ class Answers:
     first_divergence: float = 0.0
     prototypes_held: bool = False
     hints: Hints | None = None
+    known: Clues = NO_CLUES
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -234,6 +237,7 @@ def gather_clues(
             constants = constants.with_absent(absent, n_classes)
             log_presence = absent * np.maximum(log_presence, ABSENCE.least_log)
             answers, clues = replace(answers, absent=absent), clues.with_linear(None, ABSENCE.weight * log_presence)
+    answers = replace(answers, known=clues.moved(middle))
     if len(sample) < 2 or not is_rich(n_query, n_classes, table=table):
         return constants, clues.moved(middle), answers
     few = _some_labels(labels)
@@ -266,14 +270,25 @@ def gather_clues(
     if constants.lam == DefaultConstants.for_task(len(labels), n_query, n_classes).lam:
         # A weight that the user chose stays.
         constants = constants.with_graph_trust(answers.graph_trust)
+    clues = weighed(clues, shares, S, y, sample, n_classes, local=local)
+    return constants, clues.moved(middle), answers
+
+
+def weighed(
+    clues: Clues, shares: Shares, support: Floats, labels: Ints, sample: Floats, n_classes: int, *, local: bool
+) -> Clues:
+    """The clues with a linear classifier and the class means of labeled rows (n_s, D), each for its share.
+
+    Their scores are as confident on the sample (m, D) as the recipe wants. ``local`` is that of :class:`Clues`.
+    """
     moving, linear, reached, unmoved, alone = shares
     weight = min(_NO_DISTANCES, 1 - moving - _FAINT * reached)
     clues = replace(clues, weight=weight, along=_ALONG * reached, local=local)
     for share, rule in ((linear + alone, linear_classifier), (unmoved, nearest_prototype)):
-        v, h = rule(S, y, n_classes)
+        v, h = rule(support, labels, n_classes)
         scale = share * confident_scale(sample @ v.T.astype(sample.dtype) + h.astype(sample.dtype))
         clues = clues.with_linear(scale * v, scale * h)
-    return constants, clues.moved(middle), answers
+    return clues
 
 
 def absent_classes(support: Floats, labels: Ints, sample: Floats, n_classes: int) -> tuple[float, Floats]:

@@ -217,6 +217,13 @@ class Clues:
         bias = -(self.slopes @ offset) + (0.0 if self.bias is None else self.bias)
         return replace(moved, bias=bias)
 
+    def of_classes(self, classes: Ints) -> Clues:
+        """The same for some of the classes, by their numbers (C',)."""
+        if len(classes) == 0:
+            return self
+        parts = {name: getattr(self, name) for name in ("slopes", "bias", "start", "anchors", "pull", "shares")}
+        return replace(self, **{name: part[classes] for name, part in parts.items() if part is not None})
+
     def with_linear(self, slopes: Floats | None, bias: Floats | None) -> Clues:
         """The same with slopes (C, D) and a bias (C,) added."""
         return replace(self, slopes=_sum_of(self.slopes, slopes), bias=_sum_of(self.bias, bias))

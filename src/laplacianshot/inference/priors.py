@@ -527,7 +527,7 @@ def informed(
         constants, known, hints = hints.clues(moved, n_query, transform, center, constants)
         known = known if shift is None else known.moved(-shift)
         if hints.some_unlabeled:
-            return constants, known, Answers(hints=hints)
+            return constants, known, Answers(hints=hints, known=known)
     constants, clues, answers = gather_clues(
         support, labels, sample, origin, n_query, n_classes, constants, table=table, along=along, known=known
     )

@@ -5,10 +5,14 @@ them into probabilities:
 
 1. a rule for all data, ``z_q = w0 + w . evidence_q`` (:mod:`~laplacianshot.labeling.evidence`), whose weights were
    fitted once on tasks of the design sets (``benchmarks/labeling/fit_confidence.py``);
-2. a shift b for these data: small tasks whose answers are known (:mod:`~laplacianshot.labeling.evidence`) are labeled
-   in the same way, and ``sum_k log P(right_k | z_k + b) - b^2 / (2 s^2)`` is largest at b. Where the answers are
-   simulated, where classes look tighter than they are, ``b' = u0 + u b`` takes its place;
+2. a shift b for these data: the task is solved again with other labels (:mod:`~laplacianshot.labeling.evidence`), so
+   that answers are known, and b is the mean of what has probability
+   ``~ exp(sum_k log P(right_k | z_k + b) - b^2 / (2 s^2))``. Where the answers are simulated, where classes look
+   tighter than they are, ``b' = u0 + u b`` takes its place;
 3. ``P(label is right) = 1 / (1 + exp(-z_q - b))``. The other classes share the rest as powers of their assignments.
+
+How far b is known says how far the mean confidence, the expected accuracy, is known
+(:class:`~laplacianshot.labeling.result.ExpectedAccuracy`).
 
 The labels themselves stay those of the fit.
 """
@@ -29,16 +33,25 @@ from laplacianshot.inference.prototypes import squared_distances
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.solution import Solution
 from laplacianshot.labeling.evidence import WEIGHTS, Checks, ClassRows, FittedTask, Margins, TaskEvidence, draw_checks
-from laplacianshot.labeling.result import dense
+from laplacianshot.labeling.result import NORMAL, dense
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import row_blocks
 from laplacianshot.runtime.types import Floats, Ints
 
 # w0, printed by benchmarks/labeling/fit_confidence.py like WEIGHTS.
-INTERCEPT = -2.0121
+INTERCEPT = -2.3840
 # s of the shift; u0 and u where the answers are simulated.
-SHIFT_SPREAD = 0.5
-_SIMULATED_SHIFT = (-0.477, 0.845)
+SHIFT_SPREAD = 1.5
+_SIMULATED_SHIFT = (-0.919, 0.771)
+# How far the shift is known: answers count as if they were three times fewer, as rows of a task depend on one another,
+# and this standard deviation stays however many there are. Standard deviations below and above where the answers are
+# simulated, and where no label is given: how far classes follow the clusters of the rows cannot be known then.
+_DEPENDENCE, _LEAST_SPREAD = 3.0, 0.2
+_SIMULATED_SPREAD, _UNCHECKED_SPREAD = (1.6, 0.8), (1.6, 1.0)
+_ANY_SPREAD = 20.0
+# Shifts that are compared, and the quantiles at both ends of an interval.
+_SHIFTS = np.linspace(-8, 8, 641)
+_ENDS = (0.025, 0.975)
 # What is taken off the log-odds of labels where no label is given, and the least share of agreeing neighbors.
 _UNCHECKED, _MIN_AGREEMENT = -0.5, 0.02
 # A label still supports its own row after it is left out, through rows further away: what that adds to z, times the
@@ -49,8 +62,7 @@ REST_POWER = 2 / 3
 
 MAX_CONFIDENCE = 1 - 1e-6
 _TINY = np.finfo(np.float32).tiny
-# Maximum number of Newton steps, of entries of a given row if probabilities are sparse, and of votes per block.
-_STEPS = 50
+# Maximum number of entries of a given row if probabilities are sparse, and of votes per block.
 _MAX_ENTRIES = 32
 _BLOCK_ENTRIES = 4_000_000
 
@@ -64,6 +76,8 @@ class Calibration:
     probabilities: Any
     shift: float  # b, what these data add to the log-odds of the rule for all data
     task: TaskEvidence  # what all rows share
+    spread: tuple[float, float]  # standard deviation of the shift, below and above
+    source: str  # what the shift was found from, in a sentence
 
 
 def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
@@ -75,7 +89,9 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
         raise ValueError(f"only the default recipe can be calibrated, got recipe={model.recipe!r}.")
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     evidence = gather(model, codes)
-    shift = shift_of(evidence.checks) + unchecked_shift(model.solution_.answers)
+    answers = model.solution_.answers
+    shift = shift_of(evidence.checks) + unchecked_shift(answers)
+    more: Any = (shift, evidence.task, *_doubt(evidence.checks, unchecked=_is_unchecked(answers)))
     labels = codes[given]
     echo = np.where(evidence.given_logits.argmax(axis=1) == labels, _ECHO / np.bincount(labels)[labels], 0.0)
     left_out = evidence.given_logits - evidence.given_logits.max(axis=1, keepdims=True)
@@ -83,12 +99,12 @@ def calibrate(model: LaplacianShot, codes: Ints) -> Calibration:
     assignments = ClassRows(model.label_distributions_, queries)
     z = log_odds(evidence.query) + shift
     if sp.issparse(model.label_distributions_):
-        return Calibration(_sparse_probabilities(assignments, z, given, of_given), shift, evidence.task)
+        return Calibration(_sparse_probabilities(assignments, z, given, of_given), *more)
     probabilities = np.empty(model.label_distributions_.shape, dtype=np.float32)
     probabilities[given] = of_given
     for start, stop in assignments.blocks():
         probabilities[queries[start:stop]] = class_probabilities(assignments[start:stop], z[start:stop])
-    return Calibration(probabilities, shift, evidence.task)
+    return Calibration(probabilities, *more)
 
 
 @dataclass(frozen=True)
@@ -121,7 +137,10 @@ def gather(model: LaplacianShot, codes: Ints) -> Evidence:
     assignments = ClassRows(model.label_distributions_, queries)
     of_query = Margins.of_queries(query, assignments, first, solution.tau)
     task = TaskEvidence.of(of_query, assignments.mean(), n)
-    fitted = FittedTask(support, labels, query, of_query.predicted, solution.origin, n_classes)
+    answers = solution.answers or Answers()
+    fitted = FittedTask(
+        support, labels, query, of_query.predicted, solution.origin, n_classes, answers, solution.clues.local
+    )
     checks = draw_checks(fitted, np.random.default_rng(0))
     return Evidence(task.columns(of_query), task.columns(of_given), logits, checks, task)
 
@@ -139,7 +158,7 @@ def shift_of(checks: Checks) -> float:
     """Return the shift b from the answers of small tasks, 0 without any."""
     if len(checks) == 0:
         return 0.0
-    shift = most_probable_shift(log_odds(checks.columns), checks.right, SHIFT_SPREAD)
+    shift = mean_shift(log_odds(checks.columns), checks.right)
     base, slope = _SIMULATED_SHIFT if checks.simulated else (0.0, 1.0)
     return base + slope * shift
 
@@ -150,22 +169,65 @@ def unchecked_shift(answers: Answers | None) -> float:
     ``-1/2 + min(0, log a / (1 - a))`` for a share a of neighbors that agree by them: where fewer than half do, at least
     one of two neighbors is wrong.
     """
-    if answers is None or answers.hints is None or answers.hints.n_labels:
+    if answers is None or answers.hints is None or not _is_unchecked(answers):
         return 0.0
     agreement = min(max(answers.hints.agreement, _MIN_AGREEMENT), 0.5)
     return _UNCHECKED + math.log(agreement / (1 - agreement))
 
 
-def most_probable_shift(z: Floats, right: Floats, spread: float) -> float:
-    """Return the b that maximizes ``sum_k log P(right_k | z_k + b) - b^2 / (2 spread^2)``, by Newton's method."""
-    b = 0.0
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-(z + b)))
-        step = float(np.sum(right - p) - b / spread**2) / float(np.sum(p * (1 - p)) + 1 / spread**2)
-        b += min(max(step, -1.0), 1.0)
-        if abs(step) < 1e-9:
-            break
-    return b
+def _is_unchecked(answers: Answers | None) -> bool:
+    """Whether labels come from names or a prior alone."""
+    return answers is not None and answers.hints is not None and not answers.hints.n_labels
+
+
+def shift_probabilities(z: Floats, right: Floats, spread: float, dependence: float = 1.0) -> Floats:
+    """Return the probability of each of the shifts that are compared, given k answers with log-odds z (k,).
+
+    ``~ exp(sum_k log P(right_k | z_k + b) / dependence - b^2 / (2 spread^2))``
+    """
+    logs = -np.square(_SHIFTS / spread) / 2
+    for value, sign in zip(z, 2 * right - 1, strict=True):
+        logs -= np.logaddexp(0, -sign * (value + _SHIFTS)) / dependence
+    found = np.exp(logs - logs.max())
+    probabilities: Floats = found / found.sum()
+    return probabilities
+
+
+def mean_shift(z: Floats, right: Floats, spread: float = SHIFT_SPREAD) -> float:
+    """Return the mean shift by :func:`shift_probabilities`."""
+    return float(shift_probabilities(z, right, spread) @ _SHIFTS)
+
+
+def spread_of(z: Floats, checks: Checks) -> tuple[float, float]:
+    """Return how far the shift may be off, below and above, as standard deviations; z (k,) are those of the checks.
+
+    From the 95% interval of the shift, with answers that count a third. Where all are right, no shift is too large.
+    """
+    if checks.simulated or len(checks) == 0:
+        return _SIMULATED_SPREAD
+    known = np.cumsum(shift_probabilities(z, checks.right, SHIFT_SPREAD, _DEPENDENCE))
+    mean = mean_shift(z, checks.right)
+    ends = (abs(float(np.interp(end, known, _SHIFTS)) - mean) / NORMAL for end in _ENDS)
+    below, above = (math.hypot(end, _LEAST_SPREAD) for end in ends)
+    return below, _ANY_SPREAD if checks.right.all() else above
+
+
+def _doubt(checks: Checks, *, unchecked: bool) -> tuple[tuple[float, float], str]:
+    """Return the spread of the shift, and where the expected accuracy comes from."""
+    if unchecked:
+        return _UNCHECKED_SPREAD, (
+            "No label has checked it: it comes from how sure names or scores are, and how far similar items agree. "
+            "Label a few items of each class to know it better."
+        )
+    if checks.simulated or len(checks) == 0:
+        return _SIMULATED_SPREAD, (
+            "Most classes have one label, so none could be held back: it comes from how far items keep their labels "
+            "when other items of the predicted classes are labeled instead. A second label per class narrows it."
+        )
+    return spread_of(log_odds(checks.columns), checks), (
+        f"It comes from {len(checks):,} given labels that were held back in turn, of which {int(checks.right.sum()):,} "
+        "were found, and from how sure the labels of the others are compared with these."
+    )
 
 
 def class_probabilities(assignments: Floats, z: Floats) -> Floats:

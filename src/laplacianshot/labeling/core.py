@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from laplacianshot.engine.large import scaled_affinity
 from laplacianshot.engine.plan import ENTRIES
@@ -25,7 +25,7 @@ from laplacianshot.labeling.calibration import Calibration, calibrate
 from laplacianshot.labeling.disputes import find_disputes
 from laplacianshot.labeling.errors import LabelingError, one_line
 from laplacianshot.labeling.novelty import novelty_scores, rejected, seeds
-from laplacianshot.labeling.result import entries_at
+from laplacianshot.labeling.result import ExpectedAccuracy, entries_at
 from laplacianshot.labeling.suggestions import MAX_PAIRS, cover_affinity, neighbors_to_cover, suggest
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, LARGE_ROWS, BudgetError, MemoryPlan, parse_bytes
@@ -76,12 +76,21 @@ class VectorLabels:
     disputes: Ints
     novelty: Floats
     model: LaplacianShot | None  # fitted; None without labels
+    given: NDArray[np.bool_]  # (n,), rows that have a label
     calibration: Calibration | None = None  # None without labels
 
     @property
     def shift(self) -> float:
         """What these data add to the log-odds of a label."""
         return 0.0 if self.calibration is None else self.calibration.shift
+
+    @property
+    def expected_accuracy(self) -> ExpectedAccuracy | None:
+        """What share of the predicted labels is right; None where nothing is predicted."""
+        if self.calibration is None:
+            return None
+        predicted = self.confidence[~self.given & (self.codes >= 0)]
+        return ExpectedAccuracy.of_labels(predicted, self.calibration.spread, self.calibration.source)
 
 
 def label_vectors(
@@ -135,7 +144,9 @@ def label_vectors(
     suggested = suggest(confidence[:, None], codes, options.suggest, affinity=model.affinity_)
     labels[left_out] = -1
     ranks = ranks_of(suggested, len(X))
-    return VectorLabels(labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, calibration)
+    return VectorLabels(
+        labels, left_out, probabilities, confidence, ranks, disputes, novelty, model, given, calibration
+    )
 
 
 def _first_look(
@@ -163,6 +174,7 @@ def _first_look(
         disputes=nothing.copy(),
         novelty=np.zeros(n),
         model=None,
+        given=np.zeros(n, dtype=bool),
     )
 
 

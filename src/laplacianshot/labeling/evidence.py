@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from laplacianshot.engine.passes import squared_distances
-from laplacianshot.inference.affinity import knn_affinity, normalize
-from laplacianshot.inference.joint import joint_optimize
+from laplacianshot.inference.affinity import neighbor_affinity, normalize
+from laplacianshot.inference.clues import Answers, hold_prototypes, weighed
+from laplacianshot.inference.joint import NO_CLUES, Clues, Prior, joint_optimize, m_step
 from laplacianshot.inference.recipes import DELTA, DefaultConstants
+from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_labels
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.labeling.result import dense
+from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.rows import Rows
 from laplacianshot.runtime.threads import Prefetch, available_threads, in_this_thread, row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
@@ -32,18 +36,18 @@ from laplacianshot.runtime.types import Floats, Ints
 # Weight of each column in the rule of confidence, and the range it had where the rule was fitted; printed by
 # benchmarks/labeling/fit_confidence.py. s(v) = sign(v) log(1 + |v|).
 WEIGHTS: dict[str, tuple[float, float, float]] = {
-    "s(assigned)": (1.1543, -1.207, 3.419),  # assigned: odds(y_c)
-    "s(first)": (0.0917, -2.468, 2.863),  # first: odds of softmax(-tau a0) at c
-    "s(assigned)^2": (0.0349, 0.000, 11.691),
-    "s(first)^2": (0.1671, 0.000, 8.194),
-    "s(assigned) s(first)": (0.3077, -6.102, 8.613),
-    "share": (0.2102, -4.029, 1.382),  # log(C p_c)
-    "labels": (-0.2132, 0.000, 2.303),  # log of the given rows per class
-    "classes": (-0.1085, 1.609, 4.605),  # log C
-    "rows": (0.3326, 1.694, 6.395),  # log of the queries per class
-    "agreement": (1.0172, -0.309, 6.907),  # odds of the share of queries whose nearest first prototype is their class
-    "mean assigned": (-0.2402, 2.487, 12.575),  # mean of odds(y_c) over the queries
-    "balance": (0.6106, 0.000, 0.998),  # exp(-KL(p|u) / delta)
+    "s(assigned)": (1.2361, -1.348, 3.714),  # assigned: odds(y_c)
+    "s(first)": (-0.2902, -2.833, 2.799),  # first: odds of softmax(-tau a0) at c
+    "s(assigned)^2": (0.1485, 0.000, 13.791),
+    "s(first)^2": (0.0941, 0.000, 8.025),
+    "s(assigned) s(first)": (0.3392, -10.520, 7.914),
+    "share": (-0.1620, -2.911, 2.303),  # log(C p_c)
+    "labels": (-0.0938, 0.000, 2.303),  # log of the given rows per class
+    "classes": (-0.2051, 1.609, 4.605),  # log C
+    "rows": (0.0793, 1.531, 5.402),  # log of the queries per class
+    "agreement": (1.1377, -2.494, 6.907),  # odds of the share of queries whose nearest first prototype is their class
+    "mean assigned": (-0.0627, -0.336, 40.000),  # mean of odds(y_c) over the queries
+    "balance": (1.0577, 0.000, 1.000),  # exp(-KL(p|u) / delta)
 }
 COLUMNS = tuple(WEIGHTS)
 
@@ -57,18 +61,19 @@ _MIN_ERROR = 1e-3
 _BLOCK_ROWS = 8192
 _BLOCK_ENTRIES = 2**22
 
-# Limits of a small task: rows, classes, queries per class and given rows per class.
-_MAX_ROWS = 1200
+# Limits of the sample that is solved again: queries, products with all prototypes, classes, given rows per class and
+# rounds.
+_MAX_ROWS = 2000
+_MAX_PRODUCTS = 2**27
 _MAX_CLASSES = 100
-_MIN_QUERIES = 3
-_MAX_QUERIES = 20
 _MAX_GIVEN = 20
-# Number of answers to collect, and limit of the small tasks for it.
+_ROUNDS = 10
+# Number of answers to collect, and limit of the tasks for it; of those with simulated labels. Rows that a class must be
+# predicted for to lend some of them as labels.
 _ANSWERS = 160
-_MAX_TASKS = 8
-
-# Support, its labels, queries and the answers of the first of them.
-_SmallTask = tuple[Floats, Ints, Floats, Ints]
+_MAX_TASKS = 5
+_SIMULATED_TASKS = 4
+_MIN_FOUND = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,7 +184,7 @@ def _signed_log(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class FittedTask:
-    """A task in transformed space, and its predictions."""
+    """A task in transformed space, its predictions, and what was chosen for it."""
 
     support: Floats  # (n_s, D)
     labels: Ints  # (n_s,)
@@ -187,6 +192,8 @@ class FittedTask:
     predicted: Ints  # (N,)
     origin: Floats  # (D,)
     n_classes: int
+    answers: Answers
+    local: bool  # that of the clues
 
 
 @dataclass(frozen=True)
@@ -202,92 +209,133 @@ class Checks:
 
 
 def draw_checks(fitted: FittedTask, rng: np.random.Generator) -> Checks:
-    """Draw and solve small tasks until about 160 answers are known; from given labels if half the classes have two."""
+    """Solve the task again with other labels: without some of the given ones if half of the classes have two."""
     counts = np.bincount(fitted.labels, minlength=fitted.n_classes)
-    found = np.bincount(fitted.predicted, minlength=fitted.n_classes)
     simulated = 2 * np.sum(counts >= 2) < fitted.n_classes
-    draw = _simulated_tasks if simulated else _held_out_tasks
-
-    def answered(small: _SmallTask) -> tuple[Floats, Floats]:
-        rows, labels, queries, answers = small
-        with in_this_thread():
-            margins, task = _solve_small(rows, labels, queries, fitted.origin)
-        known = slice(0, len(answers))
-        return task.columns(margins)[known], (margins.predicted[known] == answers).astype(np.float64)
-
+    found = np.bincount(fitted.predicted, minlength=fitted.n_classes)
+    classes = np.flatnonzero(found >= _MIN_FOUND) if simulated else np.arange(fitted.n_classes)
+    if len(classes) < 2:
+        return Checks(np.zeros((0, len(COLUMNS))), np.zeros(0), bool(simulated))
+    if len(classes) > _MAX_CLASSES:
+        # Those with several labels, which can be held back, come first.
+        classes = np.sort(classes[np.lexsort((rng.random(len(classes)), counts[classes] < 2))[:_MAX_CLASSES]])
+    # Simulated labels stand for all that is known of the classes.
+    sample = _Sample.of(fitted, classes, NO_CLUES if simulated else fitted.answers.known.of_classes(classes), rng)
     threads = available_threads()
-    tasks = draw(fitted, counts, found, rng)
-    with single_threaded_blas(), Prefetch(answered, tasks, threads, threads + 1, "checks") as results:
+    tasks = sample.simulated_tasks(rng) if simulated else sample.held_out_tasks()
+    with single_threaded_blas(), Prefetch(sample.answered, tasks, threads, threads + 1, "checks") as results:
         parts = [(np.zeros((0, len(COLUMNS))), np.zeros(0)), *results]
     columns, right = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Checks(columns, right, bool(simulated))
 
 
-def _solve_small(support: Floats, labels: Ints, query: Floats, origin: Floats) -> tuple[Margins, TaskEvidence]:
-    """Solve a small task of transformed rows with the default recipe; return the evidence on its queries."""
-    n_classes = int(labels.max()) + 1
-    constants = DefaultConstants.for_task(len(support), len(query), n_classes)
-    graph = normalize(knn_affinity(np.concatenate([support, query]), constants.n_neighbors))
-    result = joint_optimize(support, labels, query, graph, origin, n_classes, constants)
-    first = result.prior.means.astype(query.dtype)
-    margins = Margins.of_queries(query, result.assignments, first, result.tau)
-    return margins, TaskEvidence.of(margins, result.assignments.mean(axis=0, dtype=np.float64), len(support))
+class _Check(NamedTuple):
+    """The sample with the classes that are known in a check, and the rows that it asks for."""
+
+    classes: Ints  # (m,), -1 where not known
+    asked: Ints  # (k,), rows
+    answers: Ints  # (k,), their classes
 
 
-def _held_out_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Yield tasks whose first queries, and answers, are one held-out given row of each class."""
-    given = [rng.permutation(rows) for rows in _by_class(fitted.labels, fitted.n_classes)]
-    predicted = _by_class(fitted.predicted, fitted.n_classes)
-    used = np.zeros(fitted.n_classes, dtype=np.int64)
-    answers = 0
-    for _ in range(_MAX_TASKS):
-        left = np.flatnonzero((counts >= 2) & (used < counts))
-        if answers >= _ANSWERS or len(left) < 2:
-            return
-        # Classes that were used least come first.
-        chosen = left[np.lexsort((rng.random(len(left)), used[left]))][: _classes_per_task(counts[left])]
-        held = np.array([given[c][used[c]] for c in chosen])
-        support = [np.delete(given[c], used[c])[:_MAX_GIVEN] for c in chosen]
-        queries = [rng.permutation(predicted[c])[: _queries_per_class(chosen, support)] for c in chosen]
-        used[chosen] += 1
-        answers += len(chosen)
-        labels = np.repeat(np.arange(len(chosen)), [len(rows) for rows in support])
-        rows = np.concatenate([fitted.support[held], fitted.query[np.concatenate(queries)]])
-        yield fitted.support[np.concatenate(support)], labels, rows, np.arange(len(chosen))
+@dataclass(frozen=True, repr=False)
+class _Sample:
+    """Rows of a fitted task and the graph between them: all of a task that is small, some of a large one."""
+
+    rows: Floats  # (m, D)
+    given: Ints  # (m,), class of a labeled row, -1 for others
+    predicted: Ints  # (m,), class by the fit
+    n_classes: int
+    graph: sp.csr_array  # (m, m), normalized
+    paths: Paths | None  # where labels are spread along the graph
+    origin: Floats
+    recipe: FittedTask
+    known: Clues  # what was known of the classes besides
+
+    @classmethod
+    def of(cls, fitted: FittedTask, classes: Ints, known: Clues, rng: np.random.Generator) -> _Sample:
+        """Draw at most 2,000 queries and 20 given rows per class of some classes (C',), a few of each first."""
+        code = np.full(fitted.n_classes, -1)
+        code[classes] = np.arange(len(classes))
+        support = np.concatenate(
+            [np.zeros(0, np.int64), *(rng.permutation(_rows_of(fitted.labels, c))[:_MAX_GIVEN] for c in classes)]
+        )
+        queries = rng.permutation(np.flatnonzero(code[fitted.predicted] >= 0))
+        room = min(_MAX_ROWS, max(_MAX_ROWS // 4, _MAX_PRODUCTS // (len(classes) * len(fitted.origin))))
+        if len(queries) > room:
+            firsts = np.concatenate([_rows_of(fitted.predicted[queries], c)[:_MIN_FOUND] for c in classes])
+            queries = np.concatenate([queries[firsts], np.delete(queries, firsts)])[:room]
+        queries = np.sort(queries)
+        labels, predicted = code[fitted.labels[support]], code[fitted.predicted[queries]]
+        rows = np.concatenate([fitted.support[support], fitted.query[queries]])
+        k = DefaultConstants.for_task(len(support), len(queries), len(classes)).n_neighbors
+        along = fitted.answers.shares[2] > 0
+        near = knn(rows, max(k, MAX_PATHS) if along else k, method="exact", distances=along)
+        graph = normalize(neighbor_affinity(replace(near, indices=near.indices[:, :k]), dtype=rows.dtype))
+        paths = Paths.to_neighbors(near.indices, near.distances) if along else None
+        given = np.concatenate([labels, np.full(len(queries), -1)])
+        everywhere = np.concatenate([labels, predicted])
+        return cls(rows, given, everywhere, len(classes), graph, paths, fitted.origin, fitted, known)
+
+    def held_out_tasks(self) -> Iterator[_Check]:
+        """Yield tasks that lack a part of the given labels, which are the answers; each class keeps one or more."""
+        rows = np.flatnonzero(self.given >= 0)
+        counts = np.bincount(self.given[rows], minlength=self.n_classes)
+        # The place of each row among those of its class.
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        folds = np.minimum(counts, _MAX_TASKS)[self.given[rows]]
+        answers = 0
+        for turn in range(_MAX_TASKS):
+            held = rows[(folds > 1) & (place % folds == turn)]
+            if answers >= _ANSWERS or len(held) == 0:
+                return
+            classes = self.given.copy()
+            classes[held] = -1
+            answers += len(held)
+            yield _Check(classes, held, self.given[held])
+
+    def simulated_tasks(self, rng: np.random.Generator) -> Iterator[_Check]:
+        """Yield tasks whose labels are drawn from the predictions; those of some other rows are the answers."""
+        counts = np.bincount(self.given[self.given >= 0], minlength=self.n_classes)
+        members = [_rows_of(self.predicted, c) for c in range(self.n_classes)]
+        for _ in range(_SIMULATED_TASKS):
+            classes = np.full(len(self.rows), -1)
+            for c, rows in enumerate(members):
+                classes[rng.permutation(rows)[: max(1, min(counts[c], len(rows) // 2))]] = c
+            asked = rng.permutation(np.flatnonzero(classes < 0))[: 2 * _ANSWERS // _SIMULATED_TASKS]
+            yield _Check(classes, asked, self.predicted[asked])
+
+    def answered(self, check: _Check) -> tuple[Floats, Floats]:
+        """Solve a task as the fitted one was, and return the evidence on the rows asked for, and which are right."""
+        with in_this_thread():
+            margins, task = self._solved(check.classes)
+        place = np.cumsum(check.classes < 0) - 1
+        asked = place[check.asked]
+        return task.columns(margins)[asked], (margins.predicted[asked] == check.answers).astype(np.float64)
+
+    def _solved(self, classes: Ints) -> tuple[Margins, TaskEvidence]:
+        """Evidence on the rows of unknown classes (m,), in their order."""
+        kept, out = np.flatnonzero(classes >= 0), np.flatnonzero(classes < 0)
+        order = np.concatenate([kept, out])
+        W = sp.csr_array(self.graph[order][:, order])
+        support, labels, query, C = self.rows[kept], classes[kept], self.rows[out], self.n_classes
+        answers, clues, reached = self.recipe.answers, self.known, None
+        constants = DefaultConstants.for_task(len(kept), len(out), C).with_absent(answers.absent, C)
+        constants = constants.with_graph_trust(answers.graph_trust)
+        if answers.spread:
+            found = spread_labels(W, labels, C)
+            prior = Prior.of_support(support, labels, self.origin, C, constants, clues)
+            clues = replace(clues, start=m_step(prior, found.T @ query, found.sum(axis=0)))
+            clues = weighed(clues, answers.shares, support, labels, query, C, local=self.recipe.local)
+        if answers.prototypes_held:
+            constants, clues = hold_prototypes(constants, clues)
+        if self.paths is not None:
+            reached = self.paths.spread(classes, C, local=self.recipe.local)[out].astype(query.dtype)
+        constants = constants._replace(max_rounds=min(constants.max_rounds, constants.start_rounds + _ROUNDS))
+        result = joint_optimize(support, labels, query, W, self.origin, C, constants, clues=clues, reached=reached)
+        first = result.prior.means.astype(query.dtype)
+        margins = Margins.of_queries(query, result.assignments, first, result.tau)
+        return margins, TaskEvidence.of(margins, result.assignments.mean(axis=0, dtype=np.float64), len(kept))
 
 
-def _simulated_tasks(fitted: FittedTask, counts: Ints, found: Ints, rng: np.random.Generator) -> Iterator[_SmallTask]:
-    """Yield tasks whose support is drawn from the predictions; the predictions of the queries are the answers."""
-    predicted = _by_class(fitted.predicted, fitted.n_classes)
-    able = np.flatnonzero(found >= 3)
-    answers = 0
-    for _ in range(_MAX_TASKS):
-        if answers >= 2 * _ANSWERS or len(able) < 2:
-            return
-        chosen = rng.permutation(able)[: _classes_per_task(counts[able])]
-        shuffled = [rng.permutation(predicted[c]) for c in chosen]
-        shots = [min(max(1, int(counts[c])), int(found[c]) // 2, _MAX_GIVEN) for c in chosen]
-        support = [rows[:shot] for rows, shot in zip(shuffled, shots, strict=True)]
-        n_queries = _queries_per_class(chosen, support)
-        queries = [rows[shot : shot + n_queries] for rows, shot in zip(shuffled, shots, strict=True)]
-        truth = np.repeat(np.arange(len(chosen)), [len(rows) for rows in queries])
-        answers += len(truth)
-        labels = np.repeat(np.arange(len(chosen)), shots)
-        yield fitted.query[np.concatenate(support)], labels, fitted.query[np.concatenate(queries)], truth
-
-
-def _classes_per_task(counts: Ints) -> int:
-    """Return how many classes fit into a small task with a few queries each, given the labeled rows per class."""
-    room = _MAX_ROWS / (np.minimum(counts, _MAX_GIVEN).mean() + _MIN_QUERIES)
-    return int(min(room, _MAX_CLASSES))
-
-
-def _queries_per_class(chosen: Ints, support: list[Ints]) -> int:
-    mean_shots = sum(len(rows) for rows in support) / len(chosen)
-    return int(min(max(_MAX_ROWS / len(chosen) - mean_shots, _MIN_QUERIES), _MAX_QUERIES))
-
-
-def _by_class(codes: Ints, n_classes: int) -> list[Ints]:
-    """Return the positions of the rows of each class."""
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.searchsorted(codes[order], np.arange(1, n_classes)))
+def _rows_of(codes: Ints, c: int) -> Ints:
+    return np.flatnonzero(codes == c)

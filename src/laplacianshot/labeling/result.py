@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
 
 GIVEN = "given"
 PREDICTED = "predicted"
+# A prediction that a person accepted with others in the studio, unseen: not evidence of its own.
+ACCEPTED = "accepted"
 REJECTED = "rejected"
 # If no label was given at all, and only suggestions are made.
 UNLABELED = ""
 
+
+# 97.5% quantile of the normal distribution, and the smallest probability that has log-odds.
+NORMAL = 1.96
+_LEAST = 1e-9
 
 # Arrays of a result with one entry per item, which labeling vectors gives.
 ARRAYS = ("codes", "probabilities", "confidence", "suggestions", "disputes", "novelty")
@@ -43,6 +50,62 @@ class Stage:
     seconds: float
 
 
+@dataclass(frozen=True)
+class ExpectedAccuracy:
+    """The share of the predicted labels that is expected to be right.
+
+    Attributes
+    ----------
+    estimate : float
+        Mean confidence of the predicted labels.
+    low, high : float
+        Ends of the interval that holds the true share in 95 of 100 sets.
+    spread : (float, float)
+        Standard deviation, below and above, of what the log-odds of all labels may be off by together.
+    source : str
+        Where it comes from, in a sentence.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    spread: tuple[float, float]
+    source: str
+
+    @classmethod
+    def of_labels(cls, confidence: Floats, spread: tuple[float, float], source: str) -> ExpectedAccuracy | None:
+        """Of predicted labels with these confidences (N,), None without any.
+
+        With q the confidences, z their log-odds, s and t the spread below and above and m the mean over labels ::
+
+            p = m(q),   p_low = m(1 / (1 + exp(-z + 1.96 s))),   p_high = m(1 / (1 + exp(-z - 1.96 t)))
+            p - sqrt((p - p_low)^2 + v),   p + sqrt((p_high - p)^2 + v),   v = 1.96^2 m(q (1 - q)) / N
+
+        The second line has the ends; v is what chance adds where labels are few.
+        """
+        if len(confidence) == 0:
+            return None
+        q = np.clip(confidence.astype(np.float64), _LEAST, 1 - _LEAST)
+        z, estimate = np.log(q / (1 - q)), float(q.mean())
+        chance = NORMAL**2 * float(np.mean(q * (1 - q))) / len(q)
+        low, high = (float(np.mean(1 / (1 + np.exp(-z - off)))) for off in (-NORMAL * spread[0], NORMAL * spread[1]))
+        return cls(
+            estimate,
+            max(0.0, estimate - math.sqrt((estimate - low) ** 2 + chance)),
+            min(1.0, estimate + math.sqrt((high - estimate) ** 2 + chance)),
+            spread,
+            source,
+        )
+
+    def among(self, confidence: Floats) -> ExpectedAccuracy | None:
+        """The same of other labels (N,), found in the same way."""
+        return self.of_labels(confidence, self.spread, self.source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high, "source": self.source}
+
+
 @dataclass(frozen=True, repr=False)
 class LabelResult:
     """The label of each item of a source, its confidence, and what to label next.
@@ -60,7 +123,8 @@ class LabelResult:
     codes : int array of shape (n,)
         Class number of each item's label; -1 for items without one (rejected, or no label was given at all).
     origins : tuple of n str
-        ``"given"``, ``"predicted"`` or ``"rejected"``; ``""`` where no label was given at all.
+        ``"given"``, ``"predicted"`` or ``"rejected"``; ``"accepted"`` for predictions that were accepted in the studio;
+        ``""`` where no label was given at all.
     probabilities : float32 array or csr_array of shape (n, C)
         Calibrated probability of each class; for a given item as if its own label were unknown. Sparse if there are too
         many items and classes; see :meth:`probabilities_of`.
@@ -93,6 +157,8 @@ class LabelResult:
         Center that was subtracted from the vectors.
     model : LabelModel, optional
         What labels new items in the same way (:class:`~laplacianshot.LabelModel`); None where no label was given.
+    expected_accuracy : ExpectedAccuracy, optional
+        Share of the predicted labels that is expected to be right, with its interval; None where nothing is predicted.
     """
 
     ids: tuple[Any, ...]
@@ -116,6 +182,7 @@ class LabelResult:
     affinity: sp.csr_array | None = None
     center: Floats | None = None
     model: LabelModel | None = None
+    expected_accuracy: ExpectedAccuracy | None = None
 
     @property
     def labels(self) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from laplacianshot.labeling.language import language_note
 from laplacianshot.labeling.model import LabelModel
 from laplacianshot.labeling.outputs import renamed_columns
 from laplacianshot.labeling.result import ARRAYS, GIVEN, PREDICTED, REJECTED, UNLABELED, LabelResult, Skipped, Stage
-from laplacianshot.labeling.sources import Source, open_source
+from laplacianshot.labeling.sources import PictureFolders, Source, open_source
 from laplacianshot.runtime.extras import open_engine
 from laplacianshot.runtime.files import user_cache
 from laplacianshot.runtime.limits import LARGE_ROWS
@@ -44,7 +44,7 @@ def label_source(
     text_column: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
-    folders_are_labels: bool | None = None,
+    classes_from_folders: bool | None = None,
     balanced: bool = False,
     suggest: int = 0,
     reject: float = 0.0,
@@ -79,8 +79,9 @@ def label_source(
         Network that turns pictures or texts into vectors; see :data:`laplacianshot.embedding.encoders.ENCODERS`.
     text_column, id_column, label_column : str, optional
         Columns of a table.
-    folders_are_labels : bool, optional
-        Whether the top folders of pictures are classes (default: if there are unlabeled pictures next to them).
+    classes_from_folders : bool, optional
+        Whether the top folders of pictures are classes. By default they are not, unless every picture lies in a folder,
+        one of these is called ``unlabeled`` and none is named by a date; a warning tells.
     balanced : bool
         All classes are known to be equally frequent among the unlabeled items.
     suggest : int
@@ -154,7 +155,7 @@ def label_source(
                 text_column=text_column,
                 id_column=id_column,
                 label_column=label_column,
-                folders_are_labels=folders_are_labels,
+                classes_from_folders=classes_from_folders,
                 labels_file=labels is not None,
             )
         others = None if labels is None else take_labels(labels, source)
@@ -163,7 +164,7 @@ def label_source(
         given = merge_given(source, others, more_classes=bool(known))
         if not suggest and not any(given) and not known:
             if labels is None:
-                fault, advice = str(source.path), "give some with labels (--labels FILE)"
+                fault, advice = str(source.path), f"give some with labels (--labels FILE){_or_folders(source)}"
             else:
                 fault, advice = str(labels) if isinstance(labels, str | PathLike) else "labels", "fill in some"
             raise LabelingError(
@@ -248,6 +249,7 @@ def label_source(
         affinity=None if model is None else model.affinity_,
         center=None if model is None else model.center_,
         model=LabelModel.of_labels(found, codes, found_classes, source.kind, opened),
+        expected_accuracy=found.expected_accuracy,
     )
 
 
@@ -334,8 +336,8 @@ def _classes(source: Source, given: Given, rows: Ints, known: set[str]) -> tuple
         notes.append(f"Columns of the source that have a name of ours get another in the output: {columns}.")
     if source.kind == "pictures" and any(source.given):
         notes.append(
-            "The folders are read as class labels; if they are not classes, use --folders-are-paths "
-            "(folders_are_labels=False in Python)."
+            f"The folders are read as classes: {sum(map(bool, source.given)):,} pictures have the label of their "
+            "folder; if they are not classes, use --folders-are-paths (classes_from_folders=False in Python)."
         )
     spelled = Counter(name.casefold() for name in classes)
     if alike := [name for name in classes if spelled[name.casefold()] > 1]:
@@ -343,6 +345,14 @@ def _classes(source: Source, given: Given, rows: Ints, known: set[str]) -> tuple
     if lost:
         notes.append(f"No item with the label {listed(lost)} can be read, so no item gets this label.")
     return classes, codes, notes
+
+
+def _or_folders(source: Source) -> str:
+    """Return the advice for pictures in several folders that were not read as classes."""
+    if source.kind != "pictures":
+        return ""
+    n_folders = len(PictureFolders.of(source.path, source.ids).counts)
+    return f", read its {n_folders} folders as classes (--classes-from-folders)" if n_folders >= 2 else ""
 
 
 def _files(source: Source) -> list[str] | None:

@@ -15,8 +15,9 @@ import os
 import re
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count, takewhile
 from os import PathLike
 from pathlib import Path
@@ -53,6 +54,7 @@ class SortResult:
     n_done: int  # copied or linked; or removed again, by undo_sorting
     n_present: int = 0  # in their folder already
     skipped: tuple[Skipped, ...] = ()  # left alone, and why
+    folders: dict[str, int] = field(default_factory=dict)  # pictures that each class folder got
 
 
 def sort_pictures(
@@ -82,7 +84,7 @@ def sort_pictures(
     _check_folders(source, root, folders.values())
     new_folders = _missing_folders([root, *folders.values()])
     root.mkdir(parents=True, exist_ok=True)
-    n_done, skipped = 0, list[Skipped]()
+    n_done, skipped, placed = 0, list[Skipped](), Counter[str]()
     with _opened(root / LOG_NAME, create=True) as log:
         steps, n_present = _plan(source, {name: folders[label] for name, label in labels.items()}, how, log, skipped)
         if steps:
@@ -93,6 +95,7 @@ def sort_pictures(
             try:
                 _place(log, step, number)
                 n_done += 1
+                placed[step.target.parent.name] += 1
             except FileNotFoundError as error:
                 if not step.target.parent.is_dir():
                     raise
@@ -101,7 +104,7 @@ def sort_pictures(
                 progress(number + 1, len(steps))
     if not steps:
         _remove_empty(new_folders)
-    return SortResult(root / LOG_NAME, n_done, n_present, tuple(skipped))
+    return SortResult(root / LOG_NAME, n_done, n_present, tuple(skipped), dict(placed))
 
 
 def undo_sorting(path: str | PathLike[str], *, progress: Progress | None = None) -> SortResult:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -64,6 +66,8 @@ _PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 
 # A folder of this name holds pictures without a label.
 UNLABELED_FOLDERS = {"unlabeled", "unlabelled", "_unlabeled", "_unlabelled"}
+# Folders that a message names.
+_NAMED_FOLDERS = 6
 # Folders of a camera or an archive: a year, or a year with month and day.
 _DATE = re.compile(r"(19|20)\d\d([-_. ]?\d\d){0,2}")
 
@@ -187,7 +191,7 @@ def open_source(
     text_column: str | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
-    folders_are_labels: bool | None = None,
+    classes_from_folders: bool | None = None,
     labels_file: bool = False,
 ) -> Source:
     """Open what is to be labeled. Pictures are found, not read; tables are read.
@@ -203,8 +207,8 @@ def open_source(
     - ids are in a column ``id`` if its values are complete and all different, or are the index of a DataFrame of pandas
       if they are; else rows are numbered from 0;
     - labels are in a column ``label``, blank for unlabeled rows;
-    - whether folders of pictures are classes depends on ``labels_file``, whether labels come from a file as well; see
-      :func:`open_pictures`.
+    - folders of pictures are not classes; see :func:`open_pictures` for the one exception;
+    - the labels of a feature store count unless there is also a ``labels_file``.
 
     Raises LabelingError if there is nothing to label, or it cannot be read; the message says what to do.
     """
@@ -226,7 +230,7 @@ def open_source(
         what = "arrays" if not where.is_dir() else "feature stores" if is_store(where) else "pictures"
         _refuse_columns(chosen, what)
         if what == "pictures":
-            return open_pictures(where, folders_are_labels=folders_are_labels, labels_file=labels_file)
+            return open_pictures(where, classes_from_folders=classes_from_folders)
         if what == "feature stores":
             return _open_store(where, labels_file=labels_file)
         return _open_npy(where) if ending == ".npy" else _open_npz(where)
@@ -292,21 +296,56 @@ def _check_exists(path: Path) -> None:
     raise LabelingError(f"{path}: file or folder not found; {_EXPECTED}.")
 
 
-def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_file: bool = False) -> PictureSource:
+@dataclass(frozen=True)
+class PictureFolders:
+    """The top folders of a folder of pictures, and whether they may be classes."""
+
+    path: Path
+    counts: dict[str, int]  # pictures below each top folder; none of those called unlabeled
+    n_loose: int  # pictures directly in the folder
+    n_unlabeled: int  # pictures below a folder called unlabeled
+
+    @classmethod
+    def of(cls, path: Path, names: Iterable[str] | None = None) -> PictureFolders:
+        """Count the pictures below a folder, whose paths may be known already."""
+        found = _walk(path) if names is None else names
+        tops = Counter(name.partition("/")[0] if "/" in name else "" for name in found)
+        loose = tops.pop("", 0)
+        unlabeled = sum(tops.pop(top) for top in list(tops) if top.lower() in UNLABELED_FOLDERS)
+        return cls(path, dict(tops), loose, unlabeled)
+
+    @property
+    def may_be_classes(self) -> bool:
+        """Whether every picture lies in one of several folders, and these are not all named by dates."""
+        dates = [top for top in self.counts if _DATE.fullmatch(top)]
+        enough = len(self.counts) >= (1 if self.n_unlabeled else 2)
+        return enough and not self.n_loose and len(dates) < len(self.counts)
+
+    @property
+    def look_like_classes(self) -> bool:
+        """Whether also some pictures lie in a folder called unlabeled, and no folder is named by a date."""
+        return self.may_be_classes and self.n_unlabeled > 0 and not any(map(_DATE.fullmatch, self.counts))
+
+    def __str__(self) -> str:
+        shown = sorted(self.counts.items(), key=lambda one: -one[1])[:_NAMED_FOLDERS]
+        more = f" and {len(self.counts) - len(shown):,} more" if len(self.counts) > len(shown) else ""
+        # A folder's name may hold anything, also a line feed.
+        parts = ", ".join(f"{name if name.isprintable() else ascii(name)} ({n:,})" for name, n in shown)
+        return f"{parts}{more}"
+
+
+def open_pictures(path: Path, *, classes_from_folders: bool | None = None) -> PictureSource:
     """Find the pictures below a folder.
 
     Hidden files and folders, and files that do not end as pictures do, are left out. A linked folder is read once,
     and only if it is not below the folder anyway.
 
     Pictures directly in the folder, or below one called ``unlabeled`` or ``unlabelled`` (also with ``_`` before it, in
-    any case), have no label. Every other top folder is a class, and all pictures below it have that label, if
+    any case), have no label. With ``classes_from_folders`` every other top folder is a class, and all pictures below it
+    have that label; if it is False, folders are only parts of paths.
 
-    - ``folders_are_labels`` is true, or
-    - it is None, and there is a folder called ``unlabeled`` with pictures, or
-    - it is None, there are pictures directly in the folder and two or more folders beside them, not all of them named
-      by dates (``2024``, ``2024-11-16``), and there is no file of labels.
-
-    Otherwise folders are only parts of paths.
+    If it is None, folders are parts of paths too, with one exception, of which a UserWarning tells: every picture lies
+    in a folder, one of these is called ``unlabeled`` and none is named by a date (``2024``, ``2024-11-16``).
     """
     names, skipped = [], []
     for name in sorted(_walk(path)):
@@ -317,14 +356,19 @@ def open_pictures(path: Path, *, folders_are_labels: bool | None = None, labels_
             skipped.append(Skipped(shown, "its name is not UTF-8; rename it"))
     if not names and not skipped:
         raise LabelingError(f"{path}: {_why_no_pictures(path)}")
+    if classes_from_folders is None:
+        folders = PictureFolders.of(path, names)
+        classes_from_folders = folders.look_like_classes
+        if classes_from_folders:
+            warnings.warn(
+                f"{path}: FOLDERS ARE READ AS CLASSES: {folders}. If they are not classes, pass "
+                "classes_from_folders=False; if they are, pass True.",
+                UserWarning,
+                stacklevel=3,
+            )
     tops = [name.partition("/")[0] if "/" in name else None for name in names]
-    if folders_are_labels is None:
-        folders = {top for top in tops if top is not None}
-        marked = any(top.lower() in UNLABELED_FOLDERS for top in folders)
-        classes = len(folders) >= 2 and not all(_DATE.fullmatch(top) for top in folders)
-        folders_are_labels = marked or (None in tops and classes and not labels_file)
     given = [
-        None if not folders_are_labels or top is None or top.lower() in UNLABELED_FOLDERS else label_of(top)
+        None if not classes_from_folders or top is None or top.lower() in UNLABELED_FOLDERS else label_of(top)
         for top in tops
     ]
     return PictureSource(path, tuple(names), tuple(given), tuple(skipped))

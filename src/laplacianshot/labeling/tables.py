@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.errors import LabelingError, first_three, listed
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, UNLABELED
+from laplacianshot.labeling.result import ACCEPTED, GIVEN, PREDICTED, REJECTED, UNLABELED
 from laplacianshot.runtime.extras import require
 from laplacianshot.runtime.files import check_input, read_input
 from laplacianshot.runtime.types import Floats
@@ -53,7 +53,7 @@ _MAX_FOREIGN = 0.05
 _OUR_COLUMNS = ("confidence", "origin", "suggestion")
 _MORE_COLUMNS = ("dispute", "written")
 OUR_NAMES = ("id", "label", "novelty", *_OUR_COLUMNS, *_MORE_COLUMNS)
-_ORIGINS = (GIVEN, PREDICTED, REJECTED, UNLABELED, None)
+_ORIGINS = (GIVEN, PREDICTED, ACCEPTED, REJECTED, UNLABELED, None)
 
 # What a column of vectors is called where several columns hold lists of numbers.
 _VECTOR_NAMES = ("features", "vector", "vectors", "embedding", "embeddings")
@@ -422,7 +422,10 @@ def given_labels(table: Table, column: str) -> list[str | None]:
     origin = table.find("origin") if column == table.find("label") else None
     if origin is None:
         return labels
-    ours = [made == PREDICTED and label is not None for made, label in zip(table.values(origin), labels, strict=True)]
+    ours = [
+        made in (PREDICTED, ACCEPTED) and label is not None
+        for made, label in zip(table.values(origin), labels, strict=True)
+    ]
     n_labels, n_changed = len(labels) - labels.count(None), 0
     if (written := table.find("written")) is not None:
         changed = [

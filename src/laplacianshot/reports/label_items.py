@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, entries_at
+from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, ExpectedAccuracy, LabelResult, entries_at
 from laplacianshot.reports.page import Block, block
 from laplacianshot.reports.table import percentage
 from laplacianshot.runtime.types import Ints
@@ -67,6 +67,11 @@ class Choice:
         for shown in self.classes[: self.n_pictured]:
             lists += [shown.best, shown.worst]
         return np.unique(np.concatenate(lists)).astype(np.int64)
+
+
+def interval_text(said: ExpectedAccuracy) -> str:
+    """The interval of an expected accuracy, in percent."""
+    return f"{percentage(said.low)} to {percentage(said.high)}"
 
 
 def choose(result: LabelResult) -> Choice:

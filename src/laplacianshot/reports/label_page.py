@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from laplacianshot.inference.transforms import base_mean, choose_centered, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
 from laplacianshot.reports.figures import BLUE, INK, new_axes, svg_text
-from laplacianshot.reports.label_items import Cards, Choice, ClassItems, choose
+from laplacianshot.reports.label_items import Cards, Choice, ClassItems, choose, interval_text
 from laplacianshot.reports.page import PAGE, Block, Section, asset, block, drawing, render_page, trusted
 from laplacianshot.reports.table import Columns, Table, columns_table, counted, percentage, row, write_text
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
@@ -87,7 +87,7 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
         f"Labels of {name}",
         sections,
         lead=_lead(result),
-        opening=[_tiles(result), *[block("text", line(note, 400), "warning") for note in result.notes]],
+        opening=[_tiles(result), *_source_of(result), *[block("text", line(n, 400), "warning") for n in result.notes]],
         style=asset("label.css"),
         script=_map_script() if places is not None else "",
     )
@@ -331,12 +331,10 @@ _SKIPPED = 50
 def _tiles(result: LabelResult) -> Block:
     """Return the main numbers."""
     counts = result.counts()
-    confidence = result.confidence[np.asarray(result.origins, dtype=object) == PREDICTED]
     numbers = [("items", f"{len(result):,}"), ("classes", f"{len(result.classes):,}")]
     numbers += [("labels given", f"{counts[GIVEN]:,}"), ("labels predicted", f"{counts[PREDICTED]:,}")]
-    if len(confidence):
-        # With a handful of labels no more can be said than this: see docs/results/confidence.md.
-        numbers.append(("of them expected to be right", f"about {percentage(confidence.mean())}"))
+    if (said := result.expected_accuracy) is not None:
+        numbers.append((f"of them expected to be right ({interval_text(said)})", percentage(said.estimate)))
     rest = [
         ("fit no class", counts[REJECTED]),
         ("given labels disputed", int(np.sum(result.disputes >= 0))),
@@ -345,6 +343,17 @@ def _tiles(result: LabelResult) -> Block:
     ]
     numbers += [(name, f"{number:,}") for name, number in rest if number]
     return block("tiles", numbers)
+
+
+def _source_of(result: LabelResult) -> list[Block]:
+    """Return where the expected accuracy comes from."""
+    said = result.expected_accuracy
+    if said is None:
+        return []
+    text = (
+        f"Predicted labels expected to be right: {percentage(said.estimate)}, with 95% certainty {interval_text(said)}."
+    )
+    return [block("text", f"{text} {said.source}")]
 
 
 def _classes_table(result: LabelResult, classes: Sequence[ClassItems]) -> Table:

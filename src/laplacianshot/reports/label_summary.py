@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult
-from laplacianshot.reports.label_items import choose
+from laplacianshot.reports.label_items import choose, interval_text
 from laplacianshot.reports.table import Table, left_out_notes, percentage, row
 
 # Maximum number of classes, and of other entries, in the terminal; files and JSON have all.
@@ -49,16 +49,18 @@ class LabelSummary:
         mean = percentage(confidence.mean(), 1) if len(confidence) else ""
         rows.append(row("all", f"{counts[GIVEN]:,}", f"{counts[PREDICTED]:,}", mean, bold=True))
         notes = []
+        if found.expected_accuracy is not None:
+            said = found.expected_accuracy
+            share, interval = percentage(said.estimate), interval_text(said)
+            notes.append(f"Predicted labels expected to be right: {share} (95% interval {interval}). {said.source}")
         if len(classes) > _NAMED_CLASSES:
             notes.append(f"{len(classes) - _NAMED_CLASSES:,} smaller classes are not shown.")
         if (recall := found.settings.get("graph_recall", 1.0)) < 1:
             notes.append(f"Neighbors were searched approximately: {percentage(recall, 1)} of the true ones were found.")
         if counts[REJECTED]:
             notes.append(f"Rejected, as they fit the classes least: {counts[REJECTED]:,}")
-        seconds = ", ".join(f"{stage.name.lower()} {stage.seconds:.1f} s" for stage in found.stages)
-        n_cached = int(found.settings.get("cached") or 0)
-        cached = f"; {n_cached:,} vectors came from the cache" if n_cached else ""
-        notes.append(f"Time: {seconds}{cached}.")
+        if n_cached := int(found.settings.get("cached") or 0):
+            notes.append(f"{n_cached:,} vectors came from the cache.")
         title = f"{len(found):,} items of {found.settings.get('source', 'the source')}"
         return Table(title, ("Class", "Given", "Predicted", "Mean confidence"), tuple(rows), tuple(notes))
 
@@ -116,6 +118,7 @@ class LabelSummary:
             "settings": dict(found.settings),
             "classes": list(found.classes),
             "counts": found.counts(),
+            "expected_accuracy": None if found.expected_accuracy is None else found.expected_accuracy.to_dict(),
             "converged": bool(found.converged),
             "objective": [float(value) for value in found.objective],
             "seconds": {stage.name: stage.seconds for stage in found.stages},

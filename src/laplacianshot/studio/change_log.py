@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Literal, NamedTuple, TypeAlias
@@ -161,6 +162,11 @@ class LabelState:
         # Sorted, so that a class that is restored takes its old place.
         return LabelState(dict(sorted(classes.items())), labels, next_id)
 
+    @cached_property
+    def n_from_source(self) -> int:
+        """The number of labels that the source itself holds. A state does not change once it is made."""
+        return sum(label.how == "source" for label in self.labels.values())
+
     def class_named(self, name: str) -> int | None:
         """Return the id of the class of this name, or None."""
         return next((id for id, entry in self.classes.items() if entry.name == name), None)
@@ -220,7 +226,10 @@ class LabelState:
         return Change(tuple(made), changed, "label", f"{_n_items(changed)}: {_listed(names.values())}")
 
     def accepting(self, predicted: Mapping[str, int], which: str) -> Change:
-        """Turn predictions, class ids by item, into given labels; ``which`` says in words how they were chosen."""
+        """Accept predictions, class ids by item; ``which`` says in words how they were chosen.
+
+        Nobody has looked at them one by one, so they are kept apart from labels that people give.
+        """
         names = sorted({self.name_of(class_id) for class_id in predicted.values()})
         labels = self._changed({item: Given(class_id, "accepted") for item, class_id in predicted.items()})
         return Change((), labels, "accept", f"{_n_items(labels)} accepted: {_listed(names)}{which}")
@@ -229,6 +238,15 @@ class LabelState:
         """Remove the given labels of items."""
         labels = self._changed(dict.fromkeys(items))
         return Change((), labels, "clear", f"{_n_items(labels)}: label removed")
+
+    def freeing(self) -> Change:
+        """Remove the labels that the source itself holds, and the classes that have no other."""
+        items = [item for item, label in self.labels.items() if label.how == "source"]
+        kept = {label.class_id for label in self.labels.values() if label.how != "source"}
+        emptied = sorted({self.labels[item].class_id for item in items} - kept)
+        classes = tuple(ClassChange(id, self.classes[id], None) for id in emptied)
+        labels = self._changed(dict.fromkeys(items))
+        return Change(classes, labels, "clear", f"{_n_items(labels)}: label of the source removed")
 
     def _entry(self, id: int) -> ClassEntry:
         if id not in self.classes:
@@ -385,6 +403,22 @@ class ChangeLog:
                 return Change.from_json(*self._database.execute(query, (version,)).fetchone())
             except (LookupError, ValueError, TypeError) as error:
                 raise ActionError(f"action {version} in {self.path} is damaged and cannot be undone.") from error
+
+    def confirmed(self) -> dict[str, Given]:
+        """Return labels that people accepted one at a time, looking at each, by item.
+
+        Until version 0.2 these were saved as ``accepted``, like those that were accepted by their confidence.
+        """
+        query = "SELECT change FROM actions WHERE kind = 'accept' AND summary LIKE '1 item accepted: %'"
+        with self._lock:
+            rows = self._database.execute(f"{query} AND summary NOT LIKE '%, confidence %'").fetchall()
+        return {
+            item: some.after
+            for (text,) in rows
+            for some in Change.from_json(text).labels
+            for item in some.items
+            if some.after is not None
+        }
 
     def close(self) -> None:
         """Close the database."""

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.temperature import mean_squared_distance
 from laplacianshot.inference.transforms import before_center, blended_center
 from laplacianshot.runtime.errors import LaplacianShotError
@@ -32,7 +30,6 @@ from laplacianshot.studio.relabel import (
     build_cache,
     columns_of,
     compile_kernels,
-    hold_back,
     relabel,
     update,
 )
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
 # The full predictions wait for this many seconds without an action, or for this many actions.
 _PAUSE = 0.4
 _MAX_WAITING = 25
-# Accuracy is estimated after a pause this many times as long, as it needs several predictions.
+# The center is checked after a pause this many times as long, as a new one needs a new search for neighbors.
 _LONGER = 4
 # The center is moved when the better one is this share of a typical vector's length away; not in large sets, whose
 # neighbors take long to search.
@@ -70,8 +67,8 @@ class GivenLabels:
     """The given labels of n items at one version."""
 
     version: int
-    classes: Ints  # (n,), class ids, -1 for no label
-    asked: NDArray[np.bool_]  # (n,), labels that came from people, not from accepting predictions
+    classes: Ints  # (n,), class ids of labels from people, -1 for none: what predictions are made from
+    accepted: Ints  # (n,), class ids of accepted predictions, -1 for none: these teach nothing
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,6 @@ class Progress:
     whole: int = -1
     settled: int = -1
     seconds: float | None = None  # time of the last predictions
-    accuracy: HeldBack | None = None
     places: Floats | None = None  # (n, 2), positions on the map; NaN for items without one
     map_revision: int = 0
     problem: str | None = None
@@ -244,7 +240,11 @@ class Engine:
         if self.progress.problem is not None:
             return True
         done = self.vectors.finished and not self._is_outgrown() and self.progress.settled == self._given().version
-        return done and (self._cache is None or self._mapped is self._cache)
+        if self._cache is None or not done:
+            return done
+        # New neighbors may be on the map before they are in the predictions.
+        predictions = self.progress.predictions
+        return self._mapped is self._cache and predictions is not None and predictions.cache is self._cache
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -334,24 +334,15 @@ class Engine:
                 self._publish(predictions=found, predicted=given.version, whole=given.version, seconds=seconds)
 
     def _check(self, cache: GraphCache) -> None:
-        """Estimate the accuracy, and move the center if there is a better one."""
+        """Move the center if there is a better one."""
         given = self._given()
         class_ids, codes = columns_of(given.classes[cache.positions])
-        accuracy = None
         if len(class_ids) >= 2:
-            accuracy = hold_back(
-                cache,
-                given.classes[cache.positions],
-                given.asked[cache.positions],
-                stopped=lambda: self._closing.is_set() or self._given().version != given.version,
-            )
-            if self._given().version != given.version:
-                return
             center = self._better_center(cache, codes, len(class_ids))
             if center is not None:
                 self._cache = build_cache(cache.positions, cache.vectors, center)
                 self._answer(self._cache)
-        self._publish(accuracy=accuracy, settled=given.version)
+        self._publish(settled=given.version)
 
     def _better_center(self, cache: GraphCache, codes: Ints, n_classes: int) -> Floats | None:
         """Return the center of ``laplacianshot label`` if it is far from the current one, else None."""

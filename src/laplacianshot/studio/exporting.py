@@ -15,7 +15,7 @@ from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.model import LabelModel
 from laplacianshot.labeling.model_file import model_bytes
 from laplacianshot.labeling.outputs import export_label_studio, write_rows
-from laplacianshot.labeling.result import GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
+from laplacianshot.labeling.result import ACCEPTED, GIVEN, PREDICTED, UNLABELED, LabelResult, Skipped
 from laplacianshot.studio import view as views
 from laplacianshot.studio.change_log import Action, ActionError, How, checked_name
 from laplacianshot.studio.session import Session
@@ -81,8 +81,8 @@ def _result_of(session: Session) -> LabelResult:
     # Column of each class id; the last entry is that of no class, -1.
     lookup = np.full(state.next_id + 1, -1)
     lookup[list(state.classes)] = np.arange(len(state.classes))
-    origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED])[view.origins[rows]]
-    vectors, source = session.engine.vectors, session.source
+    origins = np.array([UNLABELED, UNLABELED, PREDICTED, GIVEN, UNLABELED, ACCEPTED])[view.origins[rows]]
+    vectors, source, predictions = session.engine.vectors, session.source, session.engine.progress.predictions
     return LabelResult(
         ids=tuple(source.ids[i] for i in rows.tolist()),
         classes=tuple(entry.name for entry in state.classes.values()),
@@ -97,6 +97,7 @@ def _result_of(session: Session) -> LabelResult:
         settings={"source": str(source.path), "kind": source.kind, "version": __version__},
         source=source,
         rows=rows,
+        expected_accuracy=None if predictions is None else predictions.accuracy,
     )
 
 

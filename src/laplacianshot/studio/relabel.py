@@ -4,12 +4,12 @@
 :func:`relabel` makes the full predictions, those of :func:`~laplacianshot.labeling.core.label_vectors`. :func:`update`
 is quick: it starts from the last predictions, clamps the new labels, and runs a few more iterations at the same
 temperature. Confidence keeps its calibration, and what takes longer (the queue, novelty, disputes) stays as it was
-until the next full predictions. :func:`hold_back` estimates the accuracy by cross-validation on the given labels.
+until the next full predictions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from laplacianshot.engine.rounds import DenseRounds, edges_of
-from laplacianshot.estimator import LaplacianShot
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
-from laplacianshot.inference.clues import HeldBack
 from laplacianshot.inference.joint import Balance, Clues, Prior, m_step
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.spreading import Paths
@@ -31,6 +29,7 @@ from laplacianshot.labeling.core import LabelOptions, label_vectors, ranks_of
 from laplacianshot.labeling.evidence import Margins, TaskEvidence
 from laplacianshot.labeling.model import LabelModel
 from laplacianshot.labeling.novelty import rejected
+from laplacianshot.labeling.result import ExpectedAccuracy
 from laplacianshot.labeling.suggestions import cover_kernel, suggest
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.neighbors.types import Neighbors
@@ -52,11 +51,6 @@ _NOVEL_SHARE = 0.02
 # Number of iterations of an update.
 _ITERATIONS = 3
 _MIN_ASSIGNMENT = 1e-30
-
-# Number of parts that labels are divided into to estimate the accuracy, and the number in sets of more items than this.
-_PARTS, _FEWER_PARTS, _LARGE = 10, 5, 20_000
-# Minimum number of held-back labels for an estimate.
-MIN_CHECKED = 5
 
 
 @dataclass(repr=False)
@@ -170,15 +164,19 @@ class Predictions:
     novelty: Floats  # (m,), how little each item fits any class
     novel: NDArray[np.bool_]  # (m,), items that fit no class
     suggestions: Ints  # (m,), ranks from 1, 0 for items that are not in the queue
+    accuracy: ExpectedAccuracy | None = None  # of the predicted labels; None while there are none
     fit: _Fit | None = None
     # Makes the last full prediction again, as a model: called with the names of the classes, the kind of the items and
     # their encoder. The fit itself is not kept, as it holds the vectors once more.
     make_model: Callable[[Sequence[str], Kind, Encoder | None], LabelModel | None] | None = None
 
-    def expected_accuracy(self, given: NDArray[np.bool_]) -> float | None:
-        """Return the mean confidence of the items that have no given label; None if there are none."""
-        confidence = self.confidence[~given & (self.codes >= 0)]
-        return float(confidence.mean(dtype=np.float64)) if len(confidence) else None
+    def probability_of(self, classes: Ints) -> Floats:
+        """Return the probability that each item is of a class, by its id (m,); NaN for a class without labels."""
+        columns = np.searchsorted(self.class_ids, classes)
+        known = np.isin(classes, self.class_ids)
+        found = np.full(len(classes), np.nan)
+        found[known] = self.probabilities[np.flatnonzero(known), columns[known]]
+        return found
 
 
 def columns_of(given: Ints) -> tuple[Ints, Ints]:
@@ -225,6 +223,7 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
         found.novelty,
         novel,
         ranks_of(queue, len(cache)),
+        found.expected_accuracy,
         _Fit(
             found.model.label_distributions_,
             codes >= 0,
@@ -282,46 +281,9 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
         probabilities=probabilities,
         confidence=confidence,
         disputes=disputes,
+        accuracy=None if last.accuracy is None else last.accuracy.among(confidence[queries]),
         fit=replace(last.fit, assignments=assignments, labeled=labeled),
     )
-
-
-def hold_back(
-    cache: GraphCache, given: Ints, asked: NDArray[np.bool_], *, stopped: Callable[[], bool] = lambda: False
-) -> HeldBack | None:
-    """Divide the given labels into parts, and predict each part from the others.
-
-    Labels that accepted a prediction are not held back, as they would agree with themselves.
-
-    ``given`` (m,) are class ids of two classes or more, -1 for none; only labels that are ``asked`` (m,) are held back.
-    Returns None if ``stopped``, or if there are too few labels.
-    """
-    class_ids, codes = columns_of(given)
-    graph = cache.class_graph(len(class_ids))
-    right = checked = 0
-    for part in _held_back_parts(codes, asked, _FEWER_PARTS if len(cache) > _LARGE else _PARTS):
-        if stopped():
-            return None
-        fewer = codes.copy()
-        fewer[part] = -1
-        model = LaplacianShot(transform=cache.transform, base_mean=cache.center, graph=graph)
-        model.fit(cache.vectors, fewer)
-        right += int(np.count_nonzero(model.label_distributions_[part].argmax(axis=1) == codes[part]))
-        checked += len(part)
-    return HeldBack(right, checked) if checked >= MIN_CHECKED else None
-
-
-def _held_back_parts(codes: Ints, asked: NDArray[np.bool_], n_parts: int) -> Iterator[Ints]:
-    """Yield the positions of the labels to hold back, part by part, the same share of each class in each.
-
-    Codes (n,) are -1 for unlabeled items; only labels that are ``asked`` (n,) are held back. A class keeps at least one
-    label.
-    """
-    counts = np.bincount(codes[codes >= 0], minlength=1)
-    held = np.flatnonzero(asked & (codes >= 0) & (counts[codes] >= 2))
-    held = held[np.argsort(codes[held], kind="stable")]
-    for part in range(min(n_parts, len(held))):
-        yield held[part::n_parts]
 
 
 def compile_kernels(dtype: Any) -> None:

@@ -17,7 +17,7 @@ from laplacianshot.studio.change_log import Action, ActionError
 from laplacianshot.studio.schemas import MAX_INT, Digits, Problem
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import LARGEST, SIZES, SmallPicture
-from laplacianshot.studio.view import GIVEN, NO_CLASS, ORIGINS, PREDICTED, View
+from laplacianshot.studio.view import ACCEPTED, GIVEN, NO_CLASS, ORIGINS, PREDICTED, View
 from laplacianshot.ui.colors import class_color
 from laplacianshot.ui.names import passage
 
@@ -57,7 +57,7 @@ def _query(
     classes: Annotated[
         list[Annotated[int, Field(ge=-1, le=MAX_INT), Digits]] | None, Query(alias="class", max_length=1000)
     ] = None,
-    origin: Annotated[list[view.Origin] | None, Query(max_length=5)] = None,
+    origin: Annotated[list[view.Origin] | None, Query(max_length=len(ORIGINS))] = None,
     min_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
     max_confidence: Annotated[float | None, Query(ge=0, le=1)] = None,
     search: Annotated[str, Query(max_length=_MAX_SEARCH_LENGTH)] = "",
@@ -148,8 +148,8 @@ def item_routes(session: Session) -> APIRouter:
     def map_labels() -> Response:
         """Arrays of all items: class id (int32, -1: none), confidence (float32, NaN: none), origin and flags (uint8).
 
-        Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed; of the flags bit 0 is disputed and bit 1
-        novel.
+        Origins are 0 waiting, 1 unlabeled, 2 predicted, 3 given, 4 failed, 5 accepted; of the flags bit 0 is disputed
+        and bit 1 novel.
         """
         now = session.view()
         flags = (now.disputes >= 0).astype(np.uint8) | (now.novel.astype(np.uint8) << 1)
@@ -191,7 +191,7 @@ def action_routes(session: Session) -> APIRouter:
 
     @router.post("/accept", responses=_ACTION)
     def accept(body: schemas.ItemsRequest | schemas.AcceptConfident) -> schemas.Done:
-        """Turn predictions into given labels."""
+        """Accept predictions. They keep their label and teach nothing; a label that a person gives does."""
         if isinstance(body, schemas.ItemsRequest):
             return done(session.accept(body.items))
         return done(session.accept_confident(body.min_confidence, body.class_id))
@@ -215,6 +215,11 @@ def action_routes(session: Session) -> APIRouter:
     def delete_class(class_id: _ClassPath) -> schemas.Done:
         """Delete a class and its labels."""
         return done(session.act(lambda state: state.deleting(class_id)))
+
+    @router.delete("/folder-labels", responses=_ACTION)
+    def free_of_folders() -> schemas.Done:
+        """Remove all labels that are names of folders, and the classes that have no other."""
+        return done(session.free_of_folders())
 
     @router.post("/undo", responses=_ACTION)
     def undo(body: schemas.StepsRequest) -> schemas.Done:
@@ -266,7 +271,7 @@ def state_of(session: Session) -> schemas.State:
     """Describe the project at this moment."""
     now, state, progress = session.view(), session.log.state, session.engine.progress
     vectors, source = session.engine.vectors, session.source
-    given, predicted = now.by_class(GIVEN), now.by_class(PREDICTED)
+    given, accepted, predicted = (now.by_class(origin) for origin in (GIVEN, ACCEPTED, PREDICTED))
     return schemas.State(
         version=session.given.version,
         predicted=progress.predicted,
@@ -292,11 +297,13 @@ def state_of(session: Session) -> schemas.State:
                 **entry._asdict(),
                 **vars(class_color(entry.color)),
                 given=given.get(id, 0),
+                accepted=accepted.get(id, 0),
                 predicted=predicted.get(id, 0),
             )
             for id, entry in state.classes.items()
         ],
         counts=now.counts(),
+        folder_labels=session.folder_labels,
         accuracy=_accuracy(session),
         undo=session.log.next_undo,
         redo=session.log.next_redo,
@@ -352,15 +359,9 @@ def _item(session: Session, now: View, i: int, max_length: int) -> dict[str, Any
 
 
 def _accuracy(session: Session) -> schemas.Accuracy | None:
-    progress = session.engine.progress
-    predictions, held_back = progress.predictions, progress.accuracy
-    if predictions is None or not len(predictions.class_ids):
-        return None
-    expected = predictions.expected_accuracy(session.given.classes[predictions.cache.positions] >= 0)
-    if held_back is None:
-        return schemas.Accuracy(expected=expected)
-    low, high = held_back.interval
-    return schemas.Accuracy(estimate=held_back.estimate, low=low, high=high, expected=expected, **vars(held_back))
+    predictions = session.engine.progress.predictions
+    said = None if predictions is None else predictions.accuracy
+    return None if said is None else schemas.Accuracy(**said.to_dict())
 
 
 def _hint(session: Session, n_classes: int) -> str | None:

@@ -113,18 +113,17 @@ class ClassInfo(BaseModel):
     light: str
     dark: str
     given: int
+    accepted: int
     predicted: int
 
 
 class Accuracy(BaseModel):
-    """Share of held-back labels predicted right, with its 95% interval; mean confidence of predictions."""
+    """Share of the predicted labels that is expected to be right, with its 95% interval, and where it comes from."""
 
-    estimate: float | None = None
-    low: float | None = None
-    high: float | None = None
-    right: int = 0
-    checked: int = 0
-    expected: float | None
+    estimate: float
+    low: float
+    high: float
+    source: str
 
 
 class MapInfo(BaseModel):
@@ -145,6 +144,7 @@ class State(BaseModel):
     embedding: EmbeddingInfo
     classes: list[ClassInfo]
     counts: dict[Origin | Only, int]
+    folder_labels: int
     accuracy: Accuracy | None
     undo: Action | None
     redo: Action | None

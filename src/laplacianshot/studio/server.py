@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from laplacianshot.labeling.language import language_note
 from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
-from laplacianshot.studio.change_log import ProjectError
+from laplacianshot.studio.change_log import FILE_NAME, ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
 from laplacianshot.studio.session import Session
 from laplacianshot.web.access import Gate
@@ -36,20 +36,22 @@ def open_session(
     project: Path | None = None,
     encoder: str | None = None,
     threads: int | None = None,
+    classes_from_folders: bool | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Iterator[Session]:
     """Open a session on a source, until the end of ``with``; a project can be open only once.
 
     ``labels`` is a file to import; items that have labels keep theirs. The default ``project`` is a folder in the
-    user's cache, named after the source. ``encoder`` turns pictures or texts into vectors. ``note`` is called with
-    messages for the user.
+    user's cache, named after the source. ``encoder`` turns pictures or texts into vectors. ``classes_from_folders`` is
+    what the user said of the source's folders: if they are not classes, a project that holds their labels is freed of
+    them. ``note`` is called with messages for the user.
     """
     from laplacianshot.embedding.encoders import open_encoder
 
     cache, fault = user_cache()
     if fault:
         note(fault)
-    folder = _project_folder(source, cache) if project is None else project
+    folder = _project_folder(source.path, cache) if project is None else project
     opened = None
     if source.vectors is None and source.kind != "vectors":
         opened = open_encoder(encoder, source.kind, threads=threads)
@@ -65,17 +67,26 @@ def open_session(
             message = f"--project {folder}: cannot be used ({error.strerror}); choose another folder."
             raise ProjectError(message) from error
         session = stack.enter_context(contextlib.closing(Session(source, opened, folder, cache / "vectors")))
-        _take_given(session, labels, note)
+        _take_given(session, labels, classes_from_folders, note)
         session.start()
         yield session
 
 
-def _take_given(session: Session, labels: Path | None, note: Callable[[str], object]) -> None:
-    """Import the labels of the source, the first time, and those of a file."""
+def _take_given(
+    session: Session, labels: Path | None, classes_from_folders: bool | None, note: Callable[[str], object]
+) -> None:
+    """Import the labels of the source, the first time or where the user asks for those of folders, and of a file."""
     source = session.source
     own = {name: label for name, label in zip(source.ids, source.given, strict=True) if label is not None}
-    if own and session.log.version == 0:
+    if own and (session.log.version == 0 or (classes_from_folders and not session.folder_labels)):
         take_over(session, own, "source", "Labels of the source")
+    elif session.folder_labels and classes_from_folders is False:
+        note(f"the labels of the folders were removed from the project: {session.free_of_folders().summary}.")
+    elif session.folder_labels and classes_from_folders is None:
+        note(
+            f"{session.folder_labels:,} labels of this project are names of folders; if the folders are not classes, "
+            "run again with --folders-are-paths."
+        )
     if labels is None:
         return
     found = import_path(session, labels, replace=False)
@@ -85,9 +96,15 @@ def _take_given(session: Session, labels: Path | None, note: Callable[[str], obj
         note(f"{found.kept:,} items of {labels} already have other labels in this project and keep them.")
 
 
-def _project_folder(source: Source, cache: Path) -> Path:
+def has_project(source: Path, project: Path | None) -> bool:
+    """Whether a source has a project already, in the default folder or in this one."""
+    folder = _project_folder(source, user_cache()[0]) if project is None else project
+    return (folder / FILE_NAME).exists()
+
+
+def _project_folder(source: Path, cache: Path) -> Path:
     """Return the default project folder of a source: its name, and a hash of its path."""
-    path = source.path.resolve()
+    path = source.resolve()
     digest = hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     name = "".join(mark if mark.isalnum() or mark in "-_." else "_" for mark in path.name)[:60]
     return cache / "studio" / f"{name or 'source'}-{digest}"

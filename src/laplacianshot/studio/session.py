@@ -13,7 +13,7 @@ import numpy as np
 
 from laplacianshot.runtime.types import Ints
 from laplacianshot.studio import view as views
-from laplacianshot.studio.change_log import Action, ActionError, Change, ChangeLog, LabelState
+from laplacianshot.studio.change_log import Action, ActionError, Change, ChangeLog, Given, LabelState
 from laplacianshot.studio.engine import Engine, GivenLabels, Vectors
 from laplacianshot.studio.thumbnails import Thumbnails
 from laplacianshot.studio.view import Catalog, View
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 # Pictures up to this many pixels long are shown pixel by pixel.
 _TINY_SIDE = 32
+
+
+def expected_wrong(wrong: float) -> str:
+    """Say how many labels are expected to be wrong, given the sum of one minus their confidence."""
+    return f"about {wrong:,.0f} expected to be wrong" if wrong >= 0.95 else "hardly any expected to be wrong"
 
 
 class Session:
@@ -47,6 +52,7 @@ class Session:
         self._signature: tuple[object, ...] = ()
         self._revision = 0
         self._view: View | None = None
+        self._confirmed = self.log.confirmed()
         self.given = self._read_given(self.log.state)
         self.engine = Engine(Vectors(source, encoder, cache), lambda: self.given, self._published)
 
@@ -113,12 +119,19 @@ class Session:
         return self.act(lambda state: state.labeling_by_name(labels))
 
     def accept(self, indices: Sequence[int]) -> Action:
-        """Turn the predictions of these items into given labels."""
-        self.items(indices)
-        return self._accept(np.unique(np.asarray(indices, dtype=np.int64)), "")
+        """Accept the predictions of these items; that of a single one becomes a given label."""
+        items = self.items(indices)
+        if len(items) > 1:
+            return self._accept(np.unique(np.asarray(indices, dtype=np.int64)), "")
+        with self.lock:
+            # Whoever accepts one item has looked at it: that is a label like any other.
+            view = self.view()
+            if view.origins[indices[0]] not in (views.PREDICTED, views.ACCEPTED):
+                raise ActionError("this item has no predicted label.")
+            return self.label(indices, int(view.classes[indices[0]]))
 
     def accept_confident(self, min_confidence: float, class_id: int | None) -> Action:
-        """Turn all predictions of at least this confidence into given labels, of one class or of all."""
+        """Accept all predictions of at least this confidence, of one class or of all."""
         with self.lock:
             if class_id is not None:
                 self.log.state.name_of(class_id)
@@ -133,9 +146,22 @@ class Session:
             chosen = rows[view.origins[rows] == views.PREDICTED].tolist()
             if not chosen:
                 raise ActionError("none of these items has a predicted label.")
-            return state.accepting({self.source.ids[i]: int(view.classes[i]) for i in chosen}, which)
+            wrong = float(np.sum(1 - view.confidence[chosen], dtype=np.float64))
+            said = f"{which}; {expected_wrong(wrong)}"
+            return state.accepting({self.source.ids[i]: int(view.classes[i]) for i in chosen}, said)
 
         return self.act(make)
+
+    @property
+    def folder_labels(self) -> int:
+        """How many labels are names of the folders that pictures lie in."""
+        return self.log.state.n_from_source if self.source.kind == "pictures" else 0
+
+    def free_of_folders(self) -> Action:
+        """Remove all labels that are names of folders, and the classes that have no other."""
+        if not self.folder_labels:
+            raise ActionError("no label of this project is the name of a folder.")
+        return self.act(lambda state: state.freeing())
 
     def view(self) -> View:
         """Return the current view of all items."""
@@ -158,21 +184,27 @@ class Session:
 
     def _read_given(self, state: LabelState) -> GivenLabels:
         classes = np.full(len(self.source), views.NO_CLASS, dtype=np.int32)
-        asked = np.zeros(len(self.source), dtype=bool)
+        accepted = classes.copy()
         for item, label in state.labels.items():
             # An item that has left the source keeps its label, and shows it again when the item is back.
             if (i := self._index.get(item)) is not None:
-                classes[i], asked[i] = label.class_id, label.how != "accepted"
-        return GivenLabels(self.log.version, classes, asked)
+                (accepted if self._is_accepted(item, label) else classes)[i] = label.class_id
+        return GivenLabels(self.log.version, classes, accepted)
+
+    def _is_accepted(self, item: str, label: Given) -> bool:
+        """Whether nobody has looked at a label: it was accepted with others."""
+        return label.how == "accepted" and self._confirmed.get(item) != label
 
     def _follow(self, change: Change) -> None:
         """Update the arrays of given labels. New arrays are made, as other threads may be reading the old ones."""
-        classes, asked = self.given.classes.copy(), self.given.asked.copy()
+        classes, accepted = self.given.classes.copy(), self.given.accepted.copy()
         for some in change.labels:
-            rows = [i for item in some.items if (i := self._index.get(item)) is not None]
-            classes[rows] = views.NO_CLASS if some.after is None else some.after.class_id
-            asked[rows] = some.after is not None and some.after.how != "accepted"
-        self.given = GivenLabels(self.log.version, classes, asked)
+            rows = {item: i for item in some.items if (i := self._index.get(item)) is not None}
+            classes[[*rows.values()]] = accepted[[*rows.values()]] = views.NO_CLASS
+            if (after := some.after) is not None:
+                for item, i in rows.items():
+                    (accepted if self._is_accepted(item, after) else classes)[i] = after.class_id
+        self.given = GivenLabels(self.log.version, classes, accepted)
 
     def _look(self) -> View:
         n = len(self.source)
@@ -186,7 +218,7 @@ class Session:
         suggestions = np.zeros(n, dtype=np.int32)
         origins[vectors.ready] = views.UNLABELED
         origins[list(vectors.failed)] = views.FAILED
-        has_label = given.classes >= 0
+        has_label, accepted = given.classes >= 0, given.accepted >= 0
         predictions = progress.predictions
         if predictions is not None:
             at = predictions.cache.positions
@@ -201,7 +233,12 @@ class Session:
                 origins[at[classes[at] >= 0]] = views.PREDICTED
                 preferred = np.where(predictions.disputes >= 0, numbers[predictions.disputes], views.NO_CLASS)
                 disputes[at] = np.where(has_label[at], preferred, views.NO_CLASS)
-        disputes[disputes == given.classes] = views.NO_CLASS
+                # The graph says of an accepted label what it says of any item without one.
+                disputes[at] = np.where(accepted[at], classes[at], disputes[at])
+                confidence[at] = np.where(accepted[at], predictions.probability_of(given.accepted[at]), confidence[at])
+        disputes[disputes == np.where(accepted, given.accepted, given.classes)] = views.NO_CLASS
+        origins[accepted] = views.ACCEPTED
+        classes[accepted] = given.accepted[accepted]
         origins[has_label] = views.GIVEN
         classes[has_label] = given.classes[has_label]
         confidence[has_label & (disputes < 0)] = 1.0

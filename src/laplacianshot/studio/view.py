@@ -20,12 +20,12 @@ from pydantic import BaseModel, Field
 from laplacianshot.labeling.tables import composed
 from laplacianshot.runtime.types import Floats, Ints
 
-Origin: TypeAlias = Literal["waiting", "unlabeled", "predicted", "given", "failed"]
+Origin: TypeAlias = Literal["waiting", "unlabeled", "predicted", "given", "failed", "accepted"]
 Sort: TypeAlias = Literal["index", "confidence", "-confidence", "novelty", "-novelty", "suggestion", "id", "-id"]
 Only: TypeAlias = Literal["suggested", "disputed", "novel"]
 
-ORIGINS: tuple[Origin, ...] = ("waiting", "unlabeled", "predicted", "given", "failed")
-WAITING, UNLABELED, PREDICTED, GIVEN, FAILED = range(5)
+ORIGINS: tuple[Origin, ...] = ("waiting", "unlabeled", "predicted", "given", "failed", "accepted")
+WAITING, UNLABELED, PREDICTED, GIVEN, FAILED, ACCEPTED = range(6)
 # The class id of items without a label.
 NO_CLASS = -1
 # Number of cached answers, so that all pages of a gallery have the same order.
@@ -37,10 +37,10 @@ class View:
     """n items at one moment; all arrays have shape (n,)."""
 
     revision: int  # number of this view; grows
-    classes: Ints  # class id, given or predicted; -1 for none
+    classes: Ints  # class id, given, accepted or predicted; -1 for none
     origins: NDArray[np.uint8]  # position in ORIGINS
     confidence: Floats  # NaN where there is none
-    disputes: Ints  # class id that the graph prefers to a given label, -1 elsewhere
+    disputes: Ints  # class id that the graph prefers to a given or accepted label, -1 elsewhere
     novelty: Floats  # how little the item fits any class; NaN where it is unknown
     novel: NDArray[np.bool_]  # whether the item fits no class
     suggestions: Ints  # rank in the queue from 1, 0 for items that are not in it
@@ -152,6 +152,7 @@ class Group(BaseModel):
     class_id: int | None = Field(serialization_alias="class")
     total: int
     given: int
+    accepted: int
     predicted: int
     confidence: float | None
 
@@ -171,6 +172,7 @@ def groups(view: View, rows: Ints, class_ids: Sequence[int]) -> list[Group]:
                 class_id=None if class_id == NO_CLASS else class_id,
                 total=len(members),
                 given=int(np.count_nonzero(origins[members] == GIVEN)),
+                accepted=int(np.count_nonzero(origins[members] == ACCEPTED)),
                 predicted=int(np.count_nonzero(origins[members] == PREDICTED)),
                 confidence=float(known.mean(dtype=np.float64)) if len(known) else None,
             )

@@ -3,7 +3,7 @@
 
 import { api, Failure } from "./api.js";
 import { count } from "./dom.js";
-import { ORIGIN } from "./order.js";
+import { isKept, ORIGIN } from "./order.js";
 import { store } from "./store.js";
 import { learn, refresh } from "./sync.js";
 import { toast } from "./toast.js";
@@ -75,9 +75,9 @@ const classNamed = (classes, name) => classes.find((one) => one.name === name.tr
 
 /** @param {number[]} items */
 export function clearLabels(items) {
-  const given = items.filter((i) => store.columns.origins[i] === ORIGIN.given);
+  const given = items.filter((i) => isKept(store.columns.origins[i]));
   if (!given.length) {
-    toast("Only labels given by a person can be removed.");
+    toast("Only labels that were given or accepted can be removed.");
     return Promise.resolve(null);
   }
   store.foresee(given, () => -1);
@@ -90,15 +90,19 @@ export function clearLabels(items) {
 
 /** @param {number[]} items */
 export function accept(items) {
-  const predicted = items.filter((i) => store.columns.origins[i] === ORIGIN.predicted);
+  const alone = items.length === 1;
+  const predicted = items.filter(
+    (i) => store.columns.origins[i] === ORIGIN.predicted || (alone && store.columns.origins[i] === ORIGIN.accepted),
+  );
   if (!predicted.length) {
     toast("There is no predicted label to accept.");
     return Promise.resolve(null);
   }
-  store.foresee(predicted, (i) => store.columns.classes[i]);
+  // Whoever accepts one item has looked at it, so its label counts as given; several are accepted unseen.
+  store.foresee(predicted, (i) => store.columns.classes[i], predicted.length === 1 ? ORIGIN.given : ORIGIN.accepted);
   return perform(
     () => api.accept({ items: predicted }),
-    () => (predicted.length === 1 ? "Label accepted." : `${several(predicted.length)}: labels accepted.`),
+    () => (predicted.length === 1 ? "Label confirmed." : `${several(predicted.length)}: labels accepted.`),
     { foreseen: predicted },
   );
 }
@@ -139,6 +143,13 @@ export const deleteClass = (id) => {
     () => `Class ${quoted(name)} deleted.`,
   );
 };
+
+/** Remove all labels that are names of folders. */
+export const freeOfFolders = () =>
+  perform(
+    () => api.freeOfFolders(),
+    (done) => `${done.action.summary}.`,
+  );
 
 /** @param {number} [steps] */
 export function undo(steps = 1) {

@@ -56,7 +56,7 @@ export const api = {
   item: (index) => read(`/api/items/${index}`),
   /** @param {string} query @returns {Promise<{ revision: number, total: number, indices: number[] }>} */
   indices: (query) => read(`/api/indices?${query}`),
-  /** @param {string} query @returns {Promise<{ total: number }>} */
+  /** @param {string} query @returns {Promise<{ total: number, groups: { total: number, confidence: number | null }[] }>} */
   groups: (query) => read(`/api/groups?${query}`),
   /** @returns {Promise<{ total: number, actions: Action[] }>} */
   history: () => read("/api/history?limit=200"),
@@ -75,6 +75,7 @@ export const api = {
   mergeClass: (id, into) => send("POST", `/api/classes/${id}/merge`, { into }),
   /** @param {number} id */
   deleteClass: (id) => send("DELETE", `/api/classes/${id}`),
+  freeOfFolders: () => send("DELETE", "/api/folder-labels"),
   /** @param {number} [steps] */
   undo: (steps = 1) => send("POST", "/api/undo", { steps }),
   /** @param {number} [steps] */

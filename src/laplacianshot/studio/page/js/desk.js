@@ -2,7 +2,7 @@
 /** Which item lies on the desk to be labeled, what was there before, and what comes next. Tells the topic "desk". */
 
 import { accept, labelAs } from "./actions.js";
-import { ORIGIN } from "./order.js";
+import { isKept, isOpen, ORIGIN } from "./order.js";
 import { store } from "./store.js";
 import { about, nameOf } from "./tiles.js";
 import { say } from "./toast.js";
@@ -63,7 +63,7 @@ function fallback() {
   let best = -1;
   let least = Infinity;
   for (let i = 0; i < columns.n; i++) {
-    if (columns.origins[i] === ORIGIN.given || columns.origins[i] === ORIGIN.failed || skipped.has(i) || busy.has(i))
+    if (isKept(columns.origins[i]) || columns.origins[i] === ORIGIN.failed || skipped.has(i) || busy.has(i))
       continue;
     // Multiples of the golden ratio never come near one another: sources are often sorted.
     const sure = Number.isNaN(columns.confidence[i]) ? 2 + ((i * 0.6180339887) % 1) : columns.confidence[i];
@@ -127,7 +127,7 @@ export function decide(id) {
 /** Accept what the graph says of it. */
 export function confirm() {
   if (current < 0) return;
-  if (store.columns.origins[current] !== ORIGIN.predicted) return skip();
+  if (!isOpen(store.columns.origins[current])) return skip();
   goOn(current, accept([current]));
 }
 

@@ -2,7 +2,7 @@
 /** How far it is: the estimate of accuracy, the share of each class, and counts. */
 
 import { paint } from "./color.js";
-import { count, counted, el, percent } from "./dom.js";
+import { count, el, percent } from "./dom.js";
 import { store } from "./store.js";
 
 const figures = el("section", { class: "figures", "aria-label": "How far it is" });
@@ -20,7 +20,7 @@ function showFigures() {
   for (const known of state.classes) {
     for (const [n, soft] of [
       [known.given, ""],
-      [known.predicted, "soft"],
+      [known.accepted + known.predicted, "soft"],
     ]) {
       const part = paint(
         el("i", {
@@ -36,11 +36,10 @@ function showFigures() {
   const pairs = [
     [counts.given, "given"],
     [counts.predicted, "predicted"],
+    [counts.accepted, "accepted"],
     [counts.unlabeled + counts.waiting, "unlabeled"],
     [counts.failed, "unreadable"],
   ];
-  const expected = accuracy?.expected;
-  const confidence = typeof expected === "number" && figure(percent(expected), "mean confidence");
   figures.replaceChildren(
     estimate(accuracy),
     bar,
@@ -48,7 +47,6 @@ function showFigures() {
       "dl",
       {},
       ...pairs.filter(([n], place) => n || place < 2).map(([n, what]) => figure(count(Number(n)), String(what))),
-      confidence,
     ),
   );
 }
@@ -58,23 +56,16 @@ const figure = (value, what) => el("div", {}, el("dt", {}, what), el("dd", {}, v
 
 /** @param {import("./types.js").Accuracy | null} accuracy */
 function estimate(accuracy) {
-  if (!accuracy || accuracy.estimate === null || !accuracy.checked)
-    return el(
-      "p",
-      { class: "quiet", id: "accuracy" },
-      "The accuracy is estimated once a few items of each class are labeled.",
-    );
-  const range =
-    accuracy.low !== null && accuracy.high !== null ? `, ${percent(accuracy.low)} to ${percent(accuracy.high)}` : "";
-  const how = `Test: ${accuracy.right} of ${accuracy.checked} given labels are predicted correctly when they are held back.`;
-  const more =
-    accuracy.expected === null
-      ? ""
-      : ` By their confidence, ${percent(accuracy.expected)} of the predicted labels are expected to be right.`;
+  if (!accuracy)
+    return el("p", { class: "quiet", id: "accuracy" }, "The accuracy is estimated once two classes have a label.");
   return el(
     "p",
-    { class: "big", id: "accuracy", title: how + more },
+    { class: "big", id: "accuracy", title: accuracy.source },
     el("b", {}, percent(accuracy.estimate)),
-    el("span", {}, `accuracy on ${counted(accuracy.checked, "held-back label")}${range}`),
+    el(
+      "span",
+      {},
+      `of the predicted labels are expected to be right (${percent(accuracy.low)} to ${percent(accuracy.high)})`,
+    ),
   );
 }

@@ -21,6 +21,7 @@ const only = el("select", { id: "only", "aria-label": "Class" });
 const pick = choice("pick", "Origin", [
   ["all", "All origins"],
   ["given", "Given"],
+  ["accepted", "Accepted"],
   ["predicted", "Predicted"],
   ["unlabeled", "Unlabeled"],
   ["disputed", "Disputed"],

@@ -18,6 +18,7 @@ export function showSummary(total) {
   const what = {
     all: "",
     given: "labeled by people",
+    accepted: "accepted",
     predicted: "predicted",
     unlabeled: "unlabeled",
     disputed: "disputed by their neighbors",

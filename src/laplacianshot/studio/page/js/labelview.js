@@ -8,7 +8,7 @@ import { canGoBack, confirm, decide, goOn, line, onDesk, previous, skip, take } 
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
 import { handFree } from "./hand.js";
-import { ORIGIN } from "./order.js";
+import { isOpen, ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
 import { want } from "./sync.js";
@@ -42,7 +42,7 @@ const yes = el(
   "button",
   { class: "button", type: "button", id: "accept-one", onclick: () => confirm() },
   icon("check"),
-  el("span", {}, "Accept"),
+  el("span", {}, "Confirm"),
   el("kbd", {}, "space"),
 );
 const next = el("button", { class: "button", type: "button", onclick: () => skip() }, "Skip", icon("right"));
@@ -111,8 +111,8 @@ function show() {
     : "Another name\u2026";
   input.setAttribute("aria-label", "Class name for this item, existing or new");
   form.classList.toggle("first", first);
-  yes.hidden = !store.state.counts.predicted;
-  yes.disabled = store.columns.origins[current] !== ORIGIN.predicted;
+  yes.hidden = !store.state.counts.predicted && !store.state.counts.accepted;
+  yes.disabled = !isOpen(store.columns.origins[current]);
   ask(current);
 }
 
@@ -143,7 +143,7 @@ function empty() {
     "div",
     { class: "done" },
     icon("check"),
-    el("p", {}, el("b", {}, "Every item has a given label.")),
+    el("p", {}, el("b", {}, "Every item has a label that was given or accepted.")),
     el("p", { class: "quiet" }, "Use Export at the top right to save them."),
   );
 }
@@ -190,8 +190,11 @@ function showVerdict(current) {
   const name = words(store.texts.get(current)?.id ?? "", "id");
   if (!known) verdict.replaceChildren(name);
   else {
+    const accepted = columns.origins[current] === ORIGIN.accepted ? "accepted, " : "";
     const confidence =
-      columns.origins[current] === ORIGIN.given ? "given" : `confidence ${percent(columns.confidence[current])}`;
+      columns.origins[current] === ORIGIN.given
+        ? "given"
+        : `${accepted}confidence ${percent(columns.confidence[current])}`;
     const other = store.classOf(store.disputes.get(current));
     const doubt = other && el("span", { class: "danger" }, "neighbors suggest ", words(other.name));
     verdict.replaceChildren(

@@ -153,7 +153,7 @@ export class Drawing extends Plane {
       this.left(i) > -9 && this.left(i) < this.width + 9 && this.top(i) > -9 && this.top(i) < this.height + 9;
     let given = 0;
     for (let i = 0; i < columns.n; i++) if (columns.origins[i] === ORIGIN.given) given++;
-    // Rings around thousands of accepted labels would hide the map.
+    // Rings around thousands of labels would hide the map.
     const small = given > 400;
     for (let i = 0; i < columns.n; i++) {
       const disputed = columns.flags[i] & FLAG.disputed;
@@ -163,7 +163,7 @@ export class Drawing extends Plane {
         !seen(i)
       )
         continue;
-      if (!small) pen.given(i, r + 1.6, colorOf(columns.classes[i]), ink);
+      if (!small && columns.origins[i] === ORIGIN.given) pen.given(i, r + 1.6, colorOf(columns.classes[i]), ink);
       if (disputed) pen.cross(i, r + 3.5, bad);
     }
     if (store.view !== "gallery")

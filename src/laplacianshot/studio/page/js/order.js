@@ -2,7 +2,13 @@
 /** Which items are shown, in which order and in which groups. Numbers in, numbers out: no page, no server. */
 
 /** Where a label comes from, as the server numbers it. */
-export const ORIGIN = Object.freeze({ waiting: 0, unlabeled: 1, predicted: 2, given: 3, failed: 4 });
+export const ORIGIN = Object.freeze({ waiting: 0, unlabeled: 1, predicted: 2, given: 3, failed: 4, accepted: 5 });
+
+/** Whether a label was given by a person or accepted, so that it can be removed. @param {number} origin */
+export const isKept = (origin) => origin === ORIGIN.given || origin === ORIGIN.accepted;
+
+/** Whether a label is a prediction that a person may confirm. @param {number} origin */
+export const isOpen = (origin) => origin === ORIGIN.predicted || origin === ORIGIN.accepted;
 
 export const FLAG = Object.freeze({ disputed: 1, novel: 2 });
 
@@ -18,7 +24,7 @@ export const FLAG = Object.freeze({ disputed: 1, novel: 2 });
  */
 
 /**
- * @typedef {"all" | "given" | "predicted" | "unlabeled" | "disputed" | "novel" | "unsure"} Pick
+ * @typedef {"all" | "given" | "accepted" | "predicted" | "unlabeled" | "disputed" | "novel" | "unsure"} Pick
  * @typedef {"sure" | "unsure" | "novel" | "source"} Sorting
  * @typedef {object} Filter
  * @property {Pick} pick
@@ -52,6 +58,7 @@ function passes(columns, filter, i) {
 function picked(columns, pick, i, origin) {
   if (pick === "all") return true;
   if (pick === "given") return origin === ORIGIN.given;
+  if (pick === "accepted") return origin === ORIGIN.accepted;
   if (pick === "predicted") return origin === ORIGIN.predicted;
   if (pick === "unlabeled") return columns.classes[i] < 0;
   if (pick === "disputed") return (columns.flags[i] & FLAG.disputed) !== 0;
@@ -106,16 +113,17 @@ function ranking(columns, filter, mostNovel) {
 }
 
 /**
- * How many items each class has, given and predicted, and the sum of the confidence of the predicted ones.
+ * How many items each class has, given and predicted (accepted or not), and the sum of the confidence of the predicted
+ * ones; how many labels are accepted, and how many of these are expected to be wrong.
  *
  * @typedef {{ given: number, predicted: number, sum: number }} Tally
  * @param {Columns} columns
- * @returns {{ classes: Map<number, Tally>, unsure: number }}
+ * @returns {{ classes: Map<number, Tally>, unsure: number, accepted: number, wrong: number }}
  */
 export function tally(columns) {
   /** @type {Map<number, Tally>} */
   const classes = new Map();
-  let unsure = 0;
+  let [unsure, accepted, wrong] = [0, 0, 0];
   for (let i = 0; i < columns.n; i++) {
     const [id, origin] = [columns.classes[i], columns.origins[i]];
     if (id < 0) continue;
@@ -124,11 +132,15 @@ export function tally(columns) {
     if (origin === ORIGIN.given) mine.given++;
     else {
       mine.predicted++;
-      mine.sum += columns.confidence[i];
-      if (columns.confidence[i] < UNSURE) unsure++;
+      mine.sum += columns.confidence[i] || 0;
+      if (origin === ORIGIN.accepted) {
+        accepted++;
+        // NaN where the class has no label any more: nothing speaks for it.
+        wrong += 1 - (columns.confidence[i] || 0);
+      } else if (columns.confidence[i] < UNSURE) unsure++;
     }
   }
-  return { classes, unsure };
+  return { classes, unsure, accepted, wrong };
 }
 
 /**

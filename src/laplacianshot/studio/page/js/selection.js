@@ -4,7 +4,7 @@
 import { accept, clearLabels, labelAs, labelAsNew } from "./actions.js";
 import { paint } from "./color.js";
 import { byId, count, el, icon, words } from "./dom.js";
-import { ORIGIN } from "./order.js";
+import { isKept, ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
 
@@ -39,7 +39,7 @@ function show() {
   bar.hidden = !items.length || store.view === "classes";
   if (bar.hidden) return;
   const predicted = items.some((i) => store.columns.origins[i] === ORIGIN.predicted);
-  const given = items.some((i) => store.columns.origins[i] === ORIGIN.given);
+  const given = items.some((i) => isKept(store.columns.origins[i]));
   const clear = () => store.select([]);
   const chips = store.classes.slice(0, CHIPS).map((known, place) =>
     paint(
@@ -92,8 +92,8 @@ function show() {
         type: "button",
         disabled: !given,
         onclick: () => clearLabels(items).then((good) => good && clear()),
-        title: "Remove the given labels (Delete)",
-        "aria-label": "Remove the given labels",
+        title: "Remove the labels (Delete)",
+        "aria-label": "Remove the labels",
       },
       icon("minus"),
     ),

@@ -2,7 +2,7 @@
 /** The side: how far it is, the classes, what to look through, and accepting many at a time. */
 
 import { buildAcceptBox } from "./acceptbox.js";
-import { addClass, labelAs } from "./actions.js";
+import { addClass, freeOfFolders, labelAs } from "./actions.js";
 import { openClassMenu, rename } from "./classmenu.js";
 import { paint } from "./color.js";
 import { byId, count, counted, el, icon, words } from "./dom.js";
@@ -17,9 +17,10 @@ import { EVERYTHING, store } from "./store.js";
 const LOOKS = [
   ["all", "Everything", ""],
   ["unsure", "Low confidence", "predicted labels below 60%"],
-  ["disputed", "Disputed", "given labels that the neighbors dispute"],
+  ["disputed", "Disputed", "given and accepted labels that the neighbors dispute"],
   ["novel", "Fits no class", "items unlike every class"],
   ["given", "Labeled by people", ""],
+  ["accepted", "Accepted", "predicted labels that were accepted unseen"],
 ];
 
 const list = el("ul", { class: "class-list" });
@@ -39,6 +40,7 @@ const form = el(
   input,
   el("button", { class: "button", "aria-label": "Add this class", title: "Add this class (n)" }, icon("plus")),
 );
+const folders = el("p", { class: "quiet", id: "folder-labels", hidden: true });
 const looks = el("section", { class: "looks", "aria-label": "Browse" });
 
 export function buildSide() {
@@ -50,6 +52,7 @@ export function buildSide() {
       el("h2", { id: "classes-title" }, "Classes"),
       list,
       form,
+      folders,
     ),
     looks,
     buildAcceptBox(),
@@ -63,6 +66,7 @@ export function buildSide() {
   });
   store.on(["state", "columns", "filter", "theme"], showClasses);
   store.on(["state", "columns", "filter", "view"], showLooks);
+  store.on(["state"], showFolders);
 }
 
 /** @type {Map<number, number>} */
@@ -130,6 +134,17 @@ function showClasses() {
   if (active) /** @type {HTMLElement | null} */ (list.querySelector(`[data-keep="${active}"]`))?.focus();
 }
 
+/** Labels that are names of folders, and the way to be rid of them: folders are often not classes. */
+function showFolders() {
+  const n = store.state?.folder_labels ?? 0;
+  folders.hidden = !n;
+  if (!n) return;
+  folders.replaceChildren(
+    `${counted(n, "label")} came from the names of folders. `,
+    el("button", { class: "link", type: "button", id: "free-of-folders", onclick: freeOfFolders }, "Remove them"),
+  );
+}
+
 /** @param {number} id */
 function toggle(id) {
   const alone = store.filter.only === id;
@@ -163,6 +178,7 @@ function showLooks() {
     disputed: state.counts.disputed,
     novel: state.counts.novel,
     given: state.counts.given,
+    accepted: state.counts.accepted,
   };
   const active = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.pick : undefined;
   looks.replaceChildren(

@@ -53,7 +53,7 @@ class Store {
   connected = true;
   /** @type {string}  why there is no connection */
   trouble = "";
-  /** @type {Map<number, { id: number, until: number }>}  labels that the server may not show yet */
+  /** @type {Map<number, { id: number, origin: number, until: number }>}  labels that the server may not show yet */
   #foreseen = new Map();
   /** @type {Map<Topic, Set<() => void>>} */
   #listeners = new Map();
@@ -133,9 +133,10 @@ class Store {
    *
    * @param {number[]} items
    * @param {(item: number) => number} label  id of a class, -1 for none
+   * @param {number} [origin]  of ORIGIN
    */
-  foresee(items, label) {
-    for (const i of items) this.#foreseen.set(i, { id: label(i), until: Infinity });
+  foresee(items, label, origin = ORIGIN.given) {
+    for (const i of items) this.#foreseen.set(i, { id: label(i), origin, until: Infinity });
     this.#overlay();
     this.changed("columns");
   }
@@ -164,10 +165,10 @@ class Store {
 
   #overlay() {
     const { classes, origins, confidence, flags } = this.columns;
-    for (const [i, { id }] of this.#foreseen) {
+    for (const [i, { id, origin }] of this.#foreseen) {
       classes[i] = id;
-      origins[i] = id < 0 ? ORIGIN.unlabeled : ORIGIN.given;
-      confidence[i] = id < 0 ? NaN : 1;
+      origins[i] = id < 0 ? ORIGIN.unlabeled : origin;
+      if (origin === ORIGIN.given) confidence[i] = id < 0 ? NaN : 1;
       flags[i] &= ~FLAG.disputed;
     }
   }

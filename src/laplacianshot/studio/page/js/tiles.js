@@ -22,7 +22,7 @@ export function about(i) {
     parts.push(
       columns.origins[i] === ORIGIN.given
         ? `\u2068${name}\u2069, given`
-        : `\u2068${name}\u2069, confidence ${percent(columns.confidence[i])}`,
+        : `\u2068${name}\u2069, ${columns.origins[i] === ORIGIN.accepted ? "accepted, " : ""}confidence ${percent(columns.confidence[i])}`,
     );
   const other = store.classOf(store.disputes.get(i))?.name;
   if (columns.flags[i] & FLAG.disputed)
@@ -73,6 +73,7 @@ export function relabel(tile, i, named) {
   tile.dataset.stamp = stamp;
   paint(tile, id);
   tile.classList.toggle("given", origin === ORIGIN.given);
+  tile.classList.toggle("accepted", origin === ORIGIN.accepted);
   tile.classList.toggle("novel", (columns.flags[i] & FLAG.novel) !== 0);
   tile.classList.toggle("disputed", disputed);
   const known = store.classOf(id);
@@ -84,6 +85,7 @@ export function relabel(tile, i, named) {
   const caption = tile.querySelector(".caption");
   caption?.replaceChildren(
     ...(named && known ? [el("i", { class: "dot" }), words(known.name)] : []),
+    ...(origin === ORIGIN.accepted ? [icon("check")] : []),
     says,
     ...(other
       ? [

@@ -27,15 +27,15 @@ const KEYS = [
   ["/", "search"],
   ["Esc", "clear the selection"],
   ["Label"],
-  ["space", "accept the predicted label"],
+  ["space", "confirm the predicted label"],
   ["\u2190 \u2192", "back, skip"],
   ["Gallery and map"],
   ["arrows", "go from item to item; with Shift, select"],
   ["space", "select or deselect"],
   ["Enter", "open in the label view"],
   ["Ctrl+A", "select all items shown"],
-  ["a", "accept the predicted labels"],
-  ["Delete", "remove the given labels"],
+  ["a", "accept the predicted labels; of one item, confirm it"],
+  ["Delete", "remove the given and accepted labels"],
   ["+ \u2212 0", "zoom the map, show all"],
 ];
 

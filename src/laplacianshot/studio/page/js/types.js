@@ -2,9 +2,9 @@
 /** What the server says, in types. Nothing here runs. */
 
 /**
- * @typedef {{ id: number, name: string, color: number, light: string, dark: string, given: number, predicted: number }} ClassInfo
+ * @typedef {{ id: number, name: string, color: number, light: string, dark: string, given: number, accepted: number, predicted: number }} ClassInfo
  * @typedef {{ version: number, kind: string, at: string, summary: string, undone: boolean }} Action
- * @typedef {{ estimate: number | null, low: number | null, high: number | null, right: number, checked: number, expected: number | null }} Accuracy
+ * @typedef {{ estimate: number, low: number, high: number, source: string }} Accuracy
  * @typedef {"pictures" | "texts" | "vectors"} Kind
  * @typedef {object} State
  * @property {number} version
@@ -14,7 +14,8 @@
  * @property {{ name: string, kind: Kind, total: number, tiny: boolean, key: string }} source
  * @property {{ done: number, total: number, failed: number, finished: boolean, problem: string | null }} embedding
  * @property {ClassInfo[]} classes
- * @property {Record<"given" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "novel" | "suggested", number>} counts
+ * @property {Record<"given" | "accepted" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "novel" | "suggested", number>} counts
+ * @property {number} folder_labels  labels that are names of folders
  * @property {Accuracy | null} accuracy
  * @property {Action | null} undo
  * @property {Action | null} redo
@@ -27,7 +28,7 @@
  * @property {string} id
  * @property {string | null} text
  * @property {number | null} class
- * @property {"given" | "predicted" | "unlabeled" | "waiting" | "failed"} origin
+ * @property {"given" | "accepted" | "predicted" | "unlabeled" | "waiting" | "failed"} origin
  * @property {"person" | "accepted" | "imported" | "source" | null} how
  * @property {number | null} confidence
  * @property {number | null} dispute

@@ -1,13 +1,15 @@
 """What a saved model is worth: accuracy on rows that it has never seen, size, latency and throughput.
 
-Part *accuracy*, per set and draw: 70% of the rows are fitted, with 5 labels per class, and 30% come later. Refitting has
-these among its unlabeled rows; the estimator's rule with all rows, prototypes alone, and the compact form with cores of
-several sizes do not. The sizes were chosen on CUB, BANKING77 and GoEmotions; the other sets confirm them.
+Part *accuracy*, per set and draw: 70% of the rows are fitted, with 5 labels per class, and 30% come later. Refitting
+has these among its unlabeled rows; the estimator's rule with all rows, prototypes alone, and the compact form with
+cores of several sizes do not. The sizes were chosen on CUB, BANKING77 and GoEmotions; the other sets confirm them.
 
 Part *speed*, side by side in one process: one picture and one sentence through a saved model, and through the bare ONNX
 Runtime session of its encoder; many items in batches, both ways.
 
     python benchmarks/model.py --data data --draws 3 --output docs/results/model.md
+
+The page is written after each set.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +101,7 @@ def accuracy_of(X: Floats, y: Ints, seed: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         for rows in ("core", "all"):
             path = Path(folder) / f"{rows}.lshot"
-            model.save(path, rows=rows)  # type: ignore[arg-type]
+            model.save(path, rows=rows)
             found[f"bytes {rows}"] = path.stat().st_size
         back = LabelModel.load(Path(folder) / "core.lshot")
         assert np.array_equal(back.predict_proba(new[:100]), model.compact().predict_proba(new[:100]))
@@ -171,33 +175,25 @@ def speed(seconds: float) -> list[str]:
             encoder = model.opened
             prepared = [encoder.prepare(_read(item)) for item in many]
             one = in_turn(
-                {
-                    "model": lambda model=model, many=many: model.predictions(model.vectors(many[:1])),
-                    "bare": lambda encoder=encoder, prepared=prepared: encoder.encode(prepared[:1]),
-                },
-                seconds,
+                {"model": partial(predicted, model, many[:1]), "bare": partial(encoder.encode, prepared[:1])}, seconds
             )
             cells = [f"{np.percentile(one[key], q):.1f} ms" for key in ("model", "bare") for q in (50, 95)]
             lines.append(f"| {name} | {' | '.join(cells)} |")
             # Two calls at once on both sides, as the model's encoder computes on two threads.
-            from concurrent.futures import ThreadPoolExecutor
-
+            size = -(-len(prepared) // 8)
+            chunks = [prepared[i : i + size] for i in range(0, len(prepared), size)]
             with ThreadPoolExecutor(2) as pool:
-                size = -(-len(prepared) // 8)
-                chunks = [prepared[i : i + size] for i in range(0, len(prepared), size)]
-                both = in_turn(
-                    {
-                        "model": lambda model=model, many=many: model.predictions(model.vectors(many)),
-                        "bare": lambda pool=pool, encoder=encoder, chunks=chunks: list(
-                            pool.map(encoder.encode, chunks)
-                        ),
-                    },
-                    seconds,
-                )
+                bare = partial(lambda *given: list(pool.map(*given)), encoder.encode, chunks)
+                both = in_turn({"model": partial(predicted, model, many), "bare": bare}, seconds)
             model_rate, bare_rate = (1000 * len(many) / statistics.median(both[key]) for key in ("model", "bare"))
             share = f"{model_rate / bare_rate:.0%}"
             batches.append(f"| {len(many)} of them | {model_rate:.0f} a second | {bare_rate:.0f} a second | {share} |")
     return [*lines, "", *batches]
+
+
+def predicted(model: LabelModel, items: list[Any]) -> object:
+    """Everything that a server would answer."""
+    return model.predictions(model.vectors(items))
 
 
 def _read(item: Any) -> Any:
@@ -227,47 +223,30 @@ def page(
     odd += [f"| {name} | {' | '.join(f'{value:.2f}' for value in found.values())} |" for name, found in novelty.items()]
     chosen = ", ".join(name for name, (_, half) in SETS.items() if half == "chosen")
     confirmed = ", ".join(name for name, (_, half) in SETS.items() if half == "confirmed")
-    return "\n".join(
-        [
-            "# Saved models",
-            "",
-            "What does a [saved model](../guide/production.md) lose against fitting again, and how fast does it answer?",
-            "",
-            "```console",
-            f"$ {command}",
-            "```",
-            "",
-            "## Accuracy on rows never seen",
-            "",
-            f"70% of the rows are fitted with {LABELS} labels per class; accuracy in percent on the other 30%, mean of "
-            f"{len(next(iter(results.values()))['refit'])} draws. *Refit* has these among its unlabeled rows, so it is what a new fit would give. Files keep the core of {CORE_ROWS:,} rows "
-            f"in {CORE_DIRECTIONS} directions, a byte each.",
-            "",
-            *lines,
-            "",
-            f"The form and its size were chosen on {chosen}, and confirmed on {confirmed}.",
-            "",
-            "## Size and calibration",
-            "",
-            "The expected calibration error (ECE) of the confidence, on the rows never seen.",
-            "",
-            *sizes,
-            "",
-            "## Novelty",
-            "",
-            "A fifth of the classes has no label. How well novelty tells later rows of these from others (area under the ROC curve, one draw), "
-            "where the fit had no such row, and where it had some among the unlabeled ones.",
-            "",
-            *odd,
-            "",
-            "## Speed",
-            "",
-            "A saved model from bytes or text to label, confidence and novelty, against the ONNX Runtime session of its encoder fed ready arrays: both in one process in turn, on two threads.",
-            "",
-            *timing,
-            "",
-        ]
-    )
+    draws = len(next(iter(results.values()))["refit"])
+    blocks = [
+        "# Saved models",
+        "What does a [saved model](../guide/production.md) lose against fitting again, and how fast is it?",
+        f"```console\n$ {command}\n```",
+        "## Accuracy on rows never seen",
+        f"70% of the rows are fitted with {LABELS} labels per class; accuracy in percent on the other 30%, mean of "
+        f"{draws} draws. *Refit* has these among its unlabeled rows, so it is what a new fit would give. Files keep a "
+        f"core of {CORE_ROWS:,} rows in {CORE_DIRECTIONS} directions, a byte each.",
+        "\n".join(lines),
+        f"The form and its size were chosen on {chosen}, and confirmed on {confirmed}.",
+        "## Size and calibration",
+        "The expected calibration error (ECE) of the confidence, on the rows never seen.",
+        "\n".join(sizes),
+        "## Novelty",
+        "A fifth of the classes has no label. How well novelty tells later rows of these from others (area under "
+        "the ROC curve, one draw), where the fit had no such row, and where it had some among the unlabeled ones.",
+        "\n".join(odd),
+        "## Speed",
+        "A saved model from bytes or text to label, confidence and novelty, against the ONNX Runtime session of its "
+        "encoder fed ready arrays: both in one process in turn, on two threads.",
+        "\n".join(timing),
+    ]
+    return "\n\n".join(blocks) + "\n"
 
 
 def main() -> None:
@@ -296,11 +275,11 @@ def main() -> None:
             novelty[name],
             flush=True,
         )
-    command = f"python benchmarks/model.py --data data --draws {given.draws}"
-    text = page(results, novelty, timing, command)
-    print(text)
-    if given.output is not None:
-        given.output.write_text(text, encoding="utf-8")
+        if given.output is not None:
+            # After each set, so that a run that is stopped leaves what it has.
+            chosen = f"--data data --sets {','.join(results)} --draws {given.draws} --seconds {given.seconds:g}"
+            text = page(results, novelty, timing, f"python benchmarks/model.py {chosen}")
+            given.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

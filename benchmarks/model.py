@@ -221,8 +221,8 @@ def page(
         sizes.append(f"| {name} | {' | '.join(megabytes + errors)} |")
     odd = ["| | absent from the fit | among its unlabeled rows |", "|---|---|---|"]
     odd += [f"| {name} | {' | '.join(f'{value:.2f}' for value in found.values())} |" for name, found in novelty.items()]
-    chosen = ", ".join(name for name, (_, half) in SETS.items() if half == "chosen")
-    confirmed = ", ".join(name for name, (_, half) in SETS.items() if half == "confirmed")
+    chosen = ", ".join(name for name in results if SETS[name][1] == "chosen")
+    confirmed = ", ".join(name for name in results if SETS[name][1] == "confirmed")
     draws = len(next(iter(results.values()))["refit"])
     blocks = [
         "# Saved models",
@@ -233,7 +233,7 @@ def page(
         f"{draws} draws. *Refit* has these among its unlabeled rows, so it is what a new fit would give. Files keep a "
         f"core of {CORE_ROWS:,} rows in {CORE_DIRECTIONS} directions, a byte each.",
         "\n".join(lines),
-        f"The form and its size were chosen on {chosen}, and confirmed on {confirmed}.",
+        f"Sets that the form and its size were chosen on: {chosen}; that confirm it: {confirmed}.",
         "## Size and calibration",
         "The expected calibration error (ECE) of the confidence, on the rows never seen.",
         "\n".join(sizes),

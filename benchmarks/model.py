@@ -243,7 +243,8 @@ def page(
         "\n".join(odd),
         "## Speed",
         "A saved model from bytes or text to label, confidence and novelty, against the ONNX Runtime session of its "
-        "encoder fed ready arrays: both in one process in turn, on two threads.",
+        "encoder fed ready arrays: both in one process in turn, on two threads. Other work on the machine slows both: "
+        "trust the ratios.",
         "\n".join(timing),
     ]
     return "\n\n".join(blocks) + "\n"

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from laplacianshot import LabelModel
 from laplacianshot.labeling import label_source
 from laplacianshot.labeling.labels import read_labels
 from laplacianshot.labeling.sources import open_source
@@ -79,6 +80,25 @@ def test_exports_hold_the_same_rows_in_each_format(labeled):
     assert tasks[2]["predictions"][0]["result"][0]["value"]["choices"] == ["left"]
     interface = labeled.get("/api/export", params={"format": "label-studio-interface"}).text
     assert '<Choice value="left"/>' in interface
+
+
+def test_the_exported_model_labels_new_items_as_the_page_does(labeled, two_groups, tmp_path):
+    answer = labeled.get("/api/export", params={"format": "model"})
+    assert answer.headers["content-disposition"] == 'attachment; filename="model.lshot"'
+    (tmp_path / "model.lshot").write_bytes(answer.content)
+    model = LabelModel.load(tmp_path / "model.lshot")
+    vectors = np.load(two_groups)
+    assert model.predict(vectors).tolist() == ["left"] * 30 + ["right"] * 30
+    items = labeled.get("/api/items").json()["items"]
+    shown = np.array([item["confidence"] for item in items])
+    predicted = np.array([item["origin"] == "predicted" for item in items])
+    assert np.abs(model.predict_proba(vectors).max(axis=1) - shown)[predicted].max() < 0.1
+
+
+def test_without_two_classes_there_is_no_model(client):
+    answer = client.get("/api/export", params={"format": "model"})
+    assert answer.status_code == 409
+    assert "label items of two classes" in answer.json()["detail"]
 
 
 def test_what_was_exported_can_be_imported_again(labeled, opened, client_of, two_groups, tmp_path, settled):

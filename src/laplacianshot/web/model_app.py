@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from laplacianshot import __version__
 from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.labeling.model import LabelModel
+from laplacianshot.runtime.files import read_input
 from laplacianshot.runtime.threads import available_threads
 from laplacianshot.web.access import Gate, Guard
 from laplacianshot.web.errors import add_errors, problem
@@ -29,6 +30,7 @@ MAX_ITEMS = 1024
 MAX_TEXT = 100_000
 # Requests that wait for their turn, per thread, before others are sent away.
 _WAITING = 16
+_MAX_TOKEN = 10_000
 _PUBLIC = frozenset({"/health"})
 _ADVICE = "this server needs its token, in the header 'Authorization: Bearer TOKEN'."
 
@@ -252,8 +254,8 @@ def serve_model(
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file: its first line."""
-    lines = path.read_text(encoding="utf-8").split()
-    if not lines:
-        raise LabelingError(f"--token-file {path}: it is empty.")
-    return lines[0]
+    """Return the token in a file: its first word, in ASCII."""
+    words = read_input(path, _MAX_TOKEN).split()
+    if not words or not words[0].isascii():
+        raise LabelingError(f"--token-file {path}: its first line must be a token of letters and digits.")
+    return words[0].decode("ascii")

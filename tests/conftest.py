@@ -109,10 +109,13 @@ def _digits():
 
 @pytest.fixture(scope="session")
 def vectors():
-    """The digits with a little noise: vectors that are centered and brought to length one, without equal distances."""
+    """The digits with a little noise: vectors that are centered and brought to length one, without equal distances.
+
+    Columns of zeros make them too wide for a table.
+    """
     pixels, truth, y = _digits()
     noise = np.random.default_rng(0).standard_normal(pixels.shape)
-    return (pixels + 0.02 * noise).astype(np.float32), truth, y
+    return np.pad((pixels + 0.02 * noise).astype(np.float32), ((0, 0), (0, 64))), truth, y
 
 
 @pytest.fixture(scope="session")

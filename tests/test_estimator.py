@@ -359,8 +359,8 @@ def test_zero_rows_and_duplicated_rows_give_no_nan(make, clusters):
 
 @pytest.fixture
 def activations(clusters):
-    """Rows of 60 features without a negative one, their classes, and the given ones."""
-    X, truth, y = clusters(4, 60, 3, dim=60, spread=2.0)
+    """Rows of 120 features without a negative one, their classes, and the given ones."""
+    X, truth, y = clusters(4, 60, 3, dim=120, spread=2.8)
     return np.maximum(X, 0), truth, y
 
 

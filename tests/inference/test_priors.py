@@ -318,7 +318,7 @@ def test_vectors_without_negative_entries_are_centered_as_they_are_if_classes_ha
 def test_a_prior_is_taken_in_power_with_a_class_that_has_no_label(n):
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, n)
-    X = np.maximum(rng.standard_normal((3, 60))[truth] + 0.7 * rng.standard_normal((n, 60)), 0).astype(np.float32)
+    X = np.maximum(rng.standard_normal((3, 120))[truth] + 0.7 * rng.standard_normal((n, 120)), 0).astype(np.float32)
     prior = np.where(rng.random((n, 1)) < 0.3, np.eye(3)[rng.integers(0, 3, n)], np.eye(3)[truth]) * 0.7 + 0.1
     clf = LaplacianShot().fit(X, np.where((np.arange(n) < 20) & (truth < 2), truth, -1), prior=prior, classes=range(3))
     assert clf.transform_ == "power"
@@ -328,7 +328,7 @@ def test_a_prior_is_taken_in_power_with_a_class_that_has_no_label(n):
 
 @pytest.mark.parametrize("known", ["names", "prior", "shares"])
 def test_a_few_shot_task_with_more_than_labels_is_solved_by_one_descent(known, monkeypatch):
-    X, truth, names = named_rows(rows=15)
+    X, truth, names = named_rows(rows=15, dim=120)
     y = np.where(np.arange(len(X)) < 20, truth, -1)
     estimator = LaplacianShot(class_shares=np.full(4, 0.25) if known == "shares" else None)
     more = {"names": {"names": names}, "prior": {"prior": np.full((len(X), 4), 0.25)}, "shares": {}}[known]

@@ -144,11 +144,13 @@ def test_digits_are_gray_levels_and_stay_as_they_are():
 
 def test_vectors_without_negative_entries_take_power():
     rng = np.random.default_rng(0)
-    X = np.maximum(rng.standard_normal((100, 60)), 0)
+    X = np.maximum(rng.standard_normal((100, 120)), 0)
     for dtype in (np.float16, np.float32, np.float64):
         assert choose_transform(X.astype(dtype)) == "power"
-    assert choose_transform(X[:, :40]) == "standard"
-    assert choose_transform(X * np.where(np.arange(60) == 0, 1000, 1)) == "standard"
+    assert choose_transform(X[:, :100]) == choose_transform(X[:, :40]) == "standard"
+    # Rows of one length come from an encoder.
+    assert choose_transform(X[:, :60] / np.linalg.norm(X[:, :60], axis=1, keepdims=True)) == "power"
+    assert choose_transform(X * np.where(np.arange(120) == 0, 1000, 1)) == "standard"
     assert choose_transform(np.round(X)) in ("none", "cl2")
     assert choose_transform(X, lowest=-0.1) == "cl2"
     X[70, 7] = -1e-3

@@ -41,7 +41,7 @@ def test_relabeling_is_what_label_does_about_the_same_center(task, seed, transfo
     cache, _, given = task(seed)
     if transform == "power":
         # Wide rows without negative entries.
-        cache = build_cache(cache.positions, np.maximum(np.hstack([cache.vectors, -cache.vectors] * 2), 0))
+        cache = build_cache(cache.positions, np.maximum(np.hstack([cache.vectors, -cache.vectors] * 4), 0))
     assert cache.transform == transform
     found = relabel(cache, given)
     class_ids, codes = columns_of(given)

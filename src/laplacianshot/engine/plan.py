@@ -9,7 +9,7 @@ import numpy as np
 
 from laplacianshot.engine.rounds import MAX_BLOCKS, VISIT_ROWS
 from laplacianshot.inference.spreading import MAX_LISTED
-from laplacianshot.inference.transforms import TABLE_COLUMNS, Rows
+from laplacianshot.inference.transforms import WIDE_TABLE_COLUMNS, Rows
 from laplacianshot.neighbors.knn import Method, chosen_method, in_memory_plan, memory_plan
 from laplacianshot.runtime.limits import LARGE_ASSIGNMENTS, TARGET_RECALL, MemoryPlan, is_large, larger, parse_bytes
 from laplacianshot.runtime.threads import available_threads
@@ -145,7 +145,7 @@ def _needed(n: int, n_query: int, n_classes: int, width: int, k: int, entries: i
     """The moment that holds most; ``entries`` of an assignment are kept, or all C of them."""
     threads = available_threads()
     always = {"order": 40.0 * n}
-    if width <= TABLE_COLUMNS:
+    if width <= WIDE_TABLE_COLUMNS:
         # Standard columns, and what it takes to make them.
         always["table"] = 8.0 * n * width
     method = chosen_method(graph.method, n, graph.target_recall)

@@ -24,8 +24,11 @@ CHANCE_FADE = 3.75
 # Queries that the first class shares are estimated from, evenly spaced among all of them.
 _SAMPLE_ROWS = 4096
 
-# Columns up to which rows are taken for a table, and how much more one column may vary than most in other rows.
+# Columns up to which rows are taken for a table, and up to which they are if they have neither few different values nor
+# lengths that differ by less than a hundredth; and how much more one column may vary than most in other rows.
 TABLE_COLUMNS = 40
+WIDE_TABLE_COLUMNS = 100
+_EQUAL_LENGTH = 0.01
 MIXED_SCALES = 30.0
 # Different values up to which rows are taken for gray levels or counts; how many of them are asked for their neighbors,
 # for how many, and how often these must choose one another.
@@ -202,13 +205,22 @@ def choose_centered(X: Floats) -> Transform:
 def is_table(X: Floats) -> bool:
     """Whether rows (n, D) look like a table of measurements rather than vectors whose direction counts.
 
-    They have at most 40 columns, or one column that varies 30 times as much as half of them.
+    They have at most 40 columns; or at most 100, with more different values than gray levels have and lengths that
+    differ, unlike those of many encoders; or one column that varies 30 times as much as half of them.
     """
     if X.shape[1] <= TABLE_COLUMNS:
+        return True
+    if X.shape[1] <= WIDE_TABLE_COLUMNS and not has_levels(X) and not _have_one_length(X):
         return True
     spread = _some_rows(X).std(axis=0)
     spread = spread[spread > 0]
     return len(spread) > 0 and bool(spread.max() > MIXED_SCALES * np.median(spread))
+
+
+def _have_one_length(X: Floats) -> bool:
+    """Whether rows (n, D) have all the same length, as those of many encoders do."""
+    lengths = np.linalg.norm(_asked_rows(X).astype(np.float64), axis=1)
+    return float(np.ptp(lengths)) <= _EQUAL_LENGTH * float(lengths.max())
 
 
 def are_levels(X: Floats) -> bool:

@@ -40,9 +40,10 @@ def test_predictions_in_an_output_of_label_are_sorted_too(place, capsys):
     ]
     (folder / "out.csv").write_text("id,label,confidence,origin,suggestion\n" + "".join(rows), encoding="utf-8")
     assert run(["sort", "photos", "--labels", "out.csv", "-o", "sorted", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"sorted": len(truth), "present": 0, "left": []}
+    folders = {"ball": 2, "box": 2, "kite": 2}
+    assert json.loads(capsys.readouterr().out) == {"sorted": len(truth), "present": 0, "folders": folders, "left": []}
     assert run(["sort", "photos", "--labels", "out.csv", "-o", "sorted", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"sorted": 0, "present": len(truth), "left": []}
+    assert json.loads(capsys.readouterr().out) == {"sorted": 0, "present": len(truth), "folders": {}, "left": []}
     assert run(["sort", "--undo", "sorted", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"undone": len(truth), "left": []}
 

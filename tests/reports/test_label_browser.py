@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from laplacianshot.reports.label_page import label_page
-from tests.reports.labels_made_up import HOSTILE, of_texts, result
+from tests.reports.labels_made_up import HOSTILE, of_pictures, of_texts, result
 
 # Milliseconds. Far more than anything takes on an idle machine: a busy one must not fail a test.
 PATIENCE = 300_000
@@ -98,3 +100,62 @@ def test_a_mouse_points_zooms_and_moves_the_map(show):
     page.mouse.move(middle[0] + 120, middle[1] + 60, steps=4)
     page.mouse.up()
     assert page.locator("#map-canvas").screenshot() != before
+
+
+def test_an_item_is_opened_and_its_neighbors_by_keyboard_alone(show, tmp_path):
+    found = of_texts(tmp_path, 60)
+    page = show(label_page(found))
+    card = page.locator("[data-look]").first
+    card.focus()
+    page.keyboard.press("Enter")
+    page.locator("#look[open]").wait_for()
+    name, item = page.locator("#look-name"), int(card.get_attribute("data-look"))
+    assert name.text_content() == found.ids[item]
+    assert page.locator("#look .reading").text_content() == str(found.source.preview(int(found.rows[item])))
+    neighbor = page.locator("#look-near button").first
+    neighbor.focus()
+    page.keyboard.press("Enter")
+    other = name.text_content()
+    assert other != found.ids[item]
+    page.keyboard.press("ArrowLeft")
+    assert name.text_content() == found.ids[item]
+    page.keyboard.press("ArrowRight")
+    assert name.text_content() != found.ids[item]
+    page.keyboard.press("Escape")
+    page.locator("#look").wait_for(state="hidden")
+    assert page.evaluate("document.activeElement.dataset.look") == str(item)
+
+
+def test_an_item_of_the_map_is_opened_by_enter(show):
+    page = show(label_page(result()))
+    canvas = page.locator("#map-canvas")
+    canvas.press("ArrowRight")
+    said = page.locator("#map-text, .map-text").first.text_content()
+    canvas.press("Enter")
+    page.locator("#look[open]").wait_for()
+    assert page.locator("#look-name").text_content() == said
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_name_is_broken_inside_a_word_and_nothing_is_wider_than_the_screen(show, tmp_path, width):
+    names = ("Black_throated_Sparrow", "Grasshopper_Sparrow", "Great_Grey_Shrike")
+    found = replace(of_pictures(tmp_path, 60, ("IMG_0001_original_export",)), classes=names)
+    page = show(label_page(found))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("[data-look]").first.click()
+    broken = page.evaluate(
+        """() => [...document.querySelectorAll(".says bdi, .path bdi")].flatMap((name) => {
+          const walk = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+          const found = [];
+          while (walk.nextNode()) {
+            const range = document.createRange();
+            range.selectNodeContents(walk.currentNode);
+            // A piece between two places to break is on one line, unless it has spaces.
+            const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+            if (tops.size > 1 && !/\\s/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+          }
+          return found;
+        })"""
+    )
+    assert broken == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

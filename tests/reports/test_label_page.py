@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 from dataclasses import replace
@@ -12,8 +13,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from PIL import Image
 
 from laplacianshot.reports.label_items import choose
+from laplacianshot.reports.label_look import NEIGHBORS, expected_confusion, large_side, neighbors_of
 from laplacianshot.reports.label_page import label_page, map_block, map_data, places_of, write_label_report
 from laplacianshot.reports.page import Section, render_page
 from tests.reports.labels_made_up import HOSTILE, of_pictures, of_texts, result, unlabeled
@@ -68,12 +71,16 @@ def section(page, anchor):
     return page.split(f'id="{anchor}"')[1].split("<h2")[0]
 
 
+def look_data(page):
+    return json.loads(re.search(r'id="look-data">(.*?)</script>', page, re.DOTALL)[1])
+
+
 def test_the_page_has_a_section_for_everything_there_is(page):
     Elements(page)
     titles = re.findall(r'<h2 id="([^"]+)"', page)
     assert titles == [
-        "map", "next", "disputed", "least-confident", "most-confident", "rejected", "classes", "confidence",
-        "skipped", "run", "reading",
+        "map", "next", "disputed", "least-confident", "most-confident", "rejected", "classes", "confusion",
+        "confidence", "skipped", "run", "reading",
     ]  # fmt: skip
 
 
@@ -140,7 +147,7 @@ def test_what_to_label_next_is_numbered_in_order(page, pictures):
 
 
 def test_a_disputed_label_is_shown_with_what_the_neighbors_say(page, pictures):
-    names = re.findall(r"<bdi>([^<]+)</bdi>", section(page, "disputed"))
+    names = re.findall(r"<bdi>([^<]+)</bdi>", section(page, "disputed").replace("<wbr>", ""))
     said = {tuple(names[start : start + 3]) for start in (0, 3)}
     classes, ids = pictures.classes, pictures.ids
     assert said == {(classes[pictures.codes[i]], classes[pictures.disputes[i]], ids[i]) for i in (0, 1)}
@@ -166,7 +173,7 @@ def test_hostile_names_of_files_and_classes_are_text(tmp_path):
     harmless = Elements(label_page(found))
     found = replace(result(60, HOSTILE[:3]), source=found.source, ids=found.ids, rows=found.rows)
     elements = Elements(label_page(found))
-    assert len(elements.of("script")) == len(harmless.of("script")) == 2
+    assert len(elements.of("script")) == len(harmless.of("script")) == 3
     assert HOSTILE[0] in elements.text
     titles = [item.get("title", "") for item in elements.of("li")]
     assert any("alert(1)" in title for title in titles)
@@ -216,11 +223,15 @@ def test_before_the_first_label_there_is_what_to_label_first():
     assert "%</dd>" not in page
 
 
-def test_without_vectors_there_is_neither_map_nor_script():
+def test_without_vectors_there_is_no_map_and_items_can_still_be_opened():
     page = label_page(result(with_vectors=False))
-    Elements(page)
-    assert "<script" not in page
-    assert "canvas" not in page.split("</style>")[1]
+    elements = Elements(page)
+    assert elements.of("canvas") == []
+    data = look_data(page)
+    assert {int(button["data-look"]) for button in elements.of("button") if "data-look" in button} <= {
+        int(item) for item in data["items"]
+    }
+    assert data["near"] == {}
 
 
 def test_notes_and_a_graph_that_did_not_settle_are_told():
@@ -354,3 +365,86 @@ def test_classes_are_listed_as_people_count(n_classes):
     assert len(names) == min(n_classes, 24)
     listed = [int(name) for name in re.findall(r"<option value=\"\d+\">c(\d+)</option>", html)]
     assert listed == (list(range(n_classes)) if n_classes > 24 else [])
+
+
+def test_every_item_on_the_page_can_be_opened_with_its_path_picture_and_nearest_items(page, pictures):
+    data = look_data(page)
+    buttons = [button for button in Elements(page).of("button") if "data-look" in button]
+    opened = {int(button["data-look"]) for button in buttons}
+    assert len(buttons) > 30
+    assert all(button["aria-label"].startswith("Look closer: ") for button in buttons)
+    for item in opened:
+        assert data["items"][str(item)]["name"] == pictures.ids[item]
+        near = data["near"][str(item)]
+        assert 0 < len(near) <= NEIGHBORS
+        assert item not in near
+        assert all(str(other) in data["items"] for other in near)
+
+
+def test_a_large_picture_is_larger_than_that_of_its_card_and_within_the_room_of_the_page(tmp_path):
+    found = of_pictures(tmp_path, 60)
+    for name in found.ids[:20]:
+        noise = np.random.default_rng(0).integers(0, 255, (700, 900, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / name)
+    large = look_data(label_page(found))["large"]
+    sizes = {Image.open(io.BytesIO(base64.b64decode(src.partition(",")[2]))).size for src in large.values()}
+    assert sizes == {(640, 498)}
+    # The others are small as they are.
+    assert set(map(int, large)) <= set(range(20))
+    assert [large_side(n) for n in (1, 100, 200, 400, 5000)] == [640, 640, 480, 320, 224]
+
+
+def test_the_nearest_items_are_the_nearest_by_their_vectors():
+    found = result(60)
+    near = neighbors_of(found, np.arange(60))
+    X = found.vectors - (0 if found.center is None else found.center)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    for item, others in near.items():
+        edges = found.affinity[[item]].toarray().ravel().nonzero()[0]
+        cosines = X[edges] @ X[item]
+        assert others == edges[np.argsort(-cosines)][:NEIGHBORS].tolist()
+
+
+def test_the_mixed_up_classes_are_those_that_the_probabilities_name():
+    found = result(60)
+    predicted = [i for i in range(60) if found.origins[i] == "predicted"]
+    expected = np.zeros((3, 3))
+    for i in predicted:
+        expected[found.codes[i]] += found.probabilities[i]
+    np.testing.assert_allclose(expected_confusion(found), expected, rtol=1e-5)
+    sparse = replace(found, probabilities=sp.csr_array(found.probabilities))
+    np.testing.assert_allclose(expected_confusion(sparse), expected, rtol=1e-5)
+    shown = section(label_page(found), "confusion")
+    wrong = expected.sum() - np.trace(expected)
+    assert f"About {wrong:.0f} of the {len(predicted)} predicted labels are expected to be wrong." in shown
+    cells = re.findall(r'<td class="(\w+)"[^>]*>(\d*)</td>', shown)
+    assert [int(n or 0) for _, n in cells] == np.rint(expected).astype(int).ravel().tolist()
+    assert [kind for kind, _ in cells] == ["same", "other", "other", "other"] * 2 + ["same"]
+
+
+def test_sure_predictions_mix_nothing_up():
+    found = result(60)
+    sure = np.eye(3, dtype=np.float32)[np.maximum(found.codes, 0)]
+    assert "Hardly any of the 45 predicted labels" in label_page(replace(found, probabilities=sure))
+
+
+def test_all_suggestions_are_on_the_page():
+    found = result(600)
+    order = np.flatnonzero(np.asarray(found.origins, dtype=object) == "predicted")[:400]
+    suggestions = np.zeros(600, dtype=np.int64)
+    suggestions[order] = np.arange(1, 401)
+    shown = section(label_page(replace(found, suggestions=suggestions)), "next")
+    assert "<summary>All 400 suggestions</summary>" in shown
+    ranks = [int(n) for n in re.findall(r'<span class="badge">(\d+)</span>', shown)]
+    rows = [int(n) for n in re.findall(r'<th scope="row">(\d+)\. ', shown)]
+    assert ranks + rows == list(range(1, 401))
+
+
+def test_names_may_break_between_words_and_nowhere_else(tmp_path):
+    found = replace(of_pictures(tmp_path), classes=("Black_throated-Sparrow", "Grasshopper Sparrow", "a.b/c"))
+    shown = label_page(found)
+    assert "<bdi>Black_<wbr>throated-<wbr>Sparrow</bdi>" in shown
+    assert "<bdi>Grasshopper Sparrow</bdi>" in shown
+    style = re.search(r"<style>(.*?)</style>", shown, re.DOTALL)[1]
+    for rule in (r"\.says \{[^}]*", r"\.item \.path \{[^}]*"):
+        assert "overflow-wrap: normal" in re.search(rule, style)[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from laplacianshot.cli import options, terminal
-from laplacianshot.cli.sort import Sorting, sort_into, undo_option
+from laplacianshot.cli.sort import Sorting, sort_into, undo_hint, undo_option
 from laplacianshot.cli.terminal import CommandError, Output
 
 if TYPE_CHECKING:
@@ -203,7 +203,8 @@ def label(
         labeled = {name: label for name, label in found.items() if label}
         assert result.source is not None
         pictures = result.source
-        outputs.append(Output(sorted_into, lambda: sort_into(pictures, labeled, sorted_into, how)))
+        into = partial(sort_into, pictures, labeled, sorted_into, how)
+        outputs.append(Output(sorted_into, into, hint=undo_hint(apply[1])))
     if not (outputs or as_json):
         terminal.note("no file is written; add -o OUT.csv for the labels, or --report DIR for a page.")
     return terminal.deliver(LabelSummary(result), outputs, as_json=as_json, stages=result.stages)

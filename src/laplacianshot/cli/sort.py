@@ -73,6 +73,8 @@ def sort(
     done = sort_into(pictures, found, folder, apply)
     if as_json:
         _print_json({"sorted": done.n_done, "present": done.n_present, "folders": done.folders}, done)
+    elif done.n_done:
+        print(undo_hint(output))
     return 0
 
 
@@ -84,19 +86,16 @@ def sort_into(source: Source, labels: Mapping[str, str], folder: Path, how: Sort
         done = sort_pictures(source, labels, folder, how.value, progress=watch("Pictures"))
     verb = "copied" if how is Sorting.copy else "linked"
     present = f"; {done.n_present:,} were there already" if done.n_present else ""
-    terminal.note(f"{done.n_done:,} pictures were {verb} into {folder}{_by_folder(done)}{present}.")
+    terminal.note(
+        f"{done.n_done:,} pictures were {verb} into {folder}{_by_folder(done)}{present}; {source.path} stays as it is."
+    )
     _name_skipped(done)
-    if done.n_done:
-        where = "copies" if how is Sorting.copy else "links"
-        terminal.note(
-            f"the pictures of {source.path} stay as they are; remove the {where} with: {undo_command(folder)}"
-        )
     return done
 
 
-def undo_command(folder: Path) -> str:
-    """Return the command that undoes sorting into a folder."""
-    return shlex.join(["laplacianshot", "sort", "--undo", str(folder)])
+def undo_hint(folder: Path) -> str:
+    """Say how sorting into a folder is undone."""
+    return f"Undo it with: {shlex.join(['laplacianshot', 'sort', '--undo', str(folder)])}"
 
 
 def _by_folder(done: SortResult) -> str:

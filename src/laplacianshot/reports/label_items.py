@@ -18,8 +18,9 @@ from laplacianshot.ui.colors import ClassColor, class_color
 from laplacianshot.ui.names import line, passage, short_path
 from laplacianshot.ui.thumbnails import Thumbnail
 
-# Maximum number of items in a list, and per class.
+# Maximum number of items in a list, of suggestions, and per class.
 LIST = 24
+SUGGESTIONS = 240
 OF_CLASS = 12
 # Maximum number over all classes, as every picture makes the page larger.
 _OF_ALL_CLASSES = 720
@@ -51,7 +52,7 @@ class ClassItems:
 
 @dataclass(frozen=True)
 class Choice:
-    """Positions of the items in each list of a page, at most 24 per list."""
+    """Positions of the items in each list of a page, at most 24 per list, and more suggestions."""
 
     suggested: Ints
     disputed: Ints
@@ -84,7 +85,7 @@ def choose(result: LabelResult) -> Choice:
     doubt = entries_at(result.probabilities, disputed, result.disputes[disputed]) if len(disputed) else np.zeros(0)
     classes = _classes(result, origins, order)
     return Choice(
-        suggested=result.suggested[:LIST],
+        suggested=result.suggested[:SUGGESTIONS],
         disputed=disputed[np.argsort(-doubt, kind="stable")][:LIST],
         rejected=rejected[np.argsort(-result.novelty[rejected], kind="stable")][:LIST],
         least_confident=order[::-1][:LIST],
@@ -147,6 +148,7 @@ class CardLabel:
 class Card:
     """One item: a picture with its path, or a text with its name."""
 
+    item: int
     text: str
     name: str
     picture: Thumbnail | None
@@ -223,10 +225,10 @@ class Cards:
         name = line(self.result.ids[item])
         if self.pictures:
             whole = line(self.result.ids[item], _MAX_PATH_LENGTH)
-            return Card(self._paths.get(item, whole), whole, self.pictures.get(item), badge, labels)
+            return Card(item, self._paths.get(item, whole), whole, self.pictures.get(item), badge, labels)
         if self.texts is None:
-            return Card(name, "", None, badge, labels)
-        return Card(passage(self.texts[item]), name, None, badge, labels)
+            return Card(item, name, "", None, badge, labels)
+        return Card(item, passage(self.texts[item]), name, None, badge, labels)
 
     @cached_property
     def _paths(self) -> dict[int, str]:

@@ -17,7 +17,8 @@ from numpy.typing import DTypeLike
 from laplacianshot.inference.transforms import base_mean, choose_centered, transform_features
 from laplacianshot.labeling.result import GIVEN, PREDICTED, REJECTED, LabelResult, Skipped
 from laplacianshot.reports.figures import BLUE, INK, new_axes, svg_text
-from laplacianshot.reports.label_items import Cards, Choice, ClassItems, choose, interval_text
+from laplacianshot.reports.label_items import LIST, Cards, Choice, ClassItems, choose, interval_text
+from laplacianshot.reports.label_look import confusion_blocks, large_side, look_block, neighbors_of
 from laplacianshot.reports.page import PAGE, Block, Section, asset, block, drawing, render_page, trusted
 from laplacianshot.reports.table import Columns, Table, columns_table, counted, percentage, row, write_text
 from laplacianshot.runtime.progress import Progress, Watch, no_watch
@@ -56,32 +57,40 @@ def write_label_report(result: LabelResult, folder: Path, *, watch: Watch = no_w
 
 
 def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
-    """Return the page: one file of at most about 10 MB, however many items and classes there are."""
+    """Return the page: one file of at most about 15 MB, however many items and classes there are."""
     choice = choose(result)
     watch("Map")
     listed = choice.items()
     mapped = _sample(len(result), listed, MAX_ON_MAP)
     on_map = result if len(mapped) == len(result) else result.of_items(mapped)
     places = places_of(on_map)
-    pictured = (
-        _sample(len(on_map), np.searchsorted(mapped, listed), _MAX_PICTURES) if places is not None else listed[:0]
-    )
-    pictures = _pictures(result, np.union1d(listed, mapped[pictured]), watch("Pictures"))
+    near = neighbors_of(result, listed)
+    wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *[np.asarray(some, np.int64) for some in near.values()]]))
+    # The items of the lists first, then their neighbors, as far as these are on the map.
+    first = np.concatenate([listed, np.setdiff1d(np.intersect1d(wanted, mapped), listed)])
+    pictured = _sample(len(on_map), np.searchsorted(mapped, first), _MAX_PICTURES) if places is not None else listed[:0]
+    pictures = _pictures(result, np.union1d(listed, mapped[pictured]), listed, watch("Pictures"))
     watch("Page")
     texts = _texts(result)
     small = {item: inline_picture(pictures[item]) for item in listed.tolist() if item in pictures}
     cards = Cards(result, small, texts)
     sections = _list_sections(cards, choice)
+    cells: dict[int, int] = {}
     if places is not None:
         names = None if texts is None else [texts[item] for item in mapped.tolist()]
         of_map = {place: pictures[item] for place, item in enumerate(mapped.tolist()) if item in pictures}
-        data = map_data(on_map, places, names, sheet_of(of_map, pictured.tolist()))
+        sheet = sheet_of(of_map, pictured.tolist())
+        if sheet is not None:
+            cells = {int(mapped[point]): place for place, point in enumerate(sheet.items)}
+        data = map_data(on_map, places, names, sheet)
         blocks: tuple[Block, ...] = (map_block(on_map, data, choice.classes),)
         if on_map is not result:
             text = f"{len(on_map):,} of the {len(result):,} items, including all items listed below."
             blocks = (block("text", text), *blocks)
         sections.insert(0, Section("map", "Map", blocks))
-    sections += [*_class_sections(cards, choice), *_closing_sections(result)]
+    sections += [*_class_sections(cards, choice), *_confusion_sections(result), *_closing_sections(result)]
+    large = {item: pictures[item] for item in listed.tolist() if item in pictures}
+    look = look_block(result, listed.tolist(), near, large, texts, cells, None if on_map is result else mapped)
     name = line(Path(str(result.settings.get("source", "the source"))).name or "the source", 60)
     return render_page(
         f"Labels of {name}",
@@ -89,7 +98,8 @@ def label_page(result: LabelResult, *, watch: Watch = no_watch) -> str:
         lead=_lead(result),
         opening=[_tiles(result), *_source_of(result), *[block("text", line(n, 400), "warning") for n in result.notes]],
         style=asset("label.css"),
-        script=_map_script() if places is not None else "",
+        closing=look,
+        script=(_map_script() if places is not None else "") + asset("look.js"),
     )
 
 
@@ -98,9 +108,17 @@ def _list_sections(cards: Cards, choice: Choice) -> list[Section]:
     sections: list[Section] = []
     if len(choice.suggested):
         labels = cards.best_classes if result.classes else None
-        text = _of("The most useful items first", choice.suggested, int(np.count_nonzero(result.suggestions)))
-        items = cards.items(choice.suggested, labels, cards.rank)
-        sections.append(Section("next", "What to label next", (text, items)))
+        text = block("text", "The most useful items first.")
+        items = cards.items(choice.suggested[:LIST], labels, cards.rank)
+        more = result.suggested[LIST:]
+        blocks = [text, items]
+        if len(more):
+            pictured = choice.suggested[LIST:]
+            inner: list[Block] = [cards.items(pictured, labels, cards.rank)]
+            if len(more) > len(pictured):
+                inner.append(_suggestions_table(result, more[len(pictured) :]))
+            blocks.append(block("details", f"All {len(result.suggested):,} suggestions", inner))
+        sections.append(Section("next", "What to label next", tuple(blocks)))
     if len(choice.disputed):
         text = _of("The most doubtful labels first", choice.disputed, int(np.sum(result.disputes >= 0)))
         items = cards.items(choice.disputed, cards.disputed, lambda _: "")
@@ -133,6 +151,19 @@ def _class_sections(cards: Cards, choice: Choice) -> list[Section]:
     if len(choice.classes) > choice.n_pictured:
         blocks.append(block("text", f"The {choice.n_pictured} largest of {len(choice.classes):,} classes."))
     return [Section("classes", "Classes", (*blocks, block("classes", shown)))]
+
+
+def _suggestions_table(result: LabelResult, items: Ints) -> Table:
+    """Suggestions that are too many for pictures."""
+    shown = items[:_CLASSES]
+    rows = tuple(row(f"{int(result.suggestions[item]):,}. {line(result.ids[item])}") for item in shown.tolist())
+    more = len(items) - len(shown)
+    return Table("More", ("Item",), rows, (f"And {more:,} more, in the output under suggestion.",) if more else ())
+
+
+def _confusion_sections(result: LabelResult) -> list[Section]:
+    blocks = confusion_blocks(result)
+    return [Section("confusion", "Which classes are mixed up", tuple(blocks))] if blocks else []
 
 
 def _closing_sections(result: LabelResult) -> list[Section]:
@@ -175,12 +206,15 @@ def _sample(n: int, listed: Ints, max_items: int) -> Ints:
     return np.sort(np.concatenate([kept, others[: max_items - len(kept)]]))
 
 
-def _pictures(result: LabelResult, items: Ints, progress: Progress) -> dict[int, Image]:
+def _pictures(result: LabelResult, items: Ints, listed: Ints, progress: Progress) -> dict[int, Image]:
+    """Return pictures of items; those that are listed are large, as they can be opened."""
     source = result.source
     if source is None or source.kind != "pictures":
         return {}
     rows = np.arange(len(result)) if result.rows is None else result.rows
-    return read_pictures(source, {int(item): int(rows[item]) for item in items}, progress)
+    positions = {int(item): int(rows[item]) for item in items}
+    large = set(listed.tolist())
+    return read_pictures(source, positions, progress, large=large, large_side=large_side(len(large)))
 
 
 def _texts(result: LabelResult) -> dict[int, str] | None:

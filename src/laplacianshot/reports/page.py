@@ -55,6 +55,7 @@ def render_page(
     *,
     lead: str = "",
     opening: Iterable[Block] = (),
+    closing: Block = "",
     command: str = "",
     links: bool = True,
     style: str = "",
@@ -62,8 +63,9 @@ def render_page(
 ) -> str:
     """Return the whole document.
 
-    The lead is a sentence below the title; the opening stands before the links to the sections; the command is the one
-    that made the page. CSS and script are those of this page: no other script can run, whatever the blocks contain.
+    The lead is a sentence below the title; the opening stands before the links to the sections, the closing at the very
+    end; the command is the one that made the page. CSS and script are those of this page: no other script can run,
+    whatever the blocks contain.
     """
     template = _templates().get_template("page.html")
     page: str = template.render(
@@ -71,6 +73,7 @@ def render_page(
         sections=sections,
         lead=lead,
         opening=list(opening),
+        closing=closing,
         command=command,
         links=links,
         style=trusted(asset("page.css") + style),

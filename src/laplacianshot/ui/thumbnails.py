@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,22 +51,25 @@ class Sheet:
     sizes: tuple[tuple[int, int], ...]  # width and height of each picture
 
 
-def read_pictures(source: Source, rows: Mapping[int, int], progress: Progress) -> dict[int, Image]:
+def read_pictures(
+    source: Source, rows: Mapping[int, int], progress: Progress, *, large: Container[int] = (), large_side: int = SIDE
+) -> dict[int, Image]:
     """Return small pictures of items, by item; those that can no longer be read are left out.
 
-    ``rows`` has the position of each item in a source of pictures.
+    ``rows`` has the position of each item in a source of pictures; items that are ``large`` may have a longer side.
     """
 
-    def read(row: int) -> Image | None:
+    def read(item: int) -> Image | None:
+        row = rows[item]
         file = source.file(row)
         try:
-            return None if file is None else thumbnail(file, source.ids[row], SIDE)
+            return None if file is None else thumbnail(file, source.ids[row], large_side if item in large else SIDE)
         except CorruptPicture:
             return None
 
     found: dict[int, Image] = {}
     with ThreadPoolExecutor(available_threads()) as pool:
-        for done, (item, picture) in enumerate(zip(rows, pool.map(read, rows.values()), strict=True), 1):
+        for done, (item, picture) in enumerate(zip(rows, pool.map(read, rows), strict=True), 1):
             if picture is not None:
                 found[item] = picture
             if done % 20 == 0 or done == len(rows):
@@ -75,9 +78,12 @@ def read_pictures(source: Source, rows: Mapping[int, int], progress: Progress) -
 
 
 def inline_picture(picture: Image) -> Thumbnail:
-    """Return a picture as data inside a page."""
+    """Return a picture as data inside a page, small."""
     is_tiny = max(picture.size) < TINY
-    return Thumbnail(_data(picture, None if is_tiny else _LARGE), is_tiny)
+    if max(picture.size) > SIDE:
+        picture = picture.copy()
+        picture.thumbnail((SIDE, SIDE), require("PIL.Image", "label").Resampling.LANCZOS)
+    return Thumbnail(data_of(picture, None if is_tiny else _LARGE), is_tiny)
 
 
 def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | None:
@@ -95,7 +101,7 @@ def sheet_of(pictures: Mapping[int, Image], items: Iterable[int]) -> Sheet | Non
         small.thumbnail((cell, cell), image_module.Resampling.LANCZOS)
         sheet.paste(small, (place % columns * cell, place // columns * cell))
         sizes.append(small.size)
-    return Sheet(_data(sheet, _SHEET_BYTES if cell >= TINY else None), columns, cell, tuple(shown), tuple(sizes))
+    return Sheet(data_of(sheet, _SHEET_BYTES if cell >= TINY else None), columns, cell, tuple(shown), tuple(sizes))
 
 
 def picture_format() -> str:
@@ -103,7 +109,7 @@ def picture_format() -> str:
     return "WEBP" if require("PIL.features", "label").check("webp") else "JPEG"
 
 
-def _data(picture: Image, max_bytes: int | None) -> str:
+def data_of(picture: Image, max_bytes: int | None) -> str:
     """A picture as ``src`` of an element: exact for None, else of at most ``max_bytes`` if any quality allows that."""
     kind = "PNG" if max_bytes is None else picture_format()
     for quality in _QUALITIES:

@@ -46,16 +46,17 @@ def the_job(person, truth, total, least_right):
     person.sees(state)
     assert sum(person.counts().values()) == total
 
-    # Accept what is sure enough: the number on the button is the number of labels that become given ones.
+    # Accept what is sure enough: the number on the button is the number of labels that are accepted.
     page.locator("#accept-least").fill("50")
     person.wait("() => !document.querySelector('#accept-all').disabled")
     text = page.locator("#accept-all").text_content()
     number = int("".join(mark for mark in text if mark.isdigit()))
     assert 0 < number <= total - 5
+    assert "expected to be wrong" in page.locator("#accept-offer").text_content()
     page.locator("#accept-all").click()
     page.locator(".toast", has_text="Accepted").first.wait_for()
     state = person.state()
-    assert state["counts"]["given"] == 5 + number
+    assert (state["counts"]["given"], state["counts"]["accepted"]) == (5, number)
 
     # Correct one: the first of the gallery gets the label of another class.
     person.view("Gallery")
@@ -82,7 +83,8 @@ def the_job(person, truth, total, least_right):
     rows = person.exported()
     assert len(rows) == total
     assert {row["label"] for row in rows} == {f"{classes[0]} 🎉", *classes[1:]}
-    assert sum(row["origin"] == "given" for row in rows) == 5 + number
+    assert sum(row["origin"] == "given" for row in rows) == 5
+    assert sum(row["origin"] == "accepted" for row in rows) == number
     plain = {row["id"]: row["label"].removesuffix(" 🎉") for row in rows}
     assert all(plain[name] == label for name, label in said.items())
     # Of those whose class was met, most are right.

@@ -163,6 +163,11 @@ function showPicture(i) {
   else all.addEventListener("load", () => selected === i && paint(), { once: true });
 }
 
+/** Have the selected item opened. */
+function lookCloser() {
+  if (selected >= 0) document.dispatchEvent(new CustomEvent("look", { detail: selected }));
+}
+
 /** Go to the nearest item in a direction. @param {number} dx @param {number} dy */
 function step(dx, dy) {
   const { width, height } = plane;
@@ -209,7 +214,10 @@ followPointers(canvas, {
     return true;
   },
   release: (event, at, dragged) => {
-    if (!dragged && event.type === "pointerup") select(plane.nearest(...at, 24, visible), true);
+    if (dragged || event.type !== "pointerup") return;
+    select(plane.nearest(...at, 24, visible), true);
+    // A finger has to point first.
+    if (event.pointerType === "mouse") lookCloser();
   },
 });
 canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && select(-1));
@@ -230,6 +238,7 @@ canvas.addEventListener("keydown", (event) => {
   else if (event.key === "+" || event.key === "=") zoom(1.5);
   else if (event.key === "-") zoom(1 / 1.5);
   else if (event.key === "0") showAll();
+  else if (event.key === "Enter") lookCloser();
   else if (event.key !== "Escape") return;
   else if (selected >= 0) select(-1);
   else showOnly(null);

@@ -711,7 +711,7 @@ def _solve(
     table = given == "standard"
     transform: Transform = "none" if table else given
     with single_threaded_blas():
-        hints = _hints(features, codes, n_classes, knowledge)
+        hints = hints_of(features, codes, n_classes, knowledge)
         center = center_of(estimator, features, codes, n_classes, hints)
         known = (knowledge, hints)
         if plan is None and len(features) <= SMALL_ROWS:
@@ -734,8 +734,8 @@ def _sampled(codes: Ints) -> Ints:
     return queries[sample_rows(len(queries))]
 
 
-def _hints(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) -> Hints | None:
-    """What names and a prior say of a task, None without."""
+def hints_of(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) -> Hints | None:
+    """What names and a prior say of rows (n, D) with class numbers (n,), -1 for unlabeled ones; None without either."""
     if not knowledge.of_rows:
         return None
     labeled, sampled = np.flatnonzero(codes >= 0), _sampled(codes)

@@ -21,6 +21,7 @@ Examples:
   laplacianshot studio --demo
   laplacianshot studio photos
   laplacianshot studio tickets.csv --text-column message --labels labels.csv
+  laplacianshot studio tickets.csv --classes "card lost, refund, change address"
   laplacianshot studio vectors.npy --port 9000 --no-browser
 SOURCE is a folder of pictures, a table of texts or a file of vectors, as for laplacianshot label. Every label is \
 saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio.
@@ -44,6 +45,7 @@ def studio(
     host: Annotated[str, _server_option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8765,
     no_browser: Annotated[bool, _server_option("--no-browser", help="Print the address, open no browser.")] = False,
+    classes: options.ClassesOption = None,
     threads: options.ThreadsOption = None,
     as_json: Annotated[bool, _server_option("--json", help="Print the address as one JSON document.")] = False,
 ) -> int:
@@ -80,7 +82,9 @@ def studio(
             items: Source = digit_source()
         else:
             items = open_source(source, **opening, labels_file=labels is not None)
-    session_of = partial(open_session, items, labels=labels, encoder=encoder, project=project, threads=threads)
+    session_of = partial(
+        open_session, items, labels=labels, encoder=encoder, project=project, classes=classes, threads=threads
+    )
     with listen(host, port) as listener, session_of(note=terminal.note) as session:
         serve(session, host, listener, opened=ready)
     terminal.note("the studio has ended; all labels are saved, and the same command continues from there.")

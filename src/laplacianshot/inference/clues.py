@@ -102,6 +102,8 @@ class Answers:
         Whether the solution fell to few classes, and was made again with prototypes that hardly move.
     hints : Hints, optional
         What names and another model's scores said.
+    left_out : tuple of str
+        Which of them the labels refute, in a sentence each.
     """
 
     absent: float = 0.0
@@ -113,6 +115,7 @@ class Answers:
     first_divergence: float = 0.0
     prototypes_held: bool = False
     hints: Hints | None = None
+    left_out: tuple[str, ...] = ()
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -120,6 +123,10 @@ class Answers:
         Where class means hardly differ, a class that is a little too large becomes larger with every round.
         """
         return self.spread and divergence(p) > self.first_divergence + _COLLAPSE
+
+    def of_knowledge(self) -> list[str]:
+        """What names and another model's scores counted for, in a few sentences."""
+        return [*self.left_out, *(() if self.hints is None else self.hints.report())]
 
     @property
     def accuracy(self) -> HeldBack | None:

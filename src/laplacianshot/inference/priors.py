@@ -64,6 +64,8 @@ _SURELY = 0.2
 # its name for the name to be doubted.
 _FREE_LABELS = 2.0
 _DOUBT = 2.0
+# Trust below which names, or a prior, are left out where every class has a label.
+_MIN_TRUST = 0.2
 # Smallest probability of a given prior, and how far the sum of a row may be from one.
 _MIN_PRIOR = 1e-3
 _SUM_TOLERANCE = 1e-3
@@ -381,6 +383,31 @@ class Hints:
         """``mean_q |x_q - center|^2`` of the sampled rows before any transform."""
         mean, square = self.moments
         return float(square - 2 * mean @ center + center @ center)
+
+    @property
+    def worth(self) -> Knowledge:
+        """The knowledge without what the labels refute: a task is then solved as if it had not been given.
+
+        Only where every class has a label; else names and prior are all that some classes have.
+        """
+        if self.some_unlabeled:
+            return self.knowledge
+        names, prior = (trust >= _MIN_TRUST for trust in self.trust)
+        return replace(
+            self.knowledge,
+            names=self.knowledge.names if names else None,
+            prior=self.knowledge.prior if prior else None,
+        )
+
+    def left_out(self) -> list[str]:
+        """What is not :attr:`worth` anything and why, in a sentence each."""
+        given, kept = self.knowledge, self.worth
+        pairs = (("Names", given.names, kept.names), ("Prior", given.prior, kept.prior))
+        return [
+            f"{what}: left out, as {found} of {asked} labels are found that way alone."
+            for (what, before, after), (found, asked) in zip(pairs, self.hits, strict=True)
+            if before is not None and after is None
+        ]
 
     def report(self) -> list[str]:
         """What names and prior counted for, in a few sentences."""

@@ -242,8 +242,10 @@ def test_what_is_known_besides_labels_counts_as_on_one_machine(nodes, vectors, t
     there = LaplacianShot(class_shares=shares)
     fit_large(there, X, y, engine=engine.fit, **known)
     np.testing.assert_array_equal(there.transduction_, local.transduction_)
-    np.testing.assert_allclose(there.label_distributions_, local.label_distributions_, atol=1e-3)
-    np.testing.assert_allclose(there.objective_, local.objective_, rtol=1e-4)
+    np.testing.assert_allclose(there.label_distributions_, local.label_distributions_, atol=1e-2)
+    # In float32 the last rounds, which change next to nothing, may be more or fewer.
+    np.testing.assert_allclose(there.objective_[:8], local.objective_[:8], rtol=1e-4)
+    np.testing.assert_allclose(there.objective_[-1], local.objective_[-1], rtol=1e-4)
     assert there.report_ == local.report_
     np.testing.assert_array_equal(there.predict(X), local.predict(X))
 

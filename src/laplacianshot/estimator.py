@@ -428,10 +428,11 @@ def fit_large(
             f"y has labels of one class only ({encoded.classes[0]}); label at least one row of a second class. "
             "(-1, NaN, None and '' mean unlabeled.)"
         )
-    if engine is not None and (knowledge.of_rows or knowledge.shares is not None):
-        raise ValueError("names, prior and an array of class_shares are not supported on Ray yet; use engine='local'.")
     folder = None if checkpoint is None else Path(checkpoint)
     solve = _solve if engine is None else engine
+    hints, left_out = hints_of(features, encoded.codes, n_classes, knowledge), []
+    if hints is not None:
+        knowledge, left_out = hints.worth, hints.left_out()
     chosen, rows, columns = copy(estimator), features, None
     chosen.transform = transform = transform_of(estimator, features, named=knowledge.names is not None)
     if estimator.recipe != "default" or transform == "none":
@@ -440,8 +441,12 @@ def fit_large(
         # A table is small: its standard columns are made once, and solved as they are.
         columns = standard_columns(features)
         rows = transform_features(features, "standard", columns[0], scale=columns[1])
-    more = {"knowledge": knowledge} if engine is None else {}
+    if left_out or columns is not None:
+        hints = hints_of(rows, encoded.codes, n_classes, knowledge)
+    more: Any = {"knowledge": knowledge, "hints": hints} if knowledge.key else {}
     solution = solve(chosen, rows, encoded.codes, n_classes, watch=watch, checkpoint=folder, **more)
+    if left_out:
+        solution = replace(solution, answers=replace(solution.answers or Answers(), left_out=tuple(left_out)))
     if columns is not None:
         solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
 
@@ -556,8 +561,7 @@ def _report(solution: Solution, asked: str) -> str:
             lines.append("Some classes have no label, so nothing else was asked of the labels.")
     else:
         lines.append("There are too few unlabeled rows per class to hold labels back.")
-    if hints is not None:
-        lines += hints.report()
+    lines += answers.of_knowledge()
     if getattr(solution.clues, "shares", None) is not None:
         lines.append("The class shares are drawn to those that you gave.")
     if solution.constants.mu > 0:
@@ -725,6 +729,7 @@ def _solve(
     watch: Watch | None = None,
     checkpoint: Path | None = None,
     knowledge: Knowledge = NOTHING_KNOWN,
+    hints: Hints | None = None,
 ) -> Solution:
     """Solve a task by formulas, in memory by the engine, or block by block, as its size demands.
 
@@ -735,7 +740,6 @@ def _solve(
     table = given == "standard"
     transform: Transform = "none" if table else given
     with single_threaded_blas():
-        hints = _hints(features, codes, n_classes, knowledge)
         center = center_of(estimator, features, codes, n_classes, hints)
         known = (knowledge, hints)
         if plan is None and len(features) <= SMALL_ROWS:
@@ -758,12 +762,13 @@ def _sampled(codes: Ints) -> Ints:
     return queries[sample_rows(len(queries))]
 
 
-def _hints(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) -> Hints | None:
-    """What names and a prior say of a task, None without."""
+def hints_of(features: Floats, codes: Ints, n_classes: int, knowledge: Knowledge) -> Hints | None:
+    """What names and a prior say of rows (n, D) with class numbers (n,), -1 for unlabeled ones; None without either."""
     if not knowledge.of_rows:
         return None
     labeled, sampled = np.flatnonzero(codes >= 0), _sampled(codes)
-    return read_hints(knowledge, features[sampled], sampled, features[labeled], labeled, codes[labeled], n_classes)
+    with single_threaded_blas():
+        return read_hints(knowledge, features[sampled], sampled, features[labeled], labeled, codes[labeled], n_classes)
 
 
 def _solve_in_memory(

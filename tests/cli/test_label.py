@@ -374,12 +374,9 @@ def test_sentences_are_labeled_from_the_names_of_their_classes(tmp_path, monkeyp
         (["--classes", "nowhere.npz"], "there is no file 'nowhere.npz'"),
         (["--classes", "names.npz", "--class-shares", "half"], "there is no file 'half'"),
         (["--prior", "nowhere.csv"], "there is no file 'nowhere.csv'"),
-        (["--classes", "names.npz", "--engine", "ray"], "not supported on Ray yet"),
     ],
 )
 def test_bad_knowledge_is_one_line_and_exit_code_2(named, capsys, arguments, message):
-    if "ray" in arguments:
-        pytest.importorskip("ray")
     assert run(["label", "v.npy", *arguments, "-o", "all.csv"]) == 2
     err = capsys.readouterr().err
     assert message in err

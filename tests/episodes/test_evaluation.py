@@ -744,3 +744,26 @@ def test_numbers_of_numpy_are_welcome(hard):
     np.testing.assert_array_equal(found.accuracies, plain.accuracies)
     pair = evaluate(hard, "simpleshot-cl2", shot=[1, 3], tasks=5)
     assert str(pair.setting) == "5-way 1-3-shot, balanced"
+
+
+def test_known_shares_count_in_every_task_as_in_a_fit():
+    rng = np.random.default_rng(3)
+    truth = np.repeat(np.arange(4), 60)
+    X = rng.standard_normal((4, 8))[truth] + 1.5 * rng.standard_normal((240, 8))
+    features = FeatureSet((X - X.mean(axis=0)).astype(np.float32), truth)
+    shares = [0.4, 0.3, 0.2, 0.1]
+    tasks = draw_tasks(features, way=4, shot=2, query=6, tasks=5, seed=0)
+    model = LaplacianShot(class_shares=shares)
+    found = evaluate(features, model, way=4, shot=2, query=6, tasks=5, seed=0)
+    free = evaluate(features, LaplacianShot(), way=4, shot=2, query=6, tasks=5, seed=0)
+    expected = []
+    for number in range(5):
+        task = tasks[number]
+        rows = np.concatenate([task.support, task.query])
+        y = np.concatenate([task.support_labels, np.full(len(task.query), -1)])
+        fitted = LaplacianShot(class_shares=shares).fit(features.features[rows], y)
+        expected.append(np.mean(fitted.transduction_[len(task.support) :] == task.query_labels))
+    np.testing.assert_allclose(found.accuracies, expected)
+    assert not np.array_equal(found.accuracies, free.accuracies)
+    with pytest.raises(ValueError, match="class_shares has shape"):
+        evaluate(features, model, way=3, shot=2, query=6, tasks=2)

@@ -12,7 +12,7 @@ from laplacianshot.estimator import fit_large
 from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.joint import Balance, Clues, Prior, balance_cost, m_step
-from laplacianshot.inference.priors import Knowledge, believed, learned_shares, read_hints, trust_of
+from laplacianshot.inference.priors import Knowledge, believed, learned_shares, read_hints, trust_beside, trust_of
 from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.inference.transforms import transform_features
@@ -236,8 +236,37 @@ def test_labels_take_over_from_names_of_other_classes():
     y[some] = truth[some]
     alone = LaplacianShot().fit(X, y)
     misled = LaplacianShot().fit(X, y, names=names[[1, 2, 3, 0]])
-    assert np.mean(misled.transduction_ == alone.transduction_) > 0.99
-    assert misled.solution_.answers.hints.trust[0] < 0.05
+    # Left out, the task is solved as if there were none.
+    np.testing.assert_array_equal(misled.label_distributions_, alone.label_distributions_)
+    assert misled.solution_.answers.hints is None
+    assert "Names: left out" in misled.report_
+
+
+def test_names_are_trusted_for_what_they_add_to_labels():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(5), 4)
+    centers = rng.standard_normal((5, 30))
+    clear, hidden = centers[labels] + 0.1 * rng.standard_normal((20, 30)), rng.standard_normal((20, 30))
+    said = 2.0 * np.eye(5)[labels] + 0.3 * rng.standard_normal((20, 5))
+    # Rows that tell nothing leave it to the names; rows that tell everything do not need them.
+    assert trust_beside(1.0, said, labels, hidden, 5) > 0.9
+    assert trust_beside(1.0, said, labels, clear, 5) < trust_beside(1.0, said, labels, hidden, 5)
+    assert trust_beside(1.0, said[:, [1, 2, 3, 4, 0]], labels, clear, 5) < 0.05
+    # One label per class cannot be held back.
+    assert trust_beside(0.7, said[::4], labels[::4], hidden[::4], 5) == 0.7
+
+
+def test_a_prior_that_neighbors_contradict_is_kept():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 10, 600)
+    X = rng.standard_normal((600, 20))  # tell nothing
+    prior = np.eye(10)[np.where(rng.random(600) < 0.2, rng.integers(0, 10, 600), truth)]
+    prior[rng.random(600) < 0.5] = np.nan
+    known = np.isfinite(prior[:, 0])
+    clf = LaplacianShot().fit(X, np.full(600, -1), prior=prior)
+    assert np.mean(clf.transduction_[known] == prior[known].argmax(axis=1)) > 0.98
+    assert clf.solution_.answers.hints.faint > 0.5
+    assert np.all(np.diff(clf.objective_) <= 1e-9 * np.abs(clf.objective_[:-1]))
 
 
 def test_classes_may_have_a_name_or_labels():
@@ -326,12 +355,12 @@ def test_a_prior_is_taken_in_power_with_a_class_that_has_no_label(n):
     assert np.mean(clf.transduction_ == truth) > 0.95
 
 
-@pytest.mark.parametrize("known", ["names", "prior", "shares"])
-def test_a_few_shot_task_with_more_than_labels_is_solved_by_one_descent(known, monkeypatch):
-    X, truth, names = named_rows(rows=15)
+@pytest.mark.parametrize("known", ["prior", "shares"])
+def test_a_few_shot_task_with_a_prior_or_shares_is_solved_by_one_descent(known, monkeypatch):
+    X, truth, _ = named_rows(rows=15)
     y = np.where(np.arange(len(X)) < 20, truth, -1)
     estimator = LaplacianShot(class_shares=np.full(4, 0.25) if known == "shares" else None)
-    more = {"names": {"names": names}, "prior": {"prior": np.full((len(X), 4), 0.25)}, "shares": {}}[known]
+    more = {"prior": 0.1 + 0.6 * np.eye(4)[truth]} if known == "prior" else {}
     monkeypatch.setattr("laplacianshot.inference.solve.episode_optimize", None)
     with pytest.raises(TypeError):
         LaplacianShot().fit(X, y)

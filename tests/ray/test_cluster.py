@@ -222,6 +222,37 @@ def test_rows_without_negative_entries_take_their_roots(nodes, vectors, tmp_path
     np.testing.assert_array_equal(model.predict(X), local.predict(X))
 
 
+@pytest.mark.parametrize("what", ["names", "names and labels", "prior", "shares"])
+def test_what_is_known_besides_labels_counts_as_on_one_machine(nodes, vectors, tmp_path, what):
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((6, 24))
+    truth = rng.integers(0, 6, 900)
+    X = (centers[truth] + 1.2 * rng.standard_normal((900, 24))).astype(np.float32)
+    y = np.full(900, -1)
+    known: dict[str, object] = {}
+    if what.startswith("names"):
+        known = {"names": centers + 0.5 * rng.standard_normal(centers.shape), "classes": np.arange(6)}
+    if what == "prior":
+        said = np.where(rng.random(900) < 0.4, rng.integers(0, 6, 900), truth)
+        prior = 0.05 + 0.7 * np.eye(6)[said]
+        prior[::3] = np.nan
+        known = {"prior": prior, "classes": np.arange(6)}
+    if what in ("names and labels", "shares"):
+        y[:36] = truth[:36]
+    shares = np.bincount(truth) / 900 if what == "shares" else None
+    local = LaplacianShot(class_shares=shares).fit(X, y, **known)
+    engine = RayEngine(run_folder=str(tmp_path / "run"), shards=SHARDS)
+    there = LaplacianShot(class_shares=shares)
+    fit_large(there, X, y, engine=engine.fit, **known)
+    np.testing.assert_array_equal(there.transduction_, local.transduction_)
+    np.testing.assert_allclose(there.label_distributions_, local.label_distributions_, atol=1e-2)
+    # In float32 the last rounds, which change next to nothing, may be more or fewer.
+    np.testing.assert_allclose(there.objective_[:8], local.objective_[:8], rtol=1e-4)
+    np.testing.assert_allclose(there.objective_[-1], local.objective_[-1], rtol=1e-4)
+    assert there.report_ == local.report_
+    np.testing.assert_array_equal(there.predict(X), local.predict(X))
+
+
 def test_prototypes_are_held_where_classes_fall_together(nodes, task, tmp_path, monkeypatch):
     path, pixels, y, free = task
     monkeypatch.setattr("laplacianshot.inference.clues._COLLAPSE", -10.0)

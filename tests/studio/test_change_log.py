@@ -31,7 +31,7 @@ NAMES = ["cat", "dog", "<b>owl</b>", 'a "quoted" one', "\u202eright to left", "ð
 # What people do, as data: which action, on what.
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["add", "rename", "merge", "delete", "label", "name", "clear"]),
+        st.sampled_from(["add", "list", "rename", "merge", "delete", "label", "name", "clear"]),
         st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4),
         st.integers(0, 5),
         st.integers(0, 5),
@@ -48,6 +48,7 @@ def change_of(state: LabelState, step) -> Change | None:
     one, other = (ids[first % len(ids)], ids[second % len(ids)]) if ids else (1, 1)
     make = {
         "add": lambda: state.adding(name),
+        "list": lambda: state.naming({name: ("said of it",) * first, "owl": ()}, counted=second > 0),
         "rename": lambda: state.renaming(one, name),
         "merge": lambda: state.merging(one, other),
         "delete": lambda: state.deleting(one),
@@ -113,6 +114,21 @@ def test_the_number_of_a_class_never_comes_back(steps):
         made += [one.id for one in change.classes if one.before is None]
         assert all(one.id not in state.classes for one in change.classes if one.before is None)
     assert made == sorted(set(made))
+
+
+def test_names_that_are_there_already_are_no_change_and_new_ones_are_added():
+    state = LabelState().after(LabelState().naming({"cat": (), "dog": ("barks",)}))
+    assert state.classes == {1: ClassEntry("cat", 0, ()), 2: ClassEntry("dog", 1, ("barks",))}
+    assert not state.naming({"cat": (), "dog": ("barks",)})
+    after = state.after(state.naming({"dog": ("barks", "is a pet"), "owl": ()}))
+    assert after.classes[2].said == ("barks", "is a pet")
+    assert after.classes[3] == ClassEntry("owl", 2, ())
+
+
+def test_a_class_that_is_added_counts_by_its_name_where_others_do():
+    state = LabelState().after(LabelState().naming({"cat": ()}))
+    assert state.adding("dog").classes[0].after.said == ()
+    assert LabelState().adding("dog").classes[0].after.said is None
 
 
 def test_labels_that_are_there_already_are_no_change():
@@ -366,4 +382,22 @@ def test_a_project_of_version_0_1_goes_on_and_is_found_again(old, tmp_path):
     assert again.state.labels["d.png"] == Given(3)
     assert [entry.name for entry in again.state.classes.values()] == ["auk", "heron", "gull"]
     assert content(replayed(again)) == content(again.state)
+    again.close()
+
+
+def test_names_are_found_again_and_classes_without_are_written_as_in_version_0_1(old, tmp_path):
+    label(old, "d.png", "gull")
+    assert '"gull", 2]' in old._database.execute("SELECT change FROM actions ORDER BY version DESC").fetchone()[0]
+    old.commit(old.state.naming({"auk": ("black and white",), "owl": ()}))
+    old.undo()
+    old.redo()
+    old.close()
+    again = ChangeLog(tmp_path / "old", "/birds")
+    assert again.state.classes[1] == ClassEntry("auk", 0, ("black and white",))
+    assert again.state.classes[3].said is None
+    assert again.state.classes[4].said == ()
+    assert content(replayed(again)) == content(again.state)
+    # What version 0.1 reads of it.
+    rows = again._database.execute("SELECT * FROM classes ORDER BY id").fetchall()
+    assert [row[:2] for row in rows] == [(1, "auk"), (2, "heron"), (3, "gull"), (4, "owl")]
     again.close()

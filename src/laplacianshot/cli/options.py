@@ -156,18 +156,21 @@ class SourceOptions:
     ] = None
 
 
+ClassesOption = Annotated[
+    str | None,
+    input_option(
+        metavar="NAMES|FILE",
+        help="Names of the classes, with commas between them, or a file with one in each line, as name or name: "
+        "description. With them no label is needed.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class KnowledgeOptions:
     """What label and suggest may know of the classes besides labels."""
 
-    classes: Annotated[
-        str | None,
-        input_option(
-            metavar="NAMES|FILE",
-            help="Names of the classes, with commas between them, or a file with one in each line, as name or name: "
-            "description. With them no label is needed.",
-        ),
-    ] = None
+    classes: ClassesOption = None
     prior: Annotated[
         Path | None,
         input_option(

@@ -21,6 +21,7 @@ Examples:
   laplacianshot studio --demo
   laplacianshot studio photos
   laplacianshot studio tickets.csv --text-column message --labels labels.csv
+  laplacianshot studio tickets.csv --classes "card lost, refund, change address"
   laplacianshot studio vectors.npy --port 9000 --no-browser
 SOURCE is a folder of pictures, a table of texts or a file of vectors, as for laplacianshot label. Every label is \
 saved at once in the project folder; the same command continues from there. Ctrl-C ends the studio.
@@ -44,6 +45,7 @@ def studio(
     host: Annotated[str, _server_option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8765,
     no_browser: Annotated[bool, _server_option("--no-browser", help="Print the address, open no browser.")] = False,
+    classes: options.ClassesOption = None,
     threads: options.ThreadsOption = None,
     as_json: Annotated[bool, _server_option("--json", help="Print the address as one JSON document.")] = False,
 ) -> int:
@@ -91,6 +93,7 @@ def studio(
         labels=labels,
         encoder=encoder,
         project=project,
+        classes=classes,
         threads=threads,
         classes_from_folders=asked,
     )

@@ -123,8 +123,6 @@ class RunnableRecipe(Runnable):
 
     def __init__(self, name: str, estimator: LaplacianShot, centers: Centers | None, n_features: int) -> None:
         check_parameters(estimator)
-        if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
-            raise ValueError("an array of class_shares is not supported over many tasks yet; use 'equal' or None.")
         super().__init__(name, estimator, centers)
         self._transform = self._estimator.get_params()["transform"]
         center: Any = self._estimator.base_mean
@@ -144,11 +142,12 @@ class RunnableRecipe(Runnable):
         """The same for tasks however large; None where inner products are not enough.
 
         They are not for columns that are brought to one scale, nor where the default recipe learns from many queries,
-        or from a sample of them, before it solves a task.
+        or from a sample of them, before it solves a task, nor for shares of the classes, which kernels do not have.
         """
         many = is_rich(n_query, n_classes) or n_query > ABSENCE.sample_rows
         rich = self._estimator.recipe == "default" and many
-        return None if rich or self._transform == "standard" else self._placement
+        shares = self._estimator.class_shares is not None and not is_balanced(self._estimator)
+        return None if rich or shares or self._transform == "standard" else self._placement
 
     def answer(self, batch: Batch) -> tuple[Ints, Ints | None]:
         """The solution at the estimator's own weight of the graph."""

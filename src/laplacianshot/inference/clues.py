@@ -118,6 +118,8 @@ class Answers:
         What names and another model's scores said.
     known : Clues
         What was known of the classes before labels were held back: by names, a prior and absent classes.
+    left_out : tuple of str
+        Which of them the labels refute, in a sentence each.
     """
 
     absent: float = 0.0
@@ -130,6 +132,7 @@ class Answers:
     prototypes_held: bool = False
     hints: Hints | None = None
     known: Clues = NO_CLUES
+    left_out: tuple[str, ...] = ()
 
     def collapsed(self, p: Floats) -> bool:
         """Whether the class shares p (C,) of a solution are far more unequal than those that the labels gave.
@@ -137,6 +140,10 @@ class Answers:
         Where class means hardly differ, a class that is a little too large becomes larger with every round.
         """
         return self.spread and divergence(p) > self.first_divergence + _COLLAPSE
+
+    def of_knowledge(self) -> list[str]:
+        """What names and another model's scores counted for, in a few sentences."""
+        return [*self.left_out, *(() if self.hints is None else self.hints.report())]
 
     @property
     def graph_trust(self) -> float:

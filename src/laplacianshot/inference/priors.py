@@ -16,8 +16,10 @@ them in three places:
 With ``K = KL(p|u)``, less its mean under equal shares, ``w = 1 - exp(-(K/0.8)^2)`` says how far to believe them: not at
 all as long as they are about equal. Names that nobody answers to would else take rows from those that are present.
 
-*How far are they to be trusted?* Labels tell: their likelihood under ``z^a`` is largest at a trust a from 0 to 1. And
-where neighbors mostly have different names, there is little to learn from neighbors: omega rises from 0.5 to at most 8.
+*How far are they to be trusted?* Labels tell: their likelihood under ``z^a`` is largest at a trust a from 0 to 1. From
+two labels per class on, z has to add something to what the other labels say of a label that is held back
+(:func:`trust_beside`). What they hardly speak for is left out. And where neighbors mostly have different names, there
+is little to learn from neighbors: omega rises from 0.5 to at most 8, and distances to prototypes count less.
 
 Everything is found from the labeled rows and at most 1,024 others (:func:`read_hints`).
 """
@@ -30,7 +32,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
 from laplacianshot.inference.affinity import knn_affinity
@@ -64,6 +66,15 @@ _SURELY = 0.2
 # its name for the name to be doubted.
 _FREE_LABELS = 2.0
 _DOUBT = 2.0
+# Trust below which names, or a prior, are left out where every class has a label.
+_MIN_TRUST = 0.2
+# Smallest and largest powers of what is said of held-back labels, and labels that are held back at most.
+_MIN_POWER, _MAX_POWER = 0.05, 3.0
+_MAX_HELD = 500
+# Largest power that a prior is raised to.
+_MAX_SHARPENING = 10.0
+# Largest share of the distances that is left out where neighbors contradict one another.
+_MAX_FAINT = 0.95
 # Smallest probability of a given prior, and how far the sum of a row may be from one.
 _MIN_PRIOR = 1e-3
 _SUM_TOLERANCE = 1e-3
@@ -242,6 +253,8 @@ class Hints:
         Weight of ``log z``.
     agreement : float
         Share of the neighbors that have the same first choice.
+    faint : float
+        Share of the distances that is left out, as neighbors contradict one another.
     """
 
     knowledge: Knowledge
@@ -261,6 +274,7 @@ class Hints:
     some_unlabeled: bool
     omega: float = _OMEGA
     agreement: float = 1.0
+    faint: float = 0.0
 
     def pull(self, n_query: int) -> Floats:
         """Weight (C,) of each anchor: that of three labels, where every class has one, as far as it is trusted."""
@@ -323,7 +337,11 @@ class Hints:
         """
         agreement = self._agreement(sample)
         omega = min(_MAX_OMEGA, _OMEGA * max(1.0, (_AGREEING / max(agreement, 1e-3)) ** 2))
-        hints = replace(self, omega=omega, agreement=agreement)
+        faint = min(_MAX_FAINT, max(0.0, 1 - agreement / _AGREEING))
+        if not self.some_unlabeled:
+            # Labels have been asked how they compare with names; a prior is of the rows themselves.
+            faint *= self.trust[1]
+        hints = replace(self, omega=omega, agreement=agreement, faint=faint)
         places = transform_features(self.places, transform, center)
         slopes = bias = None
         if self.knowledge.names is not None:
@@ -381,6 +399,31 @@ class Hints:
         """``mean_q |x_q - center|^2`` of the sampled rows before any transform."""
         mean, square = self.moments
         return float(square - 2 * mean @ center + center @ center)
+
+    @property
+    def worth(self) -> Knowledge:
+        """The knowledge without what the labels refute: a task is then solved as if it had not been given.
+
+        Only where every class has a label; else names and prior are all that some classes have.
+        """
+        if self.some_unlabeled:
+            return self.knowledge
+        names, prior = (trust >= _MIN_TRUST for trust in self.trust)
+        return replace(
+            self.knowledge,
+            names=self.knowledge.names if names else None,
+            prior=self.knowledge.prior if prior else None,
+        )
+
+    def left_out(self) -> list[str]:
+        """What is not :attr:`worth` anything and why, in a sentence each."""
+        given, kept = self.knowledge, self.worth
+        pairs = (("Names", given.names, kept.names), ("Prior", given.prior, kept.prior))
+        return [
+            f"{what}: left out, as labels are explained as well without; {found} of {asked} are found that way alone."
+            for (what, before, after), (found, asked) in zip(pairs, self.hits, strict=True)
+            if before is not None and after is None
+        ]
 
     def report(self) -> list[str]:
         """What names and prior counted for, in a few sentences."""
@@ -444,7 +487,8 @@ def read_hints(
     logs, trusted = np.zeros((2, len(sample), n_classes))
     known = np.zeros(len(sample), bool)
     scale = prior_scale = covered = 0.0
-    trust, hits = [0.0, 0.0], [(0, 0), (0, 0)]
+    # Of what they say by themselves, and beside what labels say.
+    alone, trust, hits = [0.0, 0.0], [0.0, 0.0], [(0, 0), (0, 0)]
     belief: Floats = np.zeros(n_classes) if knowledge.names is None else knowledge.named.astype(np.float64)
     rows = np.asarray(sample, np.float64)
     norm = float(np.linalg.norm(rows, axis=1).mean()) if len(rows) else 1.0
@@ -457,7 +501,8 @@ def read_hints(
         hits[0] = int(np.count_nonzero(found == labels)), int(np.count_nonzero(named[labels]))
         of_labels = _of_all(scale * of_labels, belief)
         # Of all names: those that are believed were chosen by the same labels.
-        trust[0] = trust_of(of_labels, labels, _of_all(scale * cosines, belief))
+        alone[0] = trust_of(of_labels, labels, _of_all(scale * cosines, belief))
+        trust[0] = trust_beside(alone[0], of_labels, labels, support, n_classes)
         belief = believed(of_labels, labels, belief)
         logs += _of_all(scale * cosines, belief)
         trusted += trust[0] * logs
@@ -467,9 +512,11 @@ def read_hints(
         given, of_labels = _log_prior(knowledge.prior[sampled]), _log_prior(knowledge.prior[labeled])
         scored: Any = given.any(axis=1)
         asked = np.flatnonzero(of_labels.any(axis=1))
-        prior_scale = min(1.0, confident_scale(given[scored])) if scored.any() else 1.0
+        prior_scale = min(_MAX_SHARPENING, confident_scale(given[scored])) if scored.any() else 1.0
         if scored.any():
-            trust[1] = trust_of(prior_scale * of_labels[asked], labels[asked], prior_scale * given[scored])
+            said = prior_scale * of_labels[asked]
+            alone[1] = trust_of(said, labels[asked], prior_scale * given[scored])
+            trust[1] = trust_beside(alone[1], said, labels[asked], support[asked], n_classes)
         hits[1] = int(np.count_nonzero(of_labels[asked].argmax(axis=1) == labels[asked])), len(asked)
         logs += prior_scale * given
         prior_scale *= trust[1]
@@ -483,7 +530,8 @@ def read_hints(
         trusted += own
     # Shares that are learned from hardly any evidence run away: from all of it, and trusted less.
     # Nobody can say who is absent among classes that have no name or a wrong one, or from a part of the rows.
-    sure = max(trust[0] * float(belief.min()), trust[1] * max(0.0, 2 * covered - 1))
+    by_names, by_prior = (min(pair) for pair in zip(alone, trust, strict=True))
+    sure = max(by_names * float(belief.min()), by_prior * max(0.0, 2 * covered - 1))
     absence, log_shares, shares = _presence(log_softmax(logs[known], axis=1), sure, n_classes)
     responsibilities = np.exp(log_softmax(trusted + log_shares, axis=1)) * known[:, None]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(sample.shape[1])
@@ -527,11 +575,24 @@ def informed(
         constants, known, hints = hints.clues(moved, n_query, transform, center, constants)
         known = known if shift is None else known.moved(-shift)
         if hints.some_unlabeled:
-            return constants, known, Answers(hints=hints, known=known)
+            return constants, replace(known, weight=hints.faint), Answers(hints=hints, known=known)
     constants, clues, answers = gather_clues(
         support, labels, sample, origin, n_query, n_classes, constants, table=table, along=along, known=known
     )
+    if hints is not None and hints.faint > 0:
+        clues = _fainter(clues, known, hints.faint)
     return constants, clues, replace(answers, hints=hints)
+
+
+def _fainter(clues: Clues, known: Clues, faint: float) -> Clues:
+    """The clues with a share ``faint`` taken from all that labels and distances say; what is known stays."""
+    slopes, bias = clues.slopes, clues.bias
+    if slopes is not None:
+        slopes = (1 - faint) * slopes if known.slopes is None else slopes - faint * (slopes - known.slopes)
+    if bias is not None:
+        bias = (1 - faint) * bias if known.bias is None else bias - faint * (bias - known.bias)
+    weight = 1 - (1 - faint) * (1 - clues.weight)
+    return replace(clues, weight=weight, slopes=slopes, bias=bias, along=(1 - faint) * clues.along)
 
 
 def trust_of(of_labels: Floats, labels: Ints, of_rows: Floats) -> float:
@@ -557,6 +618,48 @@ def trust_of(of_labels: Floats, labels: Ints, of_rows: Floats) -> float:
 
     best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
     return float(best.x * -math.expm1(min(0.0, best.fun - cost(0.0))))
+
+
+def trust_beside(alone: float, of_labels: Floats, labels: Ints, support: Floats, n_classes: int) -> float:
+    """How far logits are to be trusted beside what labels themselves say, from 0 to 1.
+
+    From two labels per class on, each labeled row i (n_s, D) is held back in turn. With o_i the logits of cosines to
+    the class means of the others, and l_i those of the names (n_s, C), the powers a and b are where this is largest::
+
+        L(a, b) = sum_i log softmax(a l_i + b o_i)_{y_i}
+
+    Prototypes of labels have b = 1, so the names have a/b, at most 1; what hardly adds to the labels counts less, by
+    ``1 - exp(max_b L(0, b) - L(a, b))``. With fewer labels, or if they are hardly trusted ``alone``, it stays at that.
+    """
+    counts = np.bincount(labels, minlength=n_classes)
+    if alone < _MIN_TRUST or counts.min() < 2:
+        return alone
+    own = _left_out_logits(np.asarray(support, np.float64), labels, counts)
+    some = np.random.default_rng(0).permutation(len(labels))[:_MAX_HELD]
+    both, at, held = np.stack([of_labels[some], own[some]]), np.arange(len(some)), labels[some]
+
+    def cost(powers: Floats) -> tuple[float, Floats]:
+        logs = log_softmax(np.tensordot(powers, both, axes=1), axis=1)
+        slopes = np.einsum("nc,knc->k", np.exp(logs), both) - both[:, at, held].sum(axis=1)
+        return -float(logs[at, held].sum()), slopes
+
+    limits = {"jac": True, "method": "L-BFGS-B"}
+    best = minimize(cost, [0.5, 0.5], bounds=[(0.0, _MAX_POWER), (_MIN_POWER, _MAX_POWER)], **limits)
+    without = minimize(cost, [0.0, 0.5], bounds=[(0.0, 0.0), (_MIN_POWER, _MAX_POWER)], **limits)
+    a, b = best.x
+    return float(min(1.0, a / b) * -math.expm1(min(0.0, best.fun - without.fun)))
+
+
+def _left_out_logits(support: Floats, labels: Ints, counts: Ints) -> Floats:
+    """Logits (n_s, C) of labeled rows by cosines to the class means (C, D), of the own class without the row."""
+    means = class_means(support, labels, len(counts))
+    middle = means.mean(axis=0)
+    rows, toward = _unit(support - middle), means - middle
+    logits: Floats = rows @ _unit(toward).T
+    n_own = counts[labels][:, None]
+    others = (n_own * toward[labels] - (support - middle)) / (n_own - 1)
+    logits[np.arange(len(labels)), labels] = np.einsum("nd,nd->n", rows, _unit(others))
+    return confident_scale(logits) * logits
 
 
 def learned_shares(logs: Floats) -> Floats:
@@ -591,16 +694,20 @@ def _label_logits(rows: Floats, support: Floats, labels: Ints, n_classes: int) -
     means = class_means(support, labels, n_classes)
     middle = means.mean(axis=0)
     toward = means - middle
-    lengths = np.linalg.norm(toward, axis=1, keepdims=True)
-    cosines = _cosines(rows - middle, toward / np.where(lengths > 0, lengths, 1.0))
+    cosines = _cosines(rows - middle, _unit(toward))
     per_class = len(labels) / n_classes
     return per_class / (per_class + 1) * confident_scale(cosines) * cosines
 
 
 def _cosines(rows: Floats, names: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    cosines: Floats = (rows @ names.T) / np.where(lengths > 0, lengths, 1.0)
+    cosines: Floats = _unit(rows) @ names.T
     return cosines
+
+
+def _unit(rows: Floats) -> Floats:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    found: Floats = rows / np.where(lengths > 0, lengths, 1.0)
+    return found
 
 
 def believed(logits: Floats, labels: Ints, belief: Floats) -> Floats:

@@ -148,8 +148,8 @@ def solve_default(
         classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
         reached = paths.spread(classes, n_classes, local=clues.local)[n_support:]
     given = (task.support, task.labels, task.query, graph, origin, n_classes, constants)
-    # What is known besides labels is for one descent: the trials of an episode ask labels alone.
-    by_labels = clues.anchors is None and clues.shares is None
+    # Known shares, and what is known of rows or of classes without labels, are for one descent.
+    by_labels = clues.shares is None and known is None and len(np.unique(task.labels)) == n_classes
     if by_labels and is_episode(n_support, len(task.query), n_classes, table=table):
         solution = episode_optimize(*given, clues=clues, tol=tol)
     else:

@@ -150,12 +150,25 @@ def _of_file(path: Path) -> ClassNames:
                 f"{path}: {len(found)} class_names and {len(vectors)} names; there must be one of each."
             )
         return ClassNames(found, vectors=vectors)
+    return _of_lines(read_text(path), str(path))
+
+
+def _of_lines(text: str, place: str) -> ClassNames:
+    """Return the classes of lines such as ``name`` or ``name: description``; # begins a comment."""
     entries = []
-    for line in read_text(path).splitlines():
+    for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             name, _, description = line.partition(":")
             entries.append((name, description.strip()))
-    return _checked(entries, str(path), lines=True)
+    return _checked(entries, place, lines=True)
+
+
+def typed_classes(text: str) -> ClassNames:
+    """Return the classes that a person types or pastes: in lines, as in a file, or in one with commas between them."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        return _of_lines(text, "classes")
+    return _checked([(name, "") for name in "".join(lines).split(",") if name.strip()], "classes")
 
 
 def _check_there(path: Path, given_as: str, otherwise: str = "") -> None:

@@ -314,7 +314,7 @@ def _scores_of(scores: tuple[tuple[str, ...], Floats], classes: tuple[str, ...],
 def _hint_notes(model: LaplacianShot | None) -> list[str]:
     """Return what names and scores counted for."""
     answers = None if model is None else model.solution_.answers
-    return [] if answers is None or answers.hints is None else answers.hints.report()
+    return [] if answers is None else answers.of_knowledge()
 
 
 def _classes(source: Source, given: Given, rows: Ints, known: set[str]) -> tuple[tuple[str, ...], Ints, list[str]]:

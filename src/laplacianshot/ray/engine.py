@@ -15,7 +15,8 @@ from laplacianshot.engine.graph import node_graph
 from laplacianshot.engine.large import LargeTask, fitted_of
 from laplacianshot.episodes.runners import TaskRunner
 from laplacianshot.episodes.tasks import TaskGroup
-from laplacianshot.estimator import LaplacianShot, constants_of
+from laplacianshot.estimator import LaplacianShot, constants_of, hints_of
+from laplacianshot.inference.priors import NOTHING_KNOWN, Hints, Knowledge
 from laplacianshot.inference.solution import Solution
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.labeling.sources import Source
@@ -69,11 +70,13 @@ class RayEngine:
         source: Sequence[str] | None = None,
         watch: Watch | None = None,
         checkpoint: Path | None = None,
+        knowledge: Knowledge = NOTHING_KNOWN,
+        hints: Hints | None = None,
     ) -> Solution:
         """Solve a task on the cluster; see :func:`~laplacianshot.estimator.fit_large`.
 
         ``source`` names files that hold the rows and that every node can read; by default the rows are written to the
-        folder first.
+        folder first. ``knowledge`` is what is known besides labels, and ``hints`` what it says of these rows.
         """
         check_supported(estimator)
         found = ray_fit(
@@ -84,6 +87,8 @@ class RayEngine:
             shards=self.shards,
             address=self.address,
             watch=watch,
+            knowledge=knowledge,
+            hints=hints,
         )
         transform, center, scale = found.job.transform, found.job.center, found.job.scale
         table = transform == "standard"
@@ -92,7 +97,12 @@ class RayEngine:
         formed: Transform = "none" if table else transform
         rows = Rows.transformed(features, formed, center)
         constants = constants_of(estimator, codes, n_classes)
-        task = LargeTask(features, codes, n_classes, formed, center, constants, found.plan, table).informed(rows)
+        if table and hints is not None:
+            hints = hints_of(features, codes, n_classes, knowledge)
+        known = (knowledge, hints)
+        task = LargeTask(features, codes, n_classes, formed, center, constants, found.plan, table, *known).informed(
+            rows
+        )
         if found.prototypes_held:
             task = task.with_held_prototypes()
         graph = node_graph(np.arange(len(codes)), found.neighbors())

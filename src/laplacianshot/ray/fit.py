@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from laplacianshot.engine.large import choose_start, mean_spread, moments
 from laplacianshot.engine.plan import GraphChoice, LargePlan, large_plan, sampled_queries
 from laplacianshot.estimator import LaplacianShot, constants_for, is_balanced, transform_of
-from laplacianshot.inference.clues import gather_clues, hold_prototypes, sample_rows
+from laplacianshot.inference.clues import hold_prototypes, sample_rows
 from laplacianshot.inference.joint import Prior, descend
+from laplacianshot.inference.priors import NOTHING_KNOWN, Hints, Knowledge, checked_shares, informed, read_hints
 from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import (
     base_mean,
@@ -26,13 +27,14 @@ from laplacianshot.inference.transforms import (
     given_center,
     ordinary_range,
     standard_of,
+    transform_features,
 )
 from laplacianshot.neighbors.types import GraphReport
 from laplacianshot.ray.cluster import Cluster, connected
 from laplacianshot.ray.graph import find_neighbors, first_neighbors, link_shards
 from laplacianshot.ray.job import RUN_FOLDER, Job, fetch, formed_rows, given_rows, ordered_job
 from laplacianshot.ray.result import RayFit, drop_other_labels, write_shard
-from laplacianshot.ray.rounds import REACHED, RayRounds, Start
+from laplacianshot.ray.rounds import KNOWN, REACHED, RayRounds, Start
 from laplacianshot.ray.shards import Shard, Source, open_shards
 from laplacianshot.runtime.arrays import checked_rows
 from laplacianshot.runtime.errors import InputError
@@ -43,7 +45,7 @@ from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform
 
 # Increase by one whenever files of a run change their meaning.
-CODE_VERSION = 6
+CODE_VERSION = 7
 _SOLUTION = "solution.npz"
 # Says that classes fell together, and that the task is solved with prototypes that hardly move.
 _HELD = "held.json"
@@ -61,6 +63,8 @@ def ray_fit(
     output: str | None = None,
     classes: Labels | None = None,
     watch: Watch | None = None,
+    knowledge: Knowledge = NOTHING_KNOWN,
+    hints: Hints | None = None,
 ) -> RayFit:
     """Label every row of a set in files from the few that have a label, on a Ray cluster.
 
@@ -88,6 +92,10 @@ def ray_fit(
         Names to write there in place of class numbers.
     watch : callable, optional
         Called with the name of each stage, it returns what is called with ``(done, total)`` on the way.
+    knowledge : Knowledge
+        What is known of C classes besides labels; with names or a prior, classes need no label.
+    hints : Hints, optional
+        What names and a prior say of these rows; given with them.
 
     Returns
     -------
@@ -105,7 +113,8 @@ def ray_fit(
     with connected(address) as cluster:
         is_cut = isinstance(source, tuple) and bool(source) and all(isinstance(one, Shard) for one in source)
         cut: Any = source if is_cut else open_shards(source, shards, cpus=cluster.cpus())  # type: ignore[arg-type]
-        run = _Run(cluster, estimator, order, cut, *_checked_labels(codes, cut), KeyedFolder.create(folder), watch)
+        given = _checked_labels(codes, cut, hints)
+        run = _Run(cluster, estimator, order, cut, *given, KeyedFolder.create(folder), watch, knowledge, hints)
         return run.fit(None if output is None else KeyedFolder.create(output), classes)
 
 
@@ -117,8 +126,6 @@ def check_supported(estimator: LaplacianShot) -> None:
         raise InputError("A graph of your own is not supported on Ray; choose graph='auto', 'exact' or 'cells'.")
     if isinstance(estimator.base_mean, str):
         raise InputError(f"base_mean={estimator.base_mean!r} is not supported on Ray; give an array or leave it out.")
-    if not (estimator.class_shares is None or isinstance(estimator.class_shares, str)):
-        raise InputError("An array of class_shares is not supported on Ray yet; use 'equal' or None.")
 
 
 class _Run:
@@ -134,9 +141,14 @@ class _Run:
         labels: Ints,
         folder: KeyedFolder,
         watch: Watch | None,
+        knowledge: Knowledge,
+        hints: Hints | None,
     ) -> None:
         self._cluster, self._estimator, self._order, self._watch = cluster, estimator, order, watch
-        n_classes = int(labels.max()) + 1
+        self._knowledge, self._hints = knowledge, hints
+        n_classes = int(labels.max()) + 1 if hints is None else len(hints.shares)
+        if knowledge.shares is None and estimator.class_shares is not None and not is_balanced(estimator):
+            self._knowledge = replace(knowledge, shares=checked_shares(estimator.class_shares, n_classes))
         self._job = job = Job(folder, shards, support, labels, n_classes)
         self._n_query = job.n - len(support)
         constants = constants_for(estimator, len(support), self._n_query, n_classes)
@@ -185,20 +197,33 @@ class _Run:
         digests, totals, lowest = zip(
             *self._cluster.map(survey, [(shard,) for shard in job.shards], progress=progress), strict=True
         )
-        names = ("transform", "balanced", "class_shares", "lam", "n_neighbors", "max_iter", "tol")
+        names = ("transform", "lam", "n_neighbors", "max_iter", "tol")
         mean = None if estimator.base_mean is None else np.asarray(estimator.base_mean, dtype=np.float64).tolist()
         settings = {name: estimator.get_params()[name] for name in names} | {"base_mean": mean, "order": self._order}
+        settings["balanced"] = is_balanced(estimator)
         cut = [len(shard) for shard in job.shards]
-        made_from = (settings, asdict(self._choice), cut, digests, job.support, job.labels)
+        made_from = (settings, asdict(self._choice), cut, digests, job.support, job.labels, *self._knowledge.key)
         folder = KeyedFolder.of(job.folder.url, "run", CODE_VERSION, *made_from)
         pooled = np.sum(totals, axis=0) / job.n
         some = fetch(self._cluster, job, given_rows, np.array(first_seen(range(job.n))))
-        transform = transform_of(estimator, some, min(lowest))
+        transform = transform_of(estimator, some, min(lowest), named=self._knowledge.names is not None)
         center, scale = self._columns(some) if transform == "standard" else (None, None)
         if transform in CENTERED:
             center = self._center(transform, pooled)
         shift = pooled.astype(np.float32) if transform == "none" else None
         self._job = replace(job, folder=folder, transform=transform, center=center, scale=scale, shift=shift)
+        if transform == "standard" and self._hints is not None:
+            self._hints = self._hints_of_columns()
+
+    def _hints_of_columns(self) -> Hints:
+        """What a prior says of the rows of a table, whose columns have been brought to one scale."""
+        job, sampled = self._job, self._job.query_rows(sample_rows(self._n_query))
+        rows, support = (
+            transform_features(fetch(self._cluster, job, given_rows, some), "standard", job.center, scale=job.scale)
+            for some in (sampled, job.support)
+        )
+        with single_threaded_blas():
+            return read_hints(self._knowledge, rows, sampled, support, job.support, job.labels, job.n_classes)
 
     def _columns(self, some: Floats) -> tuple[Floats, Floats]:
         """Mean and inverse standard deviation of every column (D,), of all rows; ``some`` (m, D) say what is far."""
@@ -219,6 +244,10 @@ class _Run:
             pooled = np.sum(self._cluster.map(root_sums, [(shard,) for shard in job.shards]), axis=0) / job.n
         if is_balanced(estimator):
             return pooled
+        if self._hints is not None and self._hints.some_unlabeled:
+            some = (job.query_rows(sample_rows(self._n_query)), job.support)
+            sample, support = (fetch(self._cluster, job, given_rows, rows) for rows in some)
+            return self._hints.center(pooled, sample, support, job.labels, transform)
         queries = fetch(self._cluster, job, given_rows, job.query_rows(first_seen(range(self._n_query))))
         support = fetch(self._cluster, job, given_rows, job.support)
         queries, support = before_center(queries, transform), before_center(support, transform)
@@ -229,8 +258,27 @@ class _Run:
         job, constants, cluster = self._job, self._constants, self._cluster
         support = fetch(cluster, job, formed_rows, job.support)
         shift = np.zeros(job.shards[0].width, np.float32) if job.shift is None else job.shift
-        origin = -shift if job.transform in CENTERED else support.mean(axis=0)
-        prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
+        asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
+        base = support if len(support) else asked
+        origin = -shift if job.transform in CENTERED else base.mean(axis=0)
+        with single_threaded_blas():
+            constants, clues, answers = informed(
+                support,
+                job.labels,
+                asked,
+                origin,
+                self._n_query,
+                job.n_classes,
+                constants,
+                knowledge=self._knowledge,
+                hints=self._hints,
+                transform="none" if job.transform == "standard" else job.transform,
+                center=job.center,
+                table=job.transform == "standard",
+                along=self._plan.along,
+                shift=shift,
+            )
+        prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants, clues)
         shared = cluster.share(job)
         sums, squares = zip(*cluster.map(query_moments, [(shared, number) for number in job.numbers]), strict=True)
         spread = mean_spread(np.sum(sums, axis=0), sum(squares), self._n_query)
@@ -239,27 +287,16 @@ class _Run:
         tau, entries = choose_start(
             fetch(cluster, given, formed_rows, sample), prior.means.astype(np.float32), spread, constants, self._plan
         )
-        asked = fetch(cluster, given, formed_rows, given.query_rows(sample_rows(self._n_query)))
-        with single_threaded_blas():
-            constants, clues, answers = gather_clues(
-                support,
-                job.labels,
-                asked,
-                origin,
-                self._n_query,
-                job.n_classes,
-                constants,
-                table=job.transform == "standard",
-                along=self._plan.along,
-            )
         if clues.along > 0:
             self._spread(clues.local)
+        has_prior = self._know(answers.hints)
         limits: dict[str, Any] = {"clues": clues, "tol": self._estimator.tol, "progress": progress}
         while True:
             if job.folder.has(_HELD):
                 constants, clues = hold_prototypes(constants, clues)
-                prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants)
-            rounds = RayRounds(cluster, job, Start(prior.means.astype(np.float32), tau, clues, constants.e, entries))
+                prior = Prior.of_support(support, job.labels, origin, job.n_classes, constants, clues)
+            start = Start(prior.means.astype(np.float32), tau, clues, constants.e, entries, has_prior)
+            rounds = RayRounds(cluster, job, start)
             try:
                 descent = descend(rounds, prior, constants, self._n_query, tau, np.dtype(np.float32), **limits)
                 if job.folder.has(_HELD) or not answers.collapsed(rounds.share):
@@ -295,6 +332,14 @@ class _Run:
         reached = paths.spread(job.classes(np.arange(job.n)), job.n_classes, local=local)
         for number, shard in enumerate(job.shards):
             job.save(REACHED, number, {"shares": reached[shard.first : shard.first + len(shard)]})
+
+    def _know(self, hints: Hints | None) -> bool:
+        """What a prior says of each row, into ``known-*.npz``; return whether there is one."""
+        job = self._job
+        for number in job.missing(KNOWN) if self._knowledge.prior is not None else ():
+            assert hints is not None
+            job.save(KNOWN, number, {"logits": hints.row_logits(job.originals(number))})
+        return self._knowledge.prior is not None
 
     def _result(self, graph: GraphReport) -> RayFit:
         kept = self._job.folder.arrays(_SOLUTION)
@@ -352,8 +397,11 @@ def _min_bytes(job: Job, k: int, plan: LargePlan) -> tuple[float, float]:
     return memory, away * max(12.0 * n * k, 4.0 * n_query * min(entries, 8))
 
 
-def _checked_labels(codes: Any, shards: tuple[Shard, ...]) -> tuple[Ints, Ints]:
-    """Rows that have a label, ascending, and their classes; InputError where they do not fit the rows."""
+def _checked_labels(codes: Any, shards: tuple[Shard, ...], hints: Hints | None) -> tuple[Ints, Ints]:
+    """Rows that have a label, ascending, and their classes; InputError where they do not fit the rows.
+
+    Classes need no label where ``hints`` say something of them.
+    """
     n = shards[-1].first + len(shards[-1])
     if isinstance(codes, tuple):
         rows, labels = (np.asarray(part) for part in codes)
@@ -370,6 +418,8 @@ def _checked_labels(codes: Any, shards: tuple[Shard, ...]) -> tuple[Ints, Ints]:
         rows = np.flatnonzero(every >= 0)
         labels = every[rows]
     classes = np.unique(labels)
+    if hints is not None:
+        classes = np.arange(len(hints.shares))
     if len(classes) < 2:
         raise InputError("codes have labels of fewer than two classes; label at least one row of a second class.")
     if classes[0] != 0 or classes[-1] != len(classes) - 1:

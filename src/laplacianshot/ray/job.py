@@ -114,6 +114,8 @@ class Job:
 
     def classes(self, rows: Ints) -> Ints:
         """Classes of rows of the whole set, -1 where they have no label."""
+        if len(self.support) == 0:
+            return np.full(len(rows), -1)
         at = np.minimum(np.searchsorted(self.support, rows), len(self.support) - 1)
         return np.where(self.support[at] == rows, self.labels[at], -1)
 
@@ -137,6 +139,8 @@ def _file(kind: str, number: int) -> str:
 
 def fetch(cluster: Cluster, job: Job, function: Callable[[Job, int, Ints], Floats], rows: Ints) -> Floats:
     """Rows of the whole set by ascending numbers, read by :func:`given_rows` or :func:`formed_rows`."""
+    if len(rows) == 0:
+        return np.zeros((0, job.shards[0].width), np.float32)
     shared = cluster.share(job)
     calls = [
         (shared, number, rows[part] - job.shards[number].first)

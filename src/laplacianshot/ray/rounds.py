@@ -34,6 +34,8 @@ _START_SECONDS = 120.0
 _JOURNAL = "rounds.npz"
 # Files with the shares (m, C) of the labels that reach the rows of a shard along the graph.
 REACHED = "reached"
+# Files with what a prior says of the rows of a shard, logits (m, C).
+KNOWN = "known"
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +47,7 @@ class Start:
     clues: Clues
     e: float  # weight of an edge to a labeled row
     entries: int | None  # entries of an assignment that are kept; None: all
+    known: bool = False  # whether a prior speaks of each row
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +97,8 @@ class ShardRounds:
         what = (job.n_classes, start.tau, start.clues, start.e)
         self._rounds = open_rounds(workers, rows, edges, *what, entries=start.entries)
         reached = job.load(REACHED, number)["shares"] if start.clues.along > 0 else None
-        self._rounds.start(start.prototypes, reached=reached)
+        known = job.load(KNOWN, number)["logits"] if start.known else None
+        self._rounds.start(start.prototypes, reached=reached, known=known)
 
     def opened(self, saved: int | None) -> list[Any]:
         """Begin, or go on from a saved round: a report, and what each other shard needs."""

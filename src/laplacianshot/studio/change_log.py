@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from laplacianshot.labeling.tables import encodable, label_of
 from laplacianshot.runtime.errors import InputError
@@ -29,14 +29,16 @@ from laplacianshot.runtime.files import PRIVATE_FILE, check_input
 
 How: TypeAlias = Literal["person", "accepted", "imported", "source"]
 Kind: TypeAlias = Literal[
-    "label", "accept", "clear", "add-class", "rename-class", "merge-classes", "delete-class", "import", "undo", "redo"
-]
+    "label", "accept", "clear", "add-class", "name-classes", "rename-class", "merge-classes", "delete-class", "import",
+    "undo", "redo",
+]  # fmt: skip
 
 FILE_NAME = "labels.sqlite"
 MAX_NAME_LENGTH = 200
 _MAX_CLASSES = 1000
 _FORMAT = "1"
-# The third column of classes is called colour, as in version 0.1, so that both versions read each other's files.
+# The third column of classes is called colour, as in version 0.1, so that both versions read each other's files. For
+# the same reason names have a table of their own, and a class that has none is written as before.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS actions (
@@ -44,6 +46,7 @@ CREATE TABLE IF NOT EXISTS actions (
   change TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, colour INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS names (class INTEGER PRIMARY KEY, said TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS labels (item TEXT PRIMARY KEY, class INTEGER NOT NULL, how TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -68,10 +71,27 @@ class Given(NamedTuple):
 
 
 class ClassEntry(NamedTuple):
-    """A class: its name and the index of its color."""
+    """A class: its name, the index of its color, and what its name counts for.
+
+    ``said`` are the descriptions that predictions start from, none of them if the name itself is; None if neither is.
+    """
 
     name: str
     color: int
+    said: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, written: Sequence[Any] | None) -> ClassEntry | None:
+        """Read what JSON holds in place of an entry; older versions wrote a name and a color."""
+        if written is None:
+            return None
+        name, color, *said = written
+        return cls(name, color, tuple(said[0]) if said else None)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        """The entry for JSON."""
+        return self[:2] if self.said is None else tuple(self)
 
 
 class ClassChange(NamedTuple):
@@ -114,14 +134,15 @@ class Change:
 
     def to_json(self) -> str:
         """Write down what changes; tuples become lists."""
-        return json.dumps({"classes": self.classes, "labels": self.labels})
+        classes = [(one.id, one.before and one.before.written, one.after and one.after.written) for one in self.classes]
+        return json.dumps({"classes": classes, "labels": self.labels})
 
     @classmethod
     def from_json(cls, text: str, kind: Kind = "label", summary: str = "") -> Change:
         """Read what :meth:`to_json` wrote."""
         value = json.loads(text)
         return cls(
-            tuple(ClassChange(id, a and ClassEntry(*a), b and ClassEntry(*b)) for id, a, b in value["classes"]),
+            tuple(ClassChange(id, ClassEntry.read(a), ClassEntry.read(b)) for id, a, b in value["classes"]),
             tuple(LabelChange(tuple(items), a and Given(*a), b and Given(*b)) for items, a, b in value["labels"]),
             kind,
             summary,
@@ -180,13 +201,30 @@ class LabelState:
         checked = checked_name(name)
         return Change((self._new_class(checked),), (), "add-class", f"New class: {checked}")
 
+    def naming(self, classes: Mapping[str, tuple[str, ...]], *, counted: bool = True) -> Change:
+        """Add classes by name, with their descriptions; names are what predictions start from, where ``counted``.
+
+        Classes that exist keep their labels. Nothing may change at all.
+        """
+        numbers = {entry.name: id for id, entry in self.classes.items()}
+        changed: list[ClassChange] = []
+        made: list[ClassChange] = []
+        for given, texts in classes.items():
+            name, said = checked_name(given), tuple(texts) if counted else None
+            before = self.classes.get(numbers.get(name, 0))
+            if before is None:
+                made.append(self._new_class(name, made, said))
+            elif counted and before.said != said:
+                changed.append(ClassChange(numbers[name], before, before._replace(said=said)))
+        return Change((*changed, *made), (), "name-classes", f"Classes by name: {_listed([*classes])}")
+
     def renaming(self, id: int, name: str) -> Change:
         """Rename a class."""
         before, new_name = self._entry(id), checked_name(name)
         if new_name == before.name:
             raise ActionError(f"the class is already called {new_name!r}.")
         self._check_free(new_name)
-        changed = ClassChange(id, before, ClassEntry(new_name, before.color))
+        changed = ClassChange(id, before, before._replace(name=new_name))
         return Change((changed,), (), "rename-class", f"{before.name} is now {new_name}")
 
     def merging(self, id: int, into: int) -> Change:
@@ -253,14 +291,18 @@ class LabelState:
             raise ActionError(f"there is no class {id}.", 404)
         return self.classes[id]
 
-    def _new_class(self, name: str, others: Sequence[ClassChange] = ()) -> ClassChange:
-        """Return a class of this name, added after others that are new."""
+    def _new_class(
+        self, name: str, others: Sequence[ClassChange] = (), said: tuple[str, ...] | None = None
+    ) -> ClassChange:
+        """Return a class of this name, added after others that are new; its name counts where others do."""
         self._check_free(name)
+        if said is None and any(entry.said is not None for entry in self.classes.values()):
+            said = ()
         if len(self.classes) + len(others) >= _MAX_CLASSES:
             raise ActionError(f"a project has at most {_MAX_CLASSES} classes; merge or delete some.")
         used = {entry.color for entry in self.classes.values()} | {c.after.color for c in others if c.after}
         color = next(number for number in range(len(used) + 1) if number not in used)
-        return ClassChange(self.next_id + len(others), None, ClassEntry(name, color))
+        return ClassChange(self.next_id + len(others), None, ClassEntry(name, color, said))
 
     def _check_free(self, name: str) -> None:
         if self.class_named(name) is not None:
@@ -439,10 +481,11 @@ class ChangeLog:
             )
         if meta["source"] != source:
             raise ProjectError(f"{self.path} holds the labels of {meta['source']}; choose another --project.")
-        classes = self._database.execute("SELECT * FROM classes ORDER BY id").fetchall()
+        classes = self._database.execute("SELECT id, name, colour FROM classes ORDER BY id").fetchall()
+        said = {id: tuple(map(str, json.loads(text))) for id, text in self._database.execute("SELECT * FROM names")}
         labels = self._database.execute("SELECT item, class, how FROM labels").fetchall()
         self.state = LabelState(
-            {id: ClassEntry(checked_name(name), int(color)) for id, name, color in classes},
+            {id: ClassEntry(checked_name(name), int(color), said.get(id)) for id, name, color in classes},
             {str(item): Given(class_id, how) for item, class_id, how in labels},
             int(meta["next_id"]),
         )
@@ -473,9 +516,12 @@ def _write(database: sqlite3.Connection, change: Change, next_id: int) -> None:
     """Update the tables. Old classes are deleted first, as names are unique at every moment."""
     for one in change.classes:
         database.execute("DELETE FROM classes WHERE id = ?", (one.id,))
+        database.execute("DELETE FROM names WHERE class = ?", (one.id,))
     for one in change.classes:
         if one.after is not None:
-            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, *one.after))
+            database.execute("INSERT INTO classes VALUES (?, ?, ?)", (one.id, *one.after[:2]))
+            if one.after.said is not None:
+                database.execute("INSERT INTO names VALUES (?, ?)", (one.id, json.dumps(one.after.said)))
     for some in change.labels:
         if some.after is None:
             database.executemany("DELETE FROM labels WHERE item = ?", ((item,) for item in some.items))

@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from laplacianshot.estimator import LaplacianShot, center_of, hints_of
+from laplacianshot.inference.priors import Knowledge
 from laplacianshot.inference.temperature import mean_squared_distance
-from laplacianshot.inference.transforms import before_center, blended_center
+from laplacianshot.inference.transforms import before_center
 from laplacianshot.runtime.errors import LaplacianShotError
 from laplacianshot.runtime.threads import single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints
 from laplacianshot.studio.relabel import (
     FEW_NEIGHBORS,
+    NO_NAMES,
     GraphCache,
+    NamedClasses,
     Predictions,
     build_cache,
     columns_of,
@@ -64,11 +68,12 @@ _FIRST_LOOK = 4000
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """The given labels of n items at one version."""
+    """The given labels of n items at one version, and the classes whose names count."""
 
     version: int
     classes: Ints  # (n,), class ids of labels from people, -1 for none: what predictions are made from
     accepted: Ints  # (n,), class ids of accepted predictions, -1 for none: these teach nothing
+    named: NamedClasses = NO_NAMES
 
 
 @dataclass(frozen=True)
@@ -173,11 +178,19 @@ class Engine:
     """The background work of a session.
 
     ``given`` returns the current labels; ``published`` is called, from any thread, after :attr:`progress` or the
-    vectors have changed.
+    vectors have changed. ``compares_names``: whether vectors of names lie in the space of the items'.
     """
 
-    def __init__(self, vectors: Vectors, given: Callable[[], GivenLabels], published: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        given: Callable[[], GivenLabels],
+        published: Callable[[], object],
+        *,
+        compares_names: bool = False,
+    ) -> None:
         self.vectors, self._given, self._published = vectors, given, published
+        self._compares_names = compares_names
         self.progress = Progress()
         self._cache: GraphCache | None = None
         self._mapped: GraphCache | None = None
@@ -279,7 +292,7 @@ class Engine:
             start = time.perf_counter()
             with self._answering:
                 given, last = self._given(), self.progress.predictions
-                found = update(last, given.classes[last.cache.positions])
+                found = update(last, given.classes[last.cache.positions], given.named)
                 if found is not None:
                     self._publish(predictions=found, predicted=given.version, seconds=time.perf_counter() - start)
             if found is None:
@@ -291,7 +304,7 @@ class Engine:
         while not self._closing.is_set():
             version, progress = self._given().version, self.progress
             if self._is_outgrown():
-                self._cache = build_cache(*self.vectors.known())
+                self._cache = build_cache(*self.vectors.known(), named=self._compares_names)
                 self._answer(self._cache)
             elif self._cache is None:
                 if self.vectors.finished and progress.settled != version:
@@ -323,11 +336,11 @@ class Engine:
             given, last = self._given(), self.progress.predictions
             if self.progress.whole == given.version and last is not None and last.cache is cache:
                 return
-            found = relabel(cache, given.classes[cache.positions])
+            found = relabel(cache, given.classes[cache.positions], given.named)
             seconds = time.perf_counter() - start
         with self._answering:
             now = self._given()
-            newer = None if now.version == given.version else update(found, now.classes[cache.positions])
+            newer = None if now.version == given.version else update(found, now.classes[cache.positions], now.named)
             if newer is not None:
                 self._publish(predictions=newer, predicted=now.version, whole=given.version)
             else:
@@ -336,19 +349,25 @@ class Engine:
     def _check(self, cache: GraphCache) -> None:
         """Move the center if there is a better one."""
         given = self._given()
-        class_ids, codes = columns_of(given.classes[cache.positions])
+        class_ids, codes = columns_of(given.classes[cache.positions], given.named)
         if len(class_ids) >= 2:
-            center = self._better_center(cache, codes, len(class_ids))
+            center = self._better_center(cache, codes, class_ids, given.named)
             if center is not None:
-                self._cache = build_cache(cache.positions, cache.vectors, center)
+                self._cache = build_cache(cache.positions, cache.vectors, center, named=self._compares_names)
                 self._answer(self._cache)
         self._publish(settled=given.version)
 
-    def _better_center(self, cache: GraphCache, codes: Ints, n_classes: int) -> Floats | None:
+    def _better_center(self, cache: GraphCache, codes: Ints, class_ids: Ints, named: NamedClasses) -> Floats | None:
         """Return the center of ``laplacianshot label`` if it is far from the current one, else None."""
         if len(cache) > _MAX_RECENTERED or (codes >= 0).all():
             return None
-        better = blended_center(cache.vectors, codes, n_classes, transform=cache.transform)
+        hints = None
+        if len(named.class_ids):
+            names = np.zeros((len(class_ids), cache.vectors.shape[1]))
+            names[np.searchsorted(class_ids, named.class_ids)] = named.vectors
+            hints = hints_of(cache.vectors, codes, len(class_ids), Knowledge(names))
+        better = center_of(LaplacianShot(transform=cache.transform), cache.vectors, codes, len(class_ids), hints)
+        assert better is not None
         spread = mean_squared_distance(before_center(cache.vectors, cache.transform)) / 2
         moved = float(np.square(better - cache.center).sum())
         return better if moved > _CENTER_SHIFT**2 * spread else None

@@ -112,13 +112,13 @@ def recipe_neighbors(n: int, n_classes: int) -> int:
     return DefaultConstants.for_task(0, n, n_classes).n_neighbors
 
 
-def build_cache(positions: Ints, vectors: Floats, center: Floats | None = None) -> GraphCache:
+def build_cache(positions: Ints, vectors: Floats, center: Floats | None = None, *, named: bool = False) -> GraphCache:
     """Center the vectors (m, D) of the items at these positions (m,), and search the neighbors of each.
 
     There are two vectors or more, all finite. The default center (D,) is their mean, that of their unit roots where no
-    entry is negative and the transform is ``power``.
+    entry is negative and the transform is ``power``; it is ``cl2`` where they are compared with vectors of names.
     """
-    transform = choose_centered(vectors)
+    transform: Transform = "cl2" if named else choose_centered(vectors)
     chosen = base_mean(vectors, transform) if center is None else center
     rows = transform_features(vectors, transform, chosen)
     n_neighbors = min(max(recipe_neighbors(len(rows), 2), FEW_NEIGHBORS), MAX_NEIGHBORS)
@@ -148,6 +148,7 @@ class _Fit:
     clues: Clues  # what the labels said besides, at the last fit
     reached: Floats | None  # (m, C), shares of the labels that reached each row along the graph, where they count
     constants: DefaultConstants  # of the last fit
+    named: NamedClasses  # the names it started from
     graph_trust: float = 1.0  # part of the graph's weight that counted at the last fit
 
 
@@ -179,24 +180,49 @@ class Predictions:
         return found
 
 
-def columns_of(given: Ints) -> tuple[Ints, Ints]:
-    """Return the class ids that occur in ``given`` (m,), and the column of each item's class; -1 is no class."""
-    class_ids = np.unique(given[given >= 0])
+@dataclass(frozen=True, repr=False)
+class NamedClasses:
+    """Classes whose names predictions start from: their ids (C',), and a unit vector of each name (C', D)."""
+
+    class_ids: Ints
+    vectors: Floats
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """The content, to tell whether it has changed."""
+        return self.class_ids.tobytes(), self.vectors.tobytes()
+
+
+NO_NAMES = NamedClasses(np.zeros(0, np.int64), np.zeros((0, 0)))
+
+
+def columns_of(given: Ints, named: NamedClasses = NO_NAMES) -> tuple[Ints, Ints]:
+    """Return the class ids that have a label in ``given`` (m,) or a name, and the column of each item's class.
+
+    -1 is no class.
+    """
+    class_ids = np.unique(np.concatenate([given[given >= 0], named.class_ids]))
     codes = np.where(given >= 0, np.searchsorted(class_ids, given), -1)
     return class_ids, codes
 
 
-def relabel(cache: GraphCache, given: Ints) -> Predictions:
-    """Predict the labels of the items of ``cache`` from the given class ids (m,), -1 for none.
+def _options(cache: GraphCache, class_ids: Ints, named: NamedClasses) -> LabelOptions:
+    """Return how items of ``cache`` are labeled with these classes."""
+    names = (named.vectors, np.searchsorted(class_ids, named.class_ids)) if len(named.class_ids) else (None, None)
+    graph = cache.class_graph(len(class_ids))
+    return LabelOptions(base_mean=cache.center, graph=graph, transform=cache.transform, names=names[0], named=names[1])
+
+
+def relabel(cache: GraphCache, given: Ints, named: NamedClasses = NO_NAMES) -> Predictions:
+    """Predict the labels of the items of ``cache`` from the given class ids (m,), -1 for none, and from names.
 
     The same as :func:`~laplacianshot.labeling.core.label_vectors` with the transform, the center and the graph of
     ``cache``. With fewer than two classes nothing is predicted, and only the queue is filled.
     """
-    class_ids, codes = columns_of(given)
+    class_ids, codes = columns_of(given, named)
     if len(class_ids) < 2:
         return _first_look(cache, codes)
-    graph = cache.class_graph(len(class_ids))
-    options = LabelOptions(base_mean=cache.center, graph=graph, transform=cache.transform)
+    options = _options(cache, class_ids, named)
     found = label_vectors(cache.vectors, codes, len(class_ids), options)
     assert found.model is not None
 
@@ -232,21 +258,24 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
             clues,
             reached,
             solution.constants,
+            named,
             solution.answers.graph_trust,
         ),
         make_model,
     )
 
 
-def update(last: Predictions, given: Ints) -> Predictions | None:
+def update(last: Predictions, given: Ints, named: NamedClasses = NO_NAMES) -> Predictions | None:
     """Update the last predictions to the class ids that are given now (m,), -1 for none.
 
-    Returns None if that is not possible: other classes have labels now, or too few items are left without one.
+    Returns None if that is not possible: other classes have labels or names now, or too few items are left without one.
     """
-    class_ids, codes = columns_of(given)
+    class_ids, codes = columns_of(given, named)
     labeled = codes >= 0
     n_query = len(codes) - int(np.count_nonzero(labeled))
     if last.fit is None or not np.array_equal(class_ids, last.class_ids) or n_query < 2:
+        return None
+    if named.key != last.fit.named.key:
         return None
     rows, n_classes = last.cache.rows, len(class_ids)
     support, labels = np.flatnonzero(labeled), codes[labeled]
@@ -254,7 +283,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
     constants = constants._replace(eta=last.fit.constants.eta, small=last.fit.constants.small)
     constants = constants.with_graph_trust(last.fit.graph_trust)
     # As the estimator chooses its origin about a center.
-    prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
+    prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants, last.fit.clues)
     assignments = last.fit.assignments
     freed = last.fit.labeled & ~labeled
     if freed.any():

@@ -12,6 +12,8 @@ from fastapi.responses import Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
+from laplacianshot.labeling.classes import typed_classes
+from laplacianshot.labeling.errors import LabelingError
 from laplacianshot.studio import exporting, schemas, view
 from laplacianshot.studio.change_log import Action, ActionError
 from laplacianshot.studio.schemas import MAX_INT, Digits, Problem
@@ -201,6 +203,17 @@ def action_routes(session: Session) -> APIRouter:
         """Add a class."""
         return done(session.act(lambda state: state.adding(body.name)))
 
+    @router.post("/names", responses=_ACTION)
+    def name_classes(body: schemas.NamesRequest) -> schemas.Done:
+        """Name the classes: everything is labeled by their names, and labels correct it."""
+        try:
+            action = session.name_classes(typed_classes(body.text))
+        except LabelingError as error:
+            raise ActionError(str(error), 422) from error
+        if action is None:
+            raise ActionError("all of these classes are there already.")
+        return done(action)
+
     @router.patch("/classes/{class_id}", responses=_ACTION)
     def rename_class(class_id: _ClassPath, body: schemas.ClassRequest) -> schemas.Done:
         """Rename a class."""
@@ -272,6 +285,7 @@ def state_of(session: Session) -> schemas.State:
     now, state, progress = session.view(), session.log.state, session.engine.progress
     vectors, source = session.engine.vectors, session.source
     given, accepted, predicted = (now.by_class(origin) for origin in (GIVEN, ACCEPTED, PREDICTED))
+    named = set(session.given.named.class_ids.tolist())
     return schemas.State(
         version=session.given.version,
         predicted=progress.predicted,
@@ -294,7 +308,9 @@ def state_of(session: Session) -> schemas.State:
         classes=[
             schemas.ClassInfo(
                 id=id,
-                **entry._asdict(),
+                name=entry.name,
+                color=entry.color,
+                named=id in named,
                 **vars(class_color(entry.color)),
                 given=given.get(id, 0),
                 accepted=accepted.get(id, 0),
@@ -302,13 +318,14 @@ def state_of(session: Session) -> schemas.State:
             )
             for id, entry in state.classes.items()
         ],
+        names=schemas.NamesInfo(usable=session.names.usable, reason=session.names.problem, counted=len(named)),
         counts=now.counts(),
         folder_labels=session.folder_labels,
         accuracy=_accuracy(session),
         undo=session.log.next_undo,
         redo=session.log.next_redo,
         map=schemas.MapInfo(ready=progress.places is not None, revision=progress.map_revision),
-        hint=_hint(session, len(given)),
+        hint=_hint(session, len(named | set(given))),
         seconds=progress.seconds,
     )
 

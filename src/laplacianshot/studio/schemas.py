@@ -14,6 +14,8 @@ ExportName = Literal["csv", "jsonl", "parquet", "label-studio", "label-studio-in
 
 # Maximum number of items per action.
 _MAX_ITEMS = 1_000_000
+# Characters of a list of classes.
+_MAX_TYPED = 200_000
 # Fields of a request: more than any has.
 _MAX_FIELDS = 10
 # Largest integer that fits the arrays.
@@ -104,14 +106,23 @@ class EmbeddingInfo(BaseModel):
     problem: str | None
 
 
+class NamesInfo(BaseModel):
+    """Whether names of classes can be compared with items, if not why, and how many classes count by their names."""
+
+    usable: bool
+    reason: str | None
+    counted: int
+
+
 class ClassInfo(BaseModel):
-    """A class, its colors on a light and on a dark page, and how many items it has."""
+    """A class, its colors on a light and on a dark page, whether its name counts, and how many items it has."""
 
     id: int
     name: str
     color: int
     light: str
     dark: str
+    named: bool
     given: int
     accepted: int
     predicted: int
@@ -143,6 +154,7 @@ class State(BaseModel):
     source: SourceInfo
     embedding: EmbeddingInfo
     classes: list[ClassInfo]
+    names: NamesInfo
     counts: dict[Origin | Only, int]
     folder_labels: int
     accuracy: Accuracy | None
@@ -261,6 +273,12 @@ class ClassRequest(_Body):
     """The name of a class."""
 
     name: Name
+
+
+class NamesRequest(_Body):
+    """Classes as a person types them: one per line, as name or name: description, or in one line with commas."""
+
+    text: str = Field(min_length=1, max_length=_MAX_TYPED, strict=True)
 
 
 class MergeRequest(_Body):

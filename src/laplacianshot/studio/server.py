@@ -13,16 +13,19 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
 
+from laplacianshot.labeling.classes import Classes, ClassNames, read_classes
 from laplacianshot.labeling.language import language_note
 from laplacianshot.runtime.files import FolderLock, make_private, user_cache
 from laplacianshot.studio.app import create_app
 from laplacianshot.studio.change_log import FILE_NAME, ProjectError
 from laplacianshot.studio.exporting import import_path, take_over
+from laplacianshot.studio.names import NameVectors
 from laplacianshot.studio.session import Session
 from laplacianshot.web.access import Gate
 from laplacianshot.web.server import run_app
 
 if TYPE_CHECKING:
+    from laplacianshot.embedding.encoders import Encoder
     from laplacianshot.labeling.sources import Source
 
 _IF_OPEN = "use its page, stop it with Ctrl-C, or choose another folder with --project DIR"
@@ -36,17 +39,21 @@ def open_session(
     project: Path | None = None,
     encoder: str | None = None,
     threads: int | None = None,
+    classes: Classes | None = None,
     classes_from_folders: bool | None = None,
     note: Callable[[str], object] = lambda text: None,
 ) -> Iterator[Session]:
     """Open a session on a source, until the end of ``with``; a project can be open only once.
 
     ``labels`` is a file to import; items that have labels keep theirs. The default ``project`` is a folder in the
-    user's cache, named after the source. ``encoder`` turns pictures or texts into vectors. ``classes_from_folders`` is
-    what the user said of the source's folders: if they are not classes, a project that holds their labels is freed of
-    them. ``note`` is called with messages for the user.
+    user's cache, named after the source. ``encoder`` turns pictures or texts into vectors. ``classes`` are names to
+    start from, as of :func:`~laplacianshot.label_source`. ``classes_from_folders`` is what the user said of the
+    source's folders: if they are not classes, a project that holds their labels is freed of them. ``note`` is called
+    with messages for the user.
     """
     from laplacianshot.embedding.encoders import open_encoder
+
+    given = None if classes is None else read_classes(classes)
 
     cache, fault = user_cache()
     if fault:
@@ -66,10 +73,39 @@ def open_session(
         except OSError as error:
             message = f"--project {folder}: cannot be used ({error.strerror}); choose another folder."
             raise ProjectError(message) from error
-        session = stack.enter_context(contextlib.closing(Session(source, opened, folder, cache / "vectors")))
+        names = _name_vectors(source, opened, encoder, threads, given)
+        session = stack.enter_context(contextlib.closing(Session(source, opened, folder, cache / "vectors", names)))
         _take_given(session, labels, classes_from_folders, note)
+        if given is not None:
+            session.name_classes(given)
+            if names.problem is not None:
+                note(f"the classes of --classes are there, but their names count for nothing: {names.problem}")
         session.start()
         yield session
+
+
+def _name_vectors(
+    source: Source, opened: Encoder | None, encoder: str | None, threads: int | None, given: ClassNames | None
+) -> NameVectors:
+    """Return what reads names of classes for this source."""
+    from laplacianshot.embedding.encoders import EncoderError, check_text_side, open_text_side
+
+    if source.kind == "vectors" or opened is None:
+        if given is None or given.vectors is None:
+            problem = "the items are vectors; start with --classes FILE.npz, which has vectors of the names."
+            return NameVectors("texts", problem=problem)
+        assert source.vectors is not None
+        unit = given.encoded(None, source.kind, source.vectors.shape[1])
+        return NameVectors("texts", given=dict(zip(given.names, unit, strict=True)))
+    if given is not None and given.vectors is not None:
+        raise ProjectError("--classes holds vectors, and the items are encoded here; give names or descriptions.")
+    if source.kind == "texts":
+        return NameVectors("texts", lambda: opened)
+    try:
+        check_text_side(encoder)
+    except EncoderError as error:
+        return NameVectors("pictures", problem=str(error))
+    return NameVectors("pictures", lambda: open_text_side(encoder, "pictures", threads=threads))
 
 
 def _take_given(

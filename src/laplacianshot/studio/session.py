@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from laplacianshot.labeling.classes import ClassNames
 from laplacianshot.runtime.types import Ints
 from laplacianshot.studio import view as views
 from laplacianshot.studio.change_log import Action, ActionError, Change, ChangeLog, Given, LabelState
 from laplacianshot.studio.engine import Engine, GivenLabels, Vectors
+from laplacianshot.studio.names import NameVectors
 from laplacianshot.studio.thumbnails import Thumbnails
 from laplacianshot.studio.view import Catalog, View
 
@@ -35,11 +37,19 @@ class Session:
     """A project that is open.
 
     A source that contains vectors has no encoder. ``project`` is the folder of the project, which must exist, and
-    ``cache`` that of the vector cache.
+    ``cache`` that of the vector cache. ``names`` encodes the names of classes, which count for nothing without.
     """
 
-    def __init__(self, source: Source, encoder: Encoder | None, project: Path, cache: Path | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        encoder: Encoder | None,
+        project: Path,
+        cache: Path | None,
+        names: NameVectors | None = None,
+    ) -> None:
         self.source = source
+        self.names = NameVectors("texts", problem="nothing here reads names.") if names is None else names
         # Distinguishes the pictures of this run from those of another run at the same address.
         self.key = secrets.token_hex(8)
         self.log = ChangeLog(project, str(source.path.resolve()))
@@ -54,7 +64,9 @@ class Session:
         self._view: View | None = None
         self._confirmed = self.log.confirmed()
         self.given = self._read_given(self.log.state)
-        self.engine = Engine(Vectors(source, encoder, cache), lambda: self.given, self._published)
+        self.engine = Engine(
+            Vectors(source, encoder, cache), lambda: self.given, self._published, compares_names=self.names.usable
+        )
 
     def start(self) -> None:
         """Start the background work."""
@@ -87,6 +99,20 @@ class Session:
         self.engine.wake()
         self._published()
         return action
+
+    def name_classes(self, given: ClassNames) -> Action | None:
+        """Add classes by name, so that everything is labeled by their names; None if all were there already.
+
+        Where names cannot be compared with items, the classes are added and that is all.
+        """
+        counted = self.names.usable
+        said = dict(zip(given.names, given.texts or ((),) * len(given.names), strict=True))
+        if counted:
+            self.names.check(said)
+        with self.lock:
+            if not self.log.state.naming(said, counted=counted):
+                return None
+            return self.act(lambda state: state.naming(said, counted=counted))
 
     def turn_back(self, steps: int, *, redo: bool = False) -> Action:
         """Undo or redo up to ``steps`` actions, at least one, and return the last one."""
@@ -189,7 +215,7 @@ class Session:
             # An item that has left the source keeps its label, and shows it again when the item is back.
             if (i := self._index.get(item)) is not None:
                 (accepted if self._is_accepted(item, label) else classes)[i] = label.class_id
-        return GivenLabels(self.log.version, classes, accepted)
+        return GivenLabels(self.log.version, classes, accepted, self.names.of(state.classes))
 
     def _is_accepted(self, item: str, label: Given) -> bool:
         """Whether nobody has looked at a label: it was accepted with others."""
@@ -204,7 +230,8 @@ class Session:
             if (after := some.after) is not None:
                 for item, i in rows.items():
                     (accepted if self._is_accepted(item, after) else classes)[i] = after.class_id
-        self.given = GivenLabels(self.log.version, classes, accepted)
+        named = self.names.of(self.log.state.classes) if change.classes else self.given.named
+        self.given = GivenLabels(self.log.version, classes, accepted, named)
 
     def _look(self) -> View:
         n = len(self.source)

@@ -95,14 +95,12 @@ _TEXT_SIDES = {
 }
 
 
-def open_text_side(name: str | None, kind: Kind, *, threads: int | None = None) -> Encoder:
-    """Open the encoder that turns texts into vectors of the same space: for texts itself, for pictures its text side.
+def check_text_side(name: str | None) -> tuple[str, str, tuple[str, str]]:
+    """Return the full name of an encoder of pictures, what comes after its colon, and who opens its text side.
 
-    Parameters are those of :func:`open_encoder`, and so are the errors; one says which encoders have a text side.
+    EncoderError if it has none; nothing is loaded.
     """
-    if kind == "texts":
-        return open_encoder(name, kind, threads=threads)
-    full = DEFAULTS[kind] if name is None else name
+    full = DEFAULTS["pictures"] if name is None else name
     family, _, what = full.partition(":")
     home = _TEXT_SIDES.get(family)
     if home is None or (family == "onnx" and "," not in what):
@@ -110,6 +108,17 @@ def open_text_side(name: str | None, kind: Kind, *, threads: int | None = None) 
             f"encoder {full!r} has no text side, so it cannot read names of classes; clip:NAME, hf:NAME of a model "
             "such as CLIP, and onnx:IMAGE.onnx,TEXT.onnx,TOKENIZER.json have one."
         )
+    return full, what, home
+
+
+def open_text_side(name: str | None, kind: Kind, *, threads: int | None = None) -> Encoder:
+    """Open the encoder that turns texts into vectors of the same space: for texts itself, for pictures its text side.
+
+    Parameters are those of :func:`open_encoder`, and so are the errors; one says which encoders have a text side.
+    """
+    if kind == "texts":
+        return open_encoder(name, kind, threads=threads)
+    full, what, home = check_text_side(name)
     load = getattr(import_module(f"laplacianshot.embedding.encoders.{home[0]}"), home[1])
     opened: Encoder = load(full, what, threads or available_threads())
     return opened

@@ -121,6 +121,16 @@ export const addClass = (name) =>
     () => `Class ${quoted(name)} added.`,
   );
 
+/** Classes as they are typed or pasted. @param {string} text */
+export const nameClasses = (text) =>
+  perform(
+    () => api.nameClasses(text),
+    (done) =>
+      done.state.names.counted > 1
+        ? `${count(done.state.classes.length)} classes. Everything is labeled by their names.`
+        : `${count(done.state.classes.length)} classes.`,
+  );
+
 /** @param {number} id @param {string} name */
 export const renameClass = (id, name) =>
   perform(

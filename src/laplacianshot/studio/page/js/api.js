@@ -69,6 +69,8 @@ export const api = {
   accept: (what) => send("POST", "/api/accept", what),
   /** @param {string} name */
   addClass: (name) => send("POST", "/api/classes", { name }),
+  /** @param {string} text */
+  nameClasses: (text) => send("POST", "/api/names", { text }),
   /** @param {number} id @param {string} name */
   renameClass: (id, name) => send("PATCH", `/api/classes/${id}`, { name }),
   /** @param {number} id @param {number} into */

@@ -8,6 +8,7 @@ import { canGoBack, confirm, decide, goOn, line, onDesk, previous, skip, take } 
 import { byId, el, icon, percent, words } from "./dom.js";
 import { draggable } from "./drag.js";
 import { handFree } from "./hand.js";
+import { buildStart } from "./names.js";
 import { isOpen, ORIGIN } from "./order.js";
 import { pickClass } from "./picker.js";
 import { store } from "./store.js";
@@ -53,6 +54,7 @@ export function buildLabelView() {
     el(
       "div",
       { class: "desk" },
+      buildStart(),
       lead,
       el("div", { class: "card" }, stage, verdict),
       choices,
@@ -118,7 +120,7 @@ function show() {
 
 /** What to do now, in a sentence. */
 function teaching() {
-  const { classes, counts, hint } = /** @type {import("./types.js").State} */ (store.state);
+  const { classes, counts, hint, names } = /** @type {import("./types.js").State} */ (store.state);
   const noun = store.noun(2);
   if (!classes.length)
     return [
@@ -126,6 +128,12 @@ function teaching() {
       `Type a class name. After labels of two classes, the other ${noun} are labeled for you.`,
     ];
   if (!counts.predicted && hint) return [hint];
+  if (names.counted && !counts.given)
+    return [
+      el("b", {}, "Labeled by names alone. "),
+      "Nothing has checked them yet: label a few of these, and the rest is corrected. ",
+      el("span", { class: "keys" }, "Press a number, or ", el("kbd", {}, "space"), " if it is right."),
+    ];
   return [
     el("b", {}, "What to label next. "),
     "Labels for these items help most. ",

@@ -8,6 +8,7 @@ import { paint } from "./color.js";
 import { byId, count, counted, el, icon, words } from "./dom.js";
 import { dragged } from "./drag.js";
 import { buildFigures } from "./figures.js";
+import { askNames } from "./names.js";
 import { tally } from "./order.js";
 import { EVERYTHING, store } from "./store.js";
 
@@ -53,6 +54,7 @@ export function buildSide() {
       list,
       form,
       folders,
+      el("button", { class: "bare list-of-names", type: "button", onclick: askNames }, "Paste a list\u2026"),
     ),
     looks,
     buildAcceptBox(),

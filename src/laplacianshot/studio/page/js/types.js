@@ -2,7 +2,7 @@
 /** What the server says, in types. Nothing here runs. */
 
 /**
- * @typedef {{ id: number, name: string, color: number, light: string, dark: string, given: number, accepted: number, predicted: number }} ClassInfo
+ * @typedef {{ id: number, name: string, color: number, light: string, dark: string, named: boolean, given: number, accepted: number, predicted: number }} ClassInfo
  * @typedef {{ version: number, kind: string, at: string, summary: string, undone: boolean }} Action
  * @typedef {{ estimate: number, low: number, high: number, source: string }} Accuracy
  * @typedef {"pictures" | "texts" | "vectors"} Kind
@@ -14,6 +14,7 @@
  * @property {{ name: string, kind: Kind, total: number, tiny: boolean, key: string }} source
  * @property {{ done: number, total: number, failed: number, finished: boolean, problem: string | null }} embedding
  * @property {ClassInfo[]} classes
+ * @property {{ usable: boolean, reason: string | null, counted: number }} names
  * @property {Record<"given" | "accepted" | "predicted" | "unlabeled" | "waiting" | "failed" | "disputed" | "novel" | "suggested", number>} counts
  * @property {number} folder_labels  labels that are names of folders
  * @property {Accuracy | null} accuracy

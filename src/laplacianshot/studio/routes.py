@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from laplacianshot.studio import exporting, schemas, view
 from laplacianshot.studio.change_log import Action, ActionError
 from laplacianshot.studio.schemas import MAX_INT, Digits, Problem
+from laplacianshot.studio.security import MAX_SMALL_BODY
 from laplacianshot.studio.session import Session
 from laplacianshot.studio.thumbnails import LARGEST, SIZES, SmallPicture
 from laplacianshot.studio.view import GIVEN, NO_CLASS, ORIGINS, PREDICTED, View
@@ -174,9 +178,26 @@ def _numbers(content: bytes, revision: int) -> Response:
     return Response(content, media_type="application/octet-stream", headers={"x-revision": str(revision)})
 
 
+class _ActionRoute(APIRoute):
+    """A path whose large bodies are parsed and checked on a thread of their own, so that others are answered meanwhile.
+
+    FastAPI does both on the event loop.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_aside(request: Request) -> Response:
+            if len(await request.body()) <= MAX_SMALL_BODY:
+                return await handle(request)
+            return await run_in_threadpool(lambda: asyncio.run(handle(request)))
+
+        return handle_aside
+
+
 def action_routes(session: Session) -> APIRouter:
     """Paths that change labels and classes, and those that import and export them."""
-    router = APIRouter(prefix="/api", tags=["actions"])
+    router = APIRouter(prefix="/api", tags=["actions"], route_class=_ActionRoute)
 
     def done(action: Action) -> schemas.Done:
         return schemas.Done(state=state_of(session), action=action)

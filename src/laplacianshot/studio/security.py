@@ -30,10 +30,11 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-# Maximum number of bytes of an action, and of a labels file.
+# Maximum number of bytes of a request: of actions on a million items, of a labels file, of all others.
 MAX_BODY = 16_000_000
 MAX_UPLOAD = 64_000_000
-UPLOAD_PATH = "/api/import"
+MAX_SMALL_BODY = 64_000
+_LIMITS = {"/api/label": MAX_BODY, "/api/accept": MAX_BODY, "/api/import": MAX_UPLOAD}
 _ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -95,7 +96,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        limit = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
+        limit = _LIMITS.get(scope["path"], MAX_SMALL_BODY)
         seen = 0
 
         async def counted() -> Message:

@@ -62,6 +62,7 @@ from laplacianshot.runtime.arrays import (
     check_length,
     check_size,
     checked_rows,
+    in_one_line,
     refuse_complex,
     refuse_masked,
     warn_of_far_rows,
@@ -339,7 +340,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         refuse_masked(X, "X")
         refuse_complex(X)
-        features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
+        with in_one_line("X"):
+            features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
         solution = self.solution_
         with single_threaded_blas():
@@ -423,7 +425,8 @@ def fit_large(
     if columns is not None:
         solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
 
-    validate_data(estimator, X, skip_check_array=True)
+    with in_one_line("X"):
+        validate_data(estimator, X, skip_check_array=True)
     estimator.classes_ = encoded.classes
     estimator.transduction_ = encoded.classes[solution.labels]
     estimator.label_distributions_ = solution.assignments
@@ -612,7 +615,8 @@ def check_parameters(estimator: LaplacianShot) -> None:
     }
     for name, (right, expected) in rules.items():
         if not right:
-            raise ValueError(f"The {name!r} parameter of LaplacianShot must be {expected}. Got {p[name]!r} instead.")
+            got = " ".join(f"{p[name]!r:.200}".split())
+            raise ValueError(f"The {name!r} parameter of LaplacianShot must be {expected}. Got {got} instead.")
     if p["recipe"] == "default" and p["rectify"] is not None:
         raise ValueError(
             f"rectify={p['rectify']!r} belongs to recipe='paper' and 'reference'; leave it None with 'default'."

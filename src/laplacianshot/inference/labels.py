@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from laplacianshot.runtime.arrays import in_one_line
 from laplacianshot.runtime.types import Ints, Labels
 
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
@@ -55,7 +56,8 @@ def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
     -------
     EncodedLabels
     """
-    values = column_or_1d(_as_array(y), warn=True)
+    with in_one_line("y"):
+        values = column_or_1d(_as_array(y), warn=True)
     kind = values.dtype.kind
     if kind == "O":
         missing = np.fromiter((_is_missing(value) for value in values), dtype=bool, count=len(values))
@@ -79,7 +81,8 @@ def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
     with warnings.catch_warnings():
         # With one label per class there are as many classes as labels: this is not a regression problem.
         warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
-        check_classification_targets(labeled)
+        with in_one_line("y"):
+            check_classification_targets(labeled)
     classes, numbers = np.unique(labeled, return_inverse=True)
     codes = np.full(len(values), UNLABELED, dtype=np.int64)
     codes[~missing] = numbers

@@ -481,6 +481,8 @@ def _knowledge(
             raise ValueError(f"prior has no column for the class {unknown[0]!r}; give a probability of every class.")
         encoded, P = joined, np.empty_like(given)
         P[:, places] = given
+        if not encoded.codes.size or (encoded.codes.max() < 0 and T is None and np.isnan(P).all()):
+            raise ValueError("y has no label and prior is NaN everywhere; label a row, or give a row of prior.")
     shares = None
     if estimator.class_shares is not None and not isinstance(estimator.class_shares, str):
         shares = checked_shares(estimator.class_shares, len(encoded.classes))

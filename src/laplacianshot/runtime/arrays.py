@@ -34,9 +34,19 @@ def refuse_masked(array: Any, name: str) -> None:
 
 
 def refuse_complex(X: Any) -> None:
-    """ValueError for complex rows, in one line: scikit-learn's message prints them all."""
+    """ValueError for complex rows, in one line: scikit-learn's message prints them all. TypeError for dates."""
+    kinds = {getattr(dtype, "kind", "") for dtype in (getattr(X, "dtype", None), *_column_types(X))}
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; use real numbers.")
+    if kinds & {"m", "M"}:
+        # They would count as their number of nanoseconds.
+        raise TypeError("X holds dates or times; turn them into numbers of a unit that means something.")
+
+
+def _column_types(X: Any) -> list[Any]:
+    """Types of the columns of a table."""
+    types: Any = getattr(X, "dtypes", None)
+    return list(types) if hasattr(types, "__iter__") else []
 
 
 @contextmanager
@@ -55,7 +65,9 @@ def in_one_line(name: str) -> Iterator[None]:
 
 def check_length(X: Any, y: Any) -> None:
     """ValueError unless there is one label per row."""
-    rows, labels = _num_samples(X), _num_samples(y)
+    rows = _num_samples(X)
+    with in_one_line("y"):
+        labels = _num_samples(y)
     if rows != labels:
         raise ValueError(f"X has {rows} rows and y has {labels} labels; give one label per row, -1 for none.")
 

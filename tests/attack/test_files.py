@@ -325,6 +325,15 @@ def test_names_of_300_letters_are_refused_in_one_line(option, sound, tmp_path, c
     assert err.count("\n") == 1
 
 
+def test_a_library_without_room_in_memory_is_not_called_a_bug(monkeypatch, capsys):
+    def refuse(**_: Any) -> None:
+        raise ImportError("x.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("laplacianshot.cli.app.app", refuse)
+    assert run(["label"]) == 1
+    assert capsys.readouterr().err.startswith("error: out of memory")
+
+
 def test_a_file_of_labels_without_labels_is_named(sound, tmp_path, capsys):
     (tmp_path / "v.npy").write_bytes(sound["vectors.npy"])
     (tmp_path / "empty.csv").write_text("id,label\n0,\n1,\n")

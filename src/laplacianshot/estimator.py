@@ -517,18 +517,19 @@ def _report(solution: Solution, asked: str) -> str:
     start = "from labels spread along the graph" if answers.spread else f"from {source}"
     lines.append(f"Classes: prototypes that move, starting {start}, and the graph.")
     if answers.held_back:
-        by_prototypes, by_classifier, by_graph, by_labels = answers.hits
+        moving, linear, along, unmoved, alone = answers.hits
         helped = answers.lead > 0 and answers.shares[2] > 0
-        apart = ", and labels of different classes lie far apart" if helped else ""
-        counts = "{:.0%}, {:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
+        head_start = f" (with a head start of {answers.lead:.0f}, as rows lie in dense groups)" if helped else ""
+        counts = "{:.0%}, {:.0%}, {:.0%}, {:.0%} and {:.0%}".format(*answers.shares)
         lines.append(
-            f"{answers.held_back} labels were held back in turn: prototypes that move found {by_prototypes} of them, a "
-            f"linear classifier {by_classifier}, labels along the graph {by_graph}{apart}, prototypes of the labels "
-            f"alone {by_labels}. They therefore count {counts}."
+            f"{answers.held_back} labels were held back in turn: prototypes that move found {moving} of them, a linear "
+            f"classifier {linear}, labels along the graph {along}{head_start}; without the graph, prototypes of the "
+            f"labels found {unmoved} and the classifier {alone}. They therefore count {counts}, and the graph has "
+            f"{answers.graph_trust:.0%} of its weight."
         )
     elif answers.spread:
         prototypes, classifier, graph = (f"{share:.0%}" for share in answers.shares[:3])
-        apart = f", and labels that reach a row along the graph {graph}, as those of different classes lie far apart"
+        apart = f", and labels that reach a row along the graph {graph}, as rows lie in dense groups"
         lines.append(
             f"No class has a second label, so none could be held back. Prototypes count {prototypes}, a linear "
             f"classifier {classifier}{apart if answers.lead > 0 else ''}."

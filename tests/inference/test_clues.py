@@ -13,17 +13,21 @@ from laplacianshot.inference import joint
 from laplacianshot.inference.affinity import knn_affinity, normalize
 from laplacianshot.inference.clues import (
     SAMPLE_ROWS,
+    Answers,
     absent_classes,
     confident_scale,
     gather_clues,
     linear_classifier,
     nearest_prototype,
+    nearness,
     sample_rows,
     separation,
     shares_of,
+    unasked_shares,
 )
 from laplacianshot.inference.joint import Clues, joint_optimize
 from laplacianshot.inference.recipes import RICH_QUERIES, DefaultConstants, is_rich
+from laplacianshot.neighbors.knn import knn
 
 
 def blobs(n_classes=12, per_class=30, shots=1, width=20, spread=0.6, seed=0, present=None):
@@ -110,34 +114,70 @@ def test_the_scale_gives_the_confidence_that_the_recipe_wants():
     assert confident_scale(np.zeros((9, 3))) == 1
 
 
+def found(*hits, held=30):
+    """Candidates that each find so many labels, the same ones first."""
+    return np.arange(held) < np.array(hits)[:, None]
+
+
+NO_LEADS = np.zeros(5)
+
+
 def test_what_each_counts_for_follows_the_hits():
-    # Equal hits mean halves, candidate after candidate.
-    assert shares_of((10, 10, 10, 10), 30) == (0.125, 0.125, 0.25, 0.5)
-    assert shares_of((30, 10, 10, 10), 30) == pytest.approx((1, 0, 0, 0), abs=1e-3)
-    assert shares_of((0, 30, 0, 0), 30) == pytest.approx((0.25, 0.75, 0, 0), abs=1e-3)
-    assert shares_of((0, 0, 30, 0), 30) == pytest.approx((0, 0, 1, 0), abs=1e-3)
-    assert shares_of((0, 0, 0, 30), 30) == pytest.approx((0, 0, 0, 1), abs=1e-3)
-    one, two = (1 / (1 + math.exp(-d / 2)) for d in (1, 2))
-    moving, linear, graph, unmoved = shares_of((10, 9, 8, 9), 30)
-    assert (unmoved, graph / (1 - unmoved)) == pytest.approx((1 - one, 1 - two))
-    assert linear / (moving + linear) == pytest.approx(1 - one)
-    for hits in ((3, 900, 0, 5), (0, 2000, 1999, 0), (0, 0, 4000, 3999), (0, 0, 0, 4000)):
-        assert sum(shares_of(hits, 4000)) == pytest.approx(1)
+    assert shares_of(found(10, 10, 10, 10, 10), NO_LEADS) == pytest.approx([0.2] * 5)
+    for best in range(5):
+        shares = shares_of(found(*np.where(np.arange(5) == best, 40, 10), held=40), NO_LEADS)
+        assert shares[best] > 0.99
+    # The second finds four labels less; chance gives such a difference sqrt(4).
+    one, two, *_ = shares_of(found(20, 16, 0, 0, 0), NO_LEADS)
+    assert two / one == pytest.approx(math.exp(-1.5 * 4 / math.sqrt(4 + 4)))
+    for hits in ((3, 900, 0, 5, 0), (0, 2000, 1999, 0, 7), (0, 0, 4000, 3999, 0), (0, 0, 0, 0, 4000)):
+        assert sum(shares_of(found(*hits, held=4000), NO_LEADS)) == pytest.approx(1)
+
+
+def test_the_same_lead_means_less_where_candidates_find_other_labels():
+    alike = np.zeros((5, 60), bool)
+    alike[0, :32] = alike[1, :30] = True
+    apart = np.zeros((5, 60), bool)
+    apart[0, :32] = apart[1, 30:] = True
+    assert shares_of(alike, NO_LEADS)[1] < shares_of(apart, NO_LEADS)[1] < shares_of(apart, NO_LEADS)[0]
 
 
 def test_a_lead_that_was_given_is_worth_as_much_as_hits_and_may_be_lost():
-    assert shares_of((10, 9, 8, 7), 30, 5.0) == shares_of((10, 9, 13, 7), 30)
-    assert shares_of((20, 9, 4, 7), 30, 5.0)[2] == 0
+    lead = np.array([0, 0, 2.0, 0, 0])
+    one, _, graph, *_ = shares_of(found(10, 0, 8, 0, 0), lead)
+    assert graph == pytest.approx(one)
+    assert shares_of(found(25, 9, 4, 7, 7), lead)[2] == 0
     # Labels of absent classes would take other rows along: the graph is no candidate then.
-    assert shares_of((10, 9, 30, 7), 30, -math.inf)[2] == 0
+    assert shares_of(found(10, 9, 30, 7, 7), np.array([0, 0, -math.inf, 0, 0]))[2] == 0
+
+
+def test_the_graph_counts_as_far_as_those_who_use_it_are_ahead_of_those_who_do_not():
+    assert Answers().graph_trust == 1
+    assert Answers(held_back=9, shares=(0.2, 0.2, 0.2, 0.2, 0.2)).graph_trust == pytest.approx(0.5)
+    assert Answers(held_back=9, shares=(0.3, 0.5, 0.1, 0.1, 0.0)).graph_trust == pytest.approx(8 / 9)
+    assert Answers(held_back=9, shares=(0.0, 0.0, 1.0, 0.0, 0.0)).graph_trust == 1
+    constants = DefaultConstants.for_task(10, 4000, 4)
+    less = constants.with_graph_trust(0.1)
+    assert less.lam == pytest.approx(0.1 * constants.lam)
+    assert less.start_lam == min(constants.start_lam, less.lam)
 
 
 def test_with_no_label_to_hold_back_the_lead_and_how_far_labels_lie_apart_decide():
     lost = math.exp(-1.5)
-    assert shares_of((0, 0, 0, 0), 0) == pytest.approx((0.8, 0.2, 0, 0))
-    assert shares_of((0, 0, 0, 0), 0, 3.0) == pytest.approx((0.8 * lost, 0.2 * lost, 1 - lost, 0))
-    linear = [shares_of((0, 0, 0, 0), 0, 0.0, apart)[1] for apart in (-1.0, 0.0, 0.75, 1.5, 9.0)]
+    assert unasked_shares() == pytest.approx((0.8, 0.2, 0, 0, 0))
+    assert unasked_shares(3.0) == pytest.approx((0.8 * lost, 0.2 * lost, 1 - lost, 0, 0))
+    assert unasked_shares(-math.inf) == unasked_shares(0.0)
+    linear = [unasked_shares(0.0, apart)[1] for apart in (-1.0, 0.0, 0.75, 1.5, 9.0)]
     assert linear == pytest.approx([0.5, 0.5, 0.35, 0.2, 0.2])
+
+
+def test_neighbors_are_near_on_a_plane_and_far_in_many_dimensions():
+    rng = np.random.default_rng(0)
+    for width, expected in ((2, 1.0), (5, 1.0), (512, 0.0)):
+        rows = rng.standard_normal((600, width))
+        assert nearness(knn(rows, 10, method="exact").distances, rows) == expected
+    equal = np.ones((20, 3))
+    assert nearness(np.zeros((20, 10)), equal) == 0
 
 
 def test_labels_of_separate_classes_lie_apart_and_those_of_one_cloud_do_not():
@@ -191,7 +231,7 @@ def test_where_classes_are_no_blobs_around_a_mean_the_classifier_counts_more():
 def test_only_one_label_a_class_leaves_nothing_to_hold_back():
     support, labels, query, _ = blobs(per_class=40, shots=1)
     _, _, answers = gathered(support, labels, query, 12)
-    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0, 0))
+    assert (answers.spread, answers.held_back, answers.hits) == (True, 0, (0, 0, 0, 0, 0))
     assert answers.shares[1] == pytest.approx(0.25 * answers.shares[0])
     assert answers.accuracy is None
 
@@ -348,7 +388,7 @@ def test_where_classes_lie_far_apart_one_label_is_enough_for_the_graph_to_count(
     y[[np.flatnonzero(truth == c)[0] for c in (0, 1)]] = [0, 1]
     model = LaplacianShot().fit(X, y)
     assert model.solution_.answers.shares[2] > 0.8
-    assert "far apart" in model.report_
+    assert "dense groups" in model.report_
     assert np.mean(model.transduction_ == truth) > 0.9
 
 

@@ -7,9 +7,10 @@ task, from all labeled rows and at most 1,024 queries:
    queries are to one another. See :func:`absent_classes`.
 2. *Where do prototypes start?* From one label they are noise. The labels are spread along the graph first, and the
    prototypes of what they reach are the start. See :func:`spread_labels`.
-3. *Prototypes, a linear classifier, labels along the graph, or the labels' own prototypes?* From two labels a class on
-   some are held back, and all four are asked for them; the graph is given a lead where classes lie far apart
-   (:class:`~laplacianshot.inference.spreading.Paths`). See :func:`shares_of`.
+3. *Prototypes, a linear classifier, labels along the graph, and how much of the graph?* From two labels a class on some
+   are held back, and five candidates are asked for them (:data:`CANDIDATES`); the graph is given a lead where classes
+   lie far apart or neighbors very near (:class:`~laplacianshot.inference.spreading.Paths`, :func:`nearness`). See
+   :func:`shares_of`.
 
 The second and third are asked where there are enough queries a class to learn from; few-shot episodes have fewer.
 """
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
-from scipy.special import expit
 from scipy.stats import binomtest
 
 from laplacianshot.inference.affinity import neighbor_affinity, normalize
@@ -34,32 +34,47 @@ from laplacianshot.inference.recipes import ABSENCE, MIN_CONFIDENCE, DefaultCons
 from laplacianshot.inference.spreading import MAX_PATHS, Paths, spread_labels
 from laplacianshot.inference.temperature import divergence, mean_squared_distance
 from laplacianshot.neighbors.knn import knn
-from laplacianshot.runtime.types import Floats, Ints
+from laplacianshot.runtime.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from laplacianshot.inference.priors import Hints
-# Of moving prototypes, classifier, graph and the labels' own prototypes.
-Hits: TypeAlias = tuple[int, int, int, int]
-Shares: TypeAlias = tuple[float, float, float, float]
+# Who looks for held-back labels: prototypes that move and a linear classifier, both under the graph; labels spread
+# along it; and without any graph the nearest prototype of the labels and the classifier.
+CANDIDATES = ("moving prototypes", "classifier", "labels along the graph", "nearest prototype", "classifier alone")
+Hits: TypeAlias = tuple[int, int, int, int, int]
+Shares: TypeAlias = tuple[float, float, float, float, float]
+_ALONG_GRAPH = 2
 
 # Queries that the three questions are asked of.
 SAMPLE_ROWS = ABSENCE.sample_rows
-# Inverse penalty of the linear classifier, its largest weight, and what a held-back label is worth.
+# Inverse penalty of the linear classifier.
 _INVERSE_PENALTY = 10.0
-_MAX_WEIGHT = 0.75
-_HIT = 0.5
+# What a lead by one standard deviation of chance is worth; and the labels that chance always decides.
+_AHEAD = 1.5
+_CHANCE_LABELS = 4
 # Weight of the classifier where no label can be held back: while labels of different classes lie as near to one another
 # as any rows do, and once they lie farther apart by this many standard deviations.
 _UNASKED_NEAR = 0.5
 _UNASKED = 0.2
 _APART = 1.5
+# What a lead is worth where no label can be held back.
+_UNASKED_LEAD = 0.5
 # What distances, and labels that were spread along the graph, count for where these are to decide.
-_FAINT = 0.2
-_ALONG = 0.7
+_FAINT = 0.05
+_ALONG = 1.5
 # Hits that the graph is ahead at first, for each time that the first edge between two classes is longer than a typical
-# shortest one, and at most; and the smallest share of the graph that is worth the work.
+# shortest one; how many at most, with a scale for all rows and with scales of their own; and the gap from which on one
+# scale is right.
 _LEAD = 6.0
 _MAX_LEAD = 5.0
+_MAX_LOCAL_LEAD = 3.0
+_CLEAR_GAP = 5.0
+# Hits that the candidates are ahead at first where neighbors are very near, as in tables and pixels; how near the tenth
+# neighbor is, against two rows at random, where this begins, and by how much less it counts in full.
+_NEAR_LEADS = (-2.0, 1.0, 2.0, 0.0, 0.0)
+_NEAR = 0.55
+_NEAR_WIDTH = 0.1
+# The smallest share of the graph that is worth the work.
 _MIN_GRAPH = 0.05
 # Share of absent classes from which on labels that are spread along the graph do not count.
 _MOSTLY_ABSENT = 0.5
@@ -89,13 +104,12 @@ class Answers:
         Whether prototypes started from labels that were spread along the graph.
     held_back : int
         Labels that were held back and asked for.
-    hits : (int, int, int, int)
-        How many of them the prototypes that move, the classifier, the graph and the nearest prototype of labels alone
-        found.
+    hits : (int, int, int, int, int)
+        How many of them each of the :data:`CANDIDATES` found.
     lead : float
-        Hits that the graph was given, as labels of different classes lie far apart.
-    shares : (float, float, float, float)
-        What each of the four counts for.
+        Hits that the graph was given, as labels of different classes lie far apart or neighbors very near.
+    shares : (float, float, float, float, float)
+        What each of the candidates counts for.
     first_divergence : float
         ``KL(p|u)`` of the class shares that the spread labels give, and what absent classes add to it.
     prototypes_held : bool
@@ -107,9 +121,9 @@ class Answers:
     absent: float = 0.0
     spread: bool = False
     held_back: int = 0
-    hits: Hits = (0, 0, 0, 0)
+    hits: Hits = (0, 0, 0, 0, 0)
     lead: float = 0.0
-    shares: Shares = (1.0, 0.0, 0.0, 0.0)
+    shares: Shares = (1.0, 0.0, 0.0, 0.0, 0.0)
     first_divergence: float = 0.0
     prototypes_held: bool = False
     hints: Hints | None = None
@@ -122,8 +136,14 @@ class Answers:
         return self.spread and divergence(p) > self.first_divergence + _COLLAPSE
 
     @property
+    def graph_trust(self) -> float:
+        """Which part of the graph's weight counts: the share of those that use it among all but the spread labels."""
+        moving, linear, along = self.shares[:3]
+        return (moving + linear) / (1 - along) if self.held_back and along < 1 else 1.0
+
+    @property
     def accuracy(self) -> HeldBack | None:
-        """What the best of the four made of the held-back labels; None without any."""
+        """What the best of the candidates made of the held-back labels; None without any."""
         return HeldBack(max(self.hits), self.held_back) if self.held_back else None
 
 
@@ -233,15 +253,23 @@ def gather_clues(
     clues = replace(clues, start=m_step(prior, sizes.T @ sample, sizes.sum(axis=0)))
     first = divergence(found.mean(axis=0, dtype=np.float64)) - math.log(1 - answers.absent)
     answers = replace(answers, spread=True, first_divergence=first)
-    lead, local = -math.inf, gap <= 0
-    if along and answers.absent < _MOSTLY_ABSENT:
-        lead = min(_MAX_LEAD, _LEAD * max(0.0, gap))
-    hits, held = _Trial(S, y, sample, origin, n_classes, graph, paths, local).hits()
-    shares = shares_of(hits, held, lead, separation(S, y, sample))
+    local, close = gap <= _CLEAR_GAP, nearness(near.distances, rows)
+    leads = close * np.array(_NEAR_LEADS)
+    leads[_ALONG_GRAPH] = max(leads[_ALONG_GRAPH], min(_MAX_LOCAL_LEAD if local else _MAX_LEAD, _LEAD * gap))
+    if not along or answers.absent >= _MOSTLY_ABSENT:
+        leads[_ALONG_GRAPH] = -math.inf
+    right = _Trial(S, y, sample, origin, n_classes, graph, paths, local).right()
+    held, lead = right.shape[1], float(leads[_ALONG_GRAPH])
+    shares = shares_of(right, leads) if held else unasked_shares(lead, separation(S, y, sample))
+    hits: Hits = tuple(right.sum(axis=1).tolist())
     answers = replace(answers, shares=shares, held_back=held, hits=hits, lead=max(0.0, lead))
-    weight = 1 - shares[0] - _FAINT * shares[2]
-    clues = replace(clues, weight=weight, along=_ALONG * shares[2], local=local)
-    for share, rule in ((shares[1], linear_classifier), (shares[3], nearest_prototype)):
+    if constants.lam == DefaultConstants.for_task(len(labels), n_query, n_classes).lam:
+        # A weight that the user chose stays.
+        constants = constants.with_graph_trust(answers.graph_trust)
+    moving, linear, reached, unmoved, alone = shares
+    weight = min(_NO_DISTANCES, 1 - moving - _FAINT * reached)
+    clues = replace(clues, weight=weight, along=_ALONG * reached, local=local)
+    for share, rule in ((linear + alone, linear_classifier), (unmoved, nearest_prototype)):
         v, h = rule(S, y, n_classes)
         scale = share * confident_scale(sample @ v.T.astype(sample.dtype) + h.astype(sample.dtype))
         clues = clues.with_linear(scale * v, scale * h)
@@ -347,41 +375,54 @@ def separation(support: Floats, labels: Ints, sample: Floats) -> float:
     return float((ranks.mean() - 0.5) * math.sqrt(12 * len(labels)))
 
 
-def shares_of(hits: Hits, held: int, lead: float = 0.0, apart: float = math.inf) -> Shares:
-    """What moving prototypes, classifier, graph and the labels' own prototypes count for, from their hits.
+def nearness(distances: Floats, rows: Floats) -> float:
+    """How near neighbors are to one another, from 0 to 1: ``(0.55 - r) / 0.1``.
 
-    Whoever is d hits ahead counts ``1 / (1 + e^(-d/2))``, equal hits mean halves: first the labels' own prototypes
-    against the best of the others, then, of the rest, the graph against the better of moving prototypes and classifier,
-    then the classifier, at most 3/4, against the moving prototypes. ``lead`` is added to the hits of the graph.
-
-    If no labels were held back, the first get nothing and the graph ``1 - e^(-lead/2)``. The classifier gets 1/5 of the
-    rest where labels of different classes lie ``apart`` by 1.5 standard deviations (:func:`separation`), rising to 1/2
-    where they do not lie apart at all.
+    r is the median squared distance (n, k) of rows (n, D) to their tenth neighbor, against the mean of all pairs. In
+    tables and pixels neighbors are much nearer than any two rows; in vectors of an encoder, of many dimensions, they
+    are not.
     """
-    by_prototypes, by_classifier, by_graph, by_labels = hits
-    others = max(by_prototypes, by_classifier)
-    if held:
-        unmoved = _odds(by_labels - max(others, by_graph + lead))
-        graph = _odds(by_graph + lead - others)
-        classifier = min(_MAX_WEIGHT, _odds(by_classifier - by_prototypes))
-    else:
-        unmoved, graph = 0.0, 1 - math.exp(-_HIT * max(0.0, lead))
-        near = max(0.0, 1 - max(0.0, apart) / _APART)
-        classifier = _UNASKED + near * (_UNASKED_NEAR - _UNASKED)
+    tenth = float(np.median(distances[:, min(MAX_PATHS, distances.shape[1]) - 1]))
+    apart = mean_squared_distance(rows)
+    return min(1.0, max(0.0, (_NEAR - tenth / apart) / _NEAR_WIDTH)) if apart > 0 else 0.0
+
+
+def shares_of(right: Bools, leads: Floats) -> Shares:
+    """What each of the candidates counts for, from the labels that each found (5, held) and the leads (5,) of each.
+
+    With s the hits and the lead of a candidate, s* those of the best, and d the number of labels that only one of the
+    two found, which chance alone would give a standard deviation of ``sqrt(d)``::
+
+        share ~ exp(1.5 (s - s*) / sqrt(4 + d))
+    """
+    scores = right.sum(axis=1) + leads
+    best = int(scores.argmax())
+    chance = np.sqrt(_CHANCE_LABELS + (right != right[best]).sum(axis=1))
+    counts = np.exp(_AHEAD * (scores - scores[best]) / chance)
+    if counts[_ALONG_GRAPH] < _MIN_GRAPH * counts.sum():
+        counts[_ALONG_GRAPH] = 0
+    shares: Shares = tuple((counts / counts.sum()).tolist())
+    return shares
+
+
+def unasked_shares(lead: float = 0.0, apart: float = math.inf) -> Shares:
+    """What each of the candidates counts for where no labels could be held back.
+
+    The graph gets ``1 - e^(-lead/2)``. The classifier gets 1/5 of the rest where labels of different classes lie
+    ``apart`` by 1.5 standard deviations (:func:`separation`), rising to 1/2 where they do not lie apart at all, and
+    prototypes that move get what remains.
+    """
+    graph = 1 - math.exp(-_UNASKED_LEAD * max(0.0, lead))
     if graph < _MIN_GRAPH:
         graph = 0.0
-    moving = (1 - unmoved) * (1 - graph)
-    return moving * (1 - classifier), moving * classifier, (1 - unmoved) * graph, unmoved
-
-
-def _odds(ahead: float) -> float:
-    """``1 / (1 + e^(-d/2))`` for d hits ahead."""
-    return float(expit(_HIT * ahead))
+    near = max(0.0, 1 - max(0.0, apart) / _APART)
+    classifier = _UNASKED + near * (_UNASKED_NEAR - _UNASKED)
+    return (1 - graph) * (1 - classifier), (1 - graph) * classifier, graph, 0.0, 0.0
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """Labels held back in turn, for the four candidates to find."""
+    """Labels held back in turn, for the candidates to find."""
 
     support: Floats
     labels: Ints
@@ -392,21 +433,20 @@ class _Trial:
     paths: Paths
     local: bool
 
-    def hits(self) -> tuple[Hits, int]:
-        """How many held-back labels each of the four finds, and how many there are."""
+    def right(self) -> Bools:
+        """Whether each of the candidates finds each of the labels that are held back (5, held)."""
         turns, folds = _turns(self.support, self.labels)
-        right, held = np.zeros(4, np.int64), 0
+        found, held = [np.zeros((len(CANDIDATES), 0), bool)], 0
         for turn in range(folds):
             out = np.flatnonzero(turns == turn)
             if len(out) == 0 or held >= _ENOUGH_HELD:
                 continue
-            found = self._solved(np.flatnonzero(turns != turn), out)
-            right += [np.count_nonzero(classes == self.labels[out]) for classes in found]
+            found.append(np.stack(self._solved(np.flatnonzero(turns != turn), out)) == self.labels[out])
             held += len(out)
-        return (int(right[0]), int(right[1]), int(right[2]), int(right[3])), held
+        return np.concatenate(found, axis=1)
 
     def _solved(self, kept: Ints, out: Ints) -> list[Ints]:
-        """Classes of the rows ``out`` by each, from the labels of the rows ``kept``."""
+        """Classes of the rows ``out`` by each candidate, from the labels of the rows ``kept``."""
         n_s, n_classes = len(self.support), self.n_classes
         order = np.concatenate([kept, out, np.arange(n_s, n_s + len(self.sample))])
         W = sp.csr_array(self.graph[order][:, order])
@@ -430,7 +470,7 @@ class _Trial:
         along = self.paths.spread(classes, n_classes, local=self.local)[out]
         found = (by_prototypes.assignments[: len(out)], by_classifier.assignments[: len(out)], along)
         nearest = squared_distances(self.support[out], class_means(support, labels, n_classes)).argmin(axis=1)
-        return [*(shares.argmax(axis=1) for shares in found), nearest]
+        return [*(shares.argmax(axis=1) for shares in found), nearest, scores[: len(out)].argmax(axis=1)]
 
 
 def _turns(support: Floats, labels: Ints) -> tuple[Ints, int]:

@@ -212,6 +212,11 @@ class DefaultConstants(NamedTuple):
         """The same where the shares of the classes are known: they keep their weight up to a larger divergence."""
         return self._replace(gamma=KNOWN_GAMMA, delta=KNOWN_DELTA)
 
+    def with_graph_trust(self, trust: float) -> DefaultConstants:
+        """The same with a part of the graph's weight."""
+        lam = trust * self.lam
+        return self._replace(lam=lam, start_lam=min(self.start_lam, lam))
+
     def with_absent(self, absent: float, n_classes: int) -> DefaultConstants:
         """The same with the price of a class that is used, where a share f = ``absent`` of the classes has no queries.
 

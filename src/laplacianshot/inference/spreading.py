@@ -106,10 +106,21 @@ class Paths:
 
     @classmethod
     def to_neighbors(cls, neighbors: Ints, distances: Floats) -> Paths:
-        """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k)."""
+        """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k).
+
+        Where a row has fewer than ten neighbors, rows that it is a neighbor of count as well: the edges are those
+        :meth:`between` finds in the graph of the same neighbors.
+        """
         held = neighbors[:, :MAX_LISTED] >= 0
-        near, distances = neighbors[:, :MAX_LISTED][held], distances[:, :MAX_LISTED][held]
-        return cls._of_edges(len(held), np.nonzero(held)[0], near.astype(np.int64), distances)
+        ends, others = np.nonzero(held)[0], neighbors[:, :MAX_LISTED][held].astype(np.int64)
+        lengths = distances[:, :MAX_LISTED][held]
+        if neighbors.shape[1] < MAX_PATHS:
+            ends, others = np.concatenate([ends, others]), np.concatenate([others, ends])
+            _, once = np.unique(ends * len(held) + others, return_index=True)
+            ends, others, lengths = ends[once], others[once], np.tile(lengths, 2)[once]
+            order = np.lexsort((lengths, ends))
+            ends, others, lengths = ends[order], others[order], lengths[order]
+        return cls._of_edges(len(held), ends, others, lengths)
 
     @classmethod
     def _of_edges(cls, n: int, ends: Ints, others: Ints, lengths: Floats) -> Paths:
@@ -193,8 +204,9 @@ class Paths:
         Rows that less than a hundredth of a label reaches are reached in the same way from those that were; what no
         label is joined with stays undecided.
         """
-        graph = self.lengths.astype(np.float64)
-        shares = _indicators(classes, n_classes)
+        # Half the numbers' size is half the time, and shares need no more digits.
+        graph = self.lengths.astype(np.float32)
+        shares = _indicators(classes, n_classes).astype(np.float32)
         strength = np.ones(n_classes)
         if local:
             graph.data = self._local_weights(graph)
@@ -203,13 +215,13 @@ class Paths:
             strength /= strength.mean()
         else:
             graph.data = np.exp(-np.minimum(self._rate(classes) * graph.data, _MAX_EXPONENT))
-        graph = normalize(graph)
+        graph = normalize(graph).astype(np.float32)
         waiting = classes < 0
         # What is far from all labels is reached from rows that they have reached, in a few waves.
         for _ in range(_WAVES):
             if not waiting.any():
                 break
-            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-11), 0) / strength
+            found = np.maximum(_spread(graph, shares, _KEPT_SHORT, 1e-11), 0) / strength.astype(np.float32)
             totals = found.sum(axis=1)
             new = np.flatnonzero(waiting & (totals > _REACHED))
             if len(new) == 0:

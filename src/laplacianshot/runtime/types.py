@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
+Bools: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]
 Transform: TypeAlias = Literal["none", "l2", "cl2", "power", "standard"]
 # Transforms that take a center away, so that it lies at zero, and bring rows to length one about it.

@@ -149,6 +149,7 @@ class _Fit:
     clues: Clues  # what the labels said besides, at the last fit
     reached: Floats | None  # (m, C), shares of the labels that reached each row along the graph, where they count
     constants: DefaultConstants  # of the last fit
+    graph_trust: float = 1.0  # part of the graph's weight that counted at the last fit
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +196,9 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
     queue = suggest(found.probabilities, codes, QUEUE, kernel=cache.cover_kernel(len(class_ids)))
     novel = np.zeros(len(cache), dtype=bool)
     novel[rejected(found.novelty, codes, _NOVEL_SHARE)] = True
-    clues, reached = found.model.solution_.clues, None
+    solution, reached = found.model.solution_, None
+    assert solution.answers is not None
+    clues = solution.clues
     if clues.along > 0:
         paths = Paths.between(cache.normalized_graph(len(class_ids)), cache.rows)
         reached = paths.spread(codes, len(class_ids), local=clues.local)
@@ -212,11 +215,12 @@ def relabel(cache: GraphCache, given: Ints) -> Predictions:
         _Fit(
             found.model.label_distributions_,
             codes >= 0,
-            found.model.solution_.tau,
+            solution.tau,
             found.shift,
             clues,
             reached,
-            found.model.solution_.constants,
+            solution.constants,
+            solution.answers.graph_trust,
         ),
     )
 
@@ -235,6 +239,7 @@ def update(last: Predictions, given: Ints) -> Predictions | None:
     support, labels = np.flatnonzero(labeled), codes[labeled]
     constants = DefaultConstants.for_task(len(support), n_query, n_classes)
     constants = constants._replace(eta=last.fit.constants.eta, small=last.fit.constants.small)
+    constants = constants.with_graph_trust(last.fit.graph_trust)
     # As the estimator chooses its origin about a center.
     prior = Prior.of_support(rows[support], labels, np.zeros_like(rows[0]), n_classes, constants)
     assignments = last.fit.assignments

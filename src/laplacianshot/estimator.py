@@ -63,6 +63,7 @@ from laplacianshot.runtime.arrays import (
     check_length,
     check_size,
     checked_rows,
+    in_one_line,
     refuse_complex,
     refuse_masked,
     warn_of_far_rows,
@@ -341,7 +342,8 @@ class LaplacianShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         refuse_masked(X, "X")
         refuse_complex(X)
-        features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
+        with in_one_line("X"):
+            features: Floats = validate_data(self, X, reset=False, dtype=DTYPES)
         check_size(features)
         solution = self.solution_
         with single_threaded_blas():
@@ -450,7 +452,8 @@ def fit_large(
     if columns is not None:
         solution = replace(solution, transform="standard", center=columns[0], scale=columns[1])
 
-    validate_data(estimator, X, skip_check_array=True)
+    with in_one_line("X"):
+        validate_data(estimator, X, skip_check_array=True)
     estimator.classes_ = encoded.classes
     estimator.transduction_ = encoded.classes[solution.labels]
     estimator.label_distributions_ = solution.assignments
@@ -505,6 +508,8 @@ def _knowledge(
             raise ValueError(f"prior has no column for the class {unknown[0]!r}; give a probability of every class.")
         encoded, P = joined, np.empty_like(given)
         P[:, places] = given
+        if not encoded.codes.size or (encoded.codes.max() < 0 and T is None and np.isnan(P).all()):
+            raise ValueError("y has no label and prior is NaN everywhere; label a row, or give a row of prior.")
     shares = None
     if estimator.class_shares is not None and not isinstance(estimator.class_shares, str):
         shares = checked_shares(estimator.class_shares, len(encoded.classes))
@@ -640,7 +645,8 @@ def check_parameters(estimator: LaplacianShot) -> None:
     }
     for name, (right, expected) in rules.items():
         if not right:
-            raise ValueError(f"The {name!r} parameter of LaplacianShot must be {expected}. Got {p[name]!r} instead.")
+            got = " ".join(f"{p[name]!r:.200}".split())
+            raise ValueError(f"The {name!r} parameter of LaplacianShot must be {expected}. Got {got} instead.")
     if p["recipe"] == "default" and p["rectify"] is not None:
         raise ValueError(
             f"rectify={p['rectify']!r} belongs to recipe='paper' and 'reference'; leave it None with 'default'."

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+from laplacianshot.studio.security import MAX_SMALL_BODY
 from starlette.testclient import TestClient
 
+from laplacianshot.studio import schemas
 from tests.attack.conftest import blocks, in_time
 from tests.attack.test_files import mutated
 from tests.studio.conftest import PORT, client, client_of, opened, two_groups, user_cache_here
@@ -85,6 +90,57 @@ def test_every_request_is_answered_and_no_stranger_gets_in(seed, client):
         if answer.status_code >= 400 and answer.content:
             assert "\n" not in answer.json()["detail"], case
     assert client.get("/api/state").json()["source"]["total"] == 60
+
+
+@pytest.mark.parametrize(
+    ("slow", "path"),
+    [
+        *(("parsed", path) for path in ("/api/label", "/api/accept", "/api/import?name=l.csv")),
+        *(("checked", path) for path in ("/api/label", "/api/accept")),
+    ],
+)
+def test_others_are_answered_while_a_large_body_is(slow, path, client: TestClient, monkeypatch):
+    """By events: the large body waits for the answer to the other request, which it must not keep from coming."""
+    begun, answered = threading.Event(), threading.Event()
+    in_between: list[bool] = []
+
+    def wait() -> None:
+        begun.set()
+        in_between.append(answered.wait(20))
+
+    loads, whole = json.loads, schemas._whole
+
+    def slow_loads(text: Any, **options: Any) -> Any:
+        if len(text) > MAX_SMALL_BODY:
+            wait()
+        return loads(text, **options)
+
+    def slow_whole(value: Any) -> Any:
+        if not in_between:
+            wait()
+        return whole(value)
+
+    if slow == "parsed":
+        monkeypatch.setattr("json.loads", slow_loads)
+    else:
+        monkeypatch.setattr(schemas, "_whole", slow_whole)
+
+    async def both() -> tuple[Any, Any]:
+        transport = httpx.ASGITransport(client.app)
+        options: Any = {"base_url": str(client.base_url), "headers": client.headers, "timeout": 60}
+        async with httpx.AsyncClient(transport=transport, **options) as page:
+            body = json.dumps({"items": [0] * 30_000, "class": None})
+            large = asyncio.create_task(page.post(path, content=body, headers={"content-type": "application/json"}))
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            other = await page.get("/api/state")
+            answered.set()
+            return await large, other
+
+    large, other = asyncio.run(both())
+    assert in_between == [True], "the other request was not answered meanwhile"
+    assert other.status_code == 200
+    assert large.status_code < 500
 
 
 @pytest.mark.parametrize(

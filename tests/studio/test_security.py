@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laplacianshot.web.access import MAX_BODY, MAX_UPLOAD, Gate
+from laplacianshot.web.access import MAX_BODY, MAX_SMALL_BODY, MAX_UPLOAD, Gate
 from tests.studio.conftest import PORT, TOKEN
 
 HOST = f"127.0.0.1:{PORT}"
@@ -85,6 +85,10 @@ def test_large_bodies_are_refused_before_they_are_read(client):
     assert client.post("/api/label", content=b"{}", headers=lie).status_code == 413
     lie["content-length"] = str(MAX_UPLOAD + 1)
     assert client.post("/api/import?name=a.csv", content=b"", headers=lie).status_code == 413
+    # Only lists of items and files of labels are large.
+    lie["content-length"] = str(MAX_SMALL_BODY + 1)
+    for path in ("/api/classes", "/api/undo", "/api/classes/1/merge"):
+        assert client.post(path, content=b"{}", headers=lie).status_code == 413
 
 
 def test_bodies_without_a_length_are_counted_as_they_come(client):

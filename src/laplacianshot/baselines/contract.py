@@ -14,7 +14,14 @@ from sklearn.utils.validation import validate_data
 
 from laplacianshot.inference.labels import encode_labels
 from laplacianshot.inference.transforms import base_mean, signed_roots, transform_features
-from laplacianshot.runtime.arrays import check_length, check_size, refuse_complex, refuse_masked, warn_of_far_rows
+from laplacianshot.runtime.arrays import (
+    check_length,
+    check_size,
+    in_one_line,
+    refuse_complex,
+    refuse_masked,
+    warn_of_far_rows,
+)
 from laplacianshot.runtime.types import CENTERED, Floats, Ints, Labels, Transform
 
 Space: TypeAlias = Transform | Literal["roots"]
@@ -68,7 +75,8 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         refuse_masked(X, "X")
         refuse_masked(y, "y")
         refuse_complex(X)
-        features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
+        with in_one_line("X"):
+            features: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
         check_size(features)
         warn_of_far_rows(features)
         check_length(features, y)

@@ -129,6 +129,8 @@ def _explain(error: BaseException) -> int:
             return _fail("interrupted.", INTERRUPTED)
         case MemoryError():
             return _fail(f"out of memory{f' ({error})' if str(error) else ''}.", FAILED)
+        case ImportError() if "failed to map segment" in str(error) or "allocate memory" in str(error):
+            return _fail("out of memory, before a library could be loaded; raise the limit.", FAILED)
         case BrokenPipeError():
             # The reader (head, less) is gone.
             _drop_output()

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from laplacianshot.runtime.arrays import in_one_line
 from laplacianshot.runtime.types import Ints, Labels
 
 # The number that means "no label", as in scikit-learn's semi-supervised estimators.
@@ -39,7 +40,7 @@ class EncodedLabels:
     codes: Ints
 
 
-def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
+def encode_labels(y: Any, *, need_labels: bool = True, argument: str = "y") -> EncodedLabels:
     """Encode labels, telling labeled rows from unlabeled ones.
 
     Unlabeled is -1 or NaN as a number, None, the empty string, and what pandas or a mask calls missing. Every other
@@ -50,16 +51,19 @@ def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
     y : array-like of shape (n,)
     need_labels : bool
         Whether a y without any label is an error.
+    argument : str
+        What the labels are called in messages.
 
     Returns
     -------
     EncodedLabels
     """
-    values = column_or_1d(_as_array(y), warn=True)
+    with in_one_line(argument):
+        values = column_or_1d(_as_array(y), warn=True)
     kind = values.dtype.kind
     if kind == "O":
         missing = np.fromiter((_is_missing(value) for value in values), dtype=bool, count=len(values))
-        labeled = _one_kind(values[~missing])
+        labeled = _one_kind(values[~missing], argument)
     elif kind in "fiu":
         missing = np.isnan(values) | (values == UNLABELED)
         labeled = values[~missing]
@@ -67,19 +71,20 @@ def encode_labels(y: Any, *, need_labels: bool = True) -> EncodedLabels:
         missing = values == "" if kind == "U" else np.zeros(len(values), dtype=bool)
         labeled = values[~missing]
     else:
-        raise TypeError(f"y has dtype {values.dtype}; labels are strings, numbers or bools.")
-    _warn_of_words_for_nothing(labeled)
+        raise TypeError(f"{argument} has dtype {values.dtype}; labels are strings, numbers or bools.")
+    _warn_of_words_for_nothing(labeled, argument)
     if labeled.size == 0:
         if not need_labels:
             return EncodedLabels(labeled, np.full(len(values), UNLABELED, dtype=np.int64))
         raise ValueError(
-            f"y has no labeled row among {len(values)}; label at least one row of each class. "
+            f"{argument} has no labeled row among {len(values)}; label at least one row of each class. "
             "(-1, NaN, None and '' mean unlabeled.)"
         )
     with warnings.catch_warnings():
         # With one label per class there are as many classes as labels: this is not a regression problem.
         warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
-        check_classification_targets(labeled)
+        with in_one_line(argument):
+            check_classification_targets(labeled)
     classes, numbers = np.unique(labeled, return_inverse=True)
     codes = np.full(len(values), UNLABELED, dtype=np.int64)
     codes[~missing] = numbers
@@ -113,25 +118,28 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _warn_of_words_for_nothing(labeled: Labels) -> None:
+def _warn_of_words_for_nothing(labeled: Labels, argument: str) -> None:
     """Warn of strings that were probably meant as no label, as ``str(nan)`` makes them."""
     if labeled.dtype.kind not in "UO":
         return
     found = sorted(value for value in set(labeled.tolist()) if value.strip().lower() in WORDS_FOR_NOTHING)
     if found:
         warnings.warn(
-            f"y holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabeled rows.",
+            f"{argument} holds the string {found[0]!r}, a class like any other; use None, NaN or '' for unlabeled "
+            "rows.",
             UserWarning,
             stacklevel=4,
         )
 
 
-def _one_kind(values: Labels) -> Labels:
+def _one_kind(values: Labels, argument: str) -> Labels:
     """Objects as an array of the one kind they are of: strings stay objects, bools and numbers get their own dtype."""
     kinds = {_kind(value) for value in values}
     if len(kinds) > 1 or "other" in kinds:
         found = ", ".join(sorted({type(v).__name__ for v in values}))
-        raise TypeError(f"y mixes labels of different types ({found}); use strings only, numbers only or bools only.")
+        raise TypeError(
+            f"{argument} mixes labels of different types ({found}); use strings only, numbers only or bools only."
+        )
     if kinds == {"bool"}:
         return values.astype(bool)
     if kinds == {"number"}:
@@ -139,7 +147,9 @@ def _one_kind(values: Labels) -> Labels:
         inexact = [number != value for number, value in zip(numbers.tolist(), values.tolist(), strict=True)]
         lost = values if numbers.dtype == object else values[inexact]
         if len(lost):
-            raise ValueError(f"y holds the number {lost[0]}, which no dtype of numpy holds exactly; use strings.")
+            raise ValueError(
+                f"{argument} holds the number {lost[0]}, which no dtype of numpy holds exactly; use strings."
+            )
         return numbers
     return values
 

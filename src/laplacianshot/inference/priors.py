@@ -38,11 +38,12 @@ from scipy.special import log_softmax, logsumexp
 from laplacianshot.inference.affinity import knn_affinity
 from laplacianshot.inference.clues import Answers, confident_scale, gather_clues
 from laplacianshot.inference.joint import Clues
-from laplacianshot.inference.labels import EncodedLabels
+from laplacianshot.inference.labels import EncodedLabels, encode_labels
 from laplacianshot.inference.prototypes import class_means
 from laplacianshot.inference.recipes import ABSENCE, DefaultConstants
 from laplacianshot.inference.temperature import divergence
 from laplacianshot.inference.transforms import before_center, transform_features
+from laplacianshot.runtime.arrays import refuse_masked
 from laplacianshot.runtime.types import Floats, Ints, Labels, Transform
 
 # Weight of the prior, and the largest where neighbors contradict it; the share of neighbors that agree below which it
@@ -130,10 +131,12 @@ def checked_names(names: ArrayLike, n_features: int) -> Floats:
         )
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"names has NaN or infinite entries, first in row {_first(~np.isfinite(rows).all(axis=1))}.")
-    lengths = np.linalg.norm(rows, axis=1)
-    if np.any(lengths == 0):
-        raise ValueError(f"names has a row of zeros, row {_first(lengths == 0)}; leave out classes without a name.")
-    unit: Floats = rows / lengths[:, None]
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    if np.any(largest == 0):
+        raise ValueError(f"names has a row of zeros, row {_first(largest == 0)}; leave out classes without a name.")
+    # Twice: squares of very large or small entries have no length.
+    rows = rows / largest
+    unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
 
 
@@ -170,6 +173,7 @@ def checked_shares(shares: ArrayLike, n_classes: int) -> Floats:
 
 
 def _numbers(given: ArrayLike, name: str) -> Floats:
+    refuse_masked(given, name)
     try:
         array = np.asarray(given)
     except ValueError as error:
@@ -199,20 +203,29 @@ def join_classes(
             )
         listed: Labels = found.classes if len(found.classes) else np.arange(width)
     else:
-        listed = np.asarray(classes)
-        if listed.dtype.kind not in "fiubUO" or listed.shape != (width,):
-            raise ValueError(f"classes has shape {listed.shape}, expected ({width},): a label for each of {argument}.")
-        if len({*listed.tolist()}) < width:
+        given = encode_labels(classes, argument="classes")
+        if len(given.codes) != width:
+            shape = given.codes.shape
+            raise ValueError(f"classes has shape {shape}, expected ({width},): a label for each of {argument}.")
+        if given.codes.min() < 0:
+            raise ValueError(f"classes has no label at position {_first(given.codes < 0)}; each class has one.")
+        listed = given.classes[given.codes]
+        if len(given.classes) < width:
             raise ValueError("classes has a label twice; each class has one.")
-    if len(found.classes) and (found.classes.dtype.kind in "UO") != (listed.dtype.kind in "UO"):
+    if len(found.classes) and _type_of(found.classes) != _type_of(listed):
         raise TypeError(f"classes has labels such as {listed[0]!r}, and y such as {found.classes[0]!r}; use one type.")
-    joined = np.unique(np.concatenate([found.classes.astype(listed.dtype), listed]) if len(found.classes) else listed)
+    # In a type that holds both.
+    joined = np.unique(np.concatenate([found.classes, listed]) if len(found.classes) else listed)
     position = {label: number for number, label in enumerate(joined.tolist())}
     codes = found.codes
     if len(found.classes):
         # -1 stays, as the last entry.
         codes = np.array([*(position[label] for label in found.classes.tolist()), -1])[found.codes]
     return EncodedLabels(joined, codes), np.array([position[label] for label in listed.tolist()])
+
+
+def _type_of(labels: Labels) -> str:
+    return {"U": "string", "O": "string", "b": "bool"}.get(labels.dtype.kind, "number")
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,11 +6,12 @@ import atexit
 import os
 import re
 import resource
+import secrets
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
@@ -26,9 +27,11 @@ _RETRIES = 8
 _TICK = 2.0
 _PATIENCE = 90.0
 # Seconds that Ray has to end without its head.
-_LAST_SECONDS = 8.0
+_LAST_SECONDS = 4.0
 # Seconds without an answer after which the head node is lost: well before Ray's own minute.
 _HEAD_PATIENCE = 12.0
+# Of the words of Ray only ours are for the user.
+_QUIET = {"log_to_driver": False, "logging_level": "CRITICAL"}
 
 
 class ClusterError(LaplacianShotError, RuntimeError):
@@ -133,6 +136,9 @@ class Cluster:
             cause = getattr(error, "cause", None)
             if isinstance(cause, Exception) and not isinstance(cause, self.ray.exceptions.RayError):
                 raise cause from None
+            if isinstance(error, self.ray.exceptions.LocalRayletDiedError):
+                # Without it this process cannot start anything any more.
+                raise HeadLost(_lost("the node that this process is connected to")) from error
             raise Lost(f"a worker was lost: {str(error).splitlines()[0]}") from error
 
     def _wait(self, refs: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -162,7 +168,7 @@ class Cluster:
 
 
 class HeadLost(ClusterError):
-    """The head node was lost, and with it the cluster."""
+    """The head node was lost, or the node of this process, and with it the cluster."""
 
 
 class Lost(ClusterError):
@@ -189,7 +195,7 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
     if address is not None:
         _check_form(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address is None or address.partition(":")[0] in ("127.0.0.1", "localhost"):
+    if address is None or _is_here(address):
         # Read when ray is imported: without it, Ray takes 127.0.0.1 for this machine's address in its network.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     ray = require("ray", "ray")
@@ -198,55 +204,131 @@ def connected(address: str | None = None, *, cpus: int | None = None) -> Iterato
         return
     if address is not None and address != "auto":
         _check_reachable(address)
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        if address is None:
-            # Workers that do not give way to everything else, as this process does not either.
-            equal = {"worker_niceness": 0}
-            here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_system_config": equal}
-            ray.init("local", num_cpus=cpus, **here, **quiet)
+    with _environment(ray, address), ExitStack() as stack:
+        if address is not None and address != "auto":
+            stack.enter_context(_watched(address))
+        _connect(ray, address, cpus)
+        if address is None or address == "auto":
+            stack.enter_context(_watched(str(ray.get_runtime_context().gcs_address)))
+        try:
+            yield Cluster(ray)
+        except HeadLost:
+            # Ray's end waits for the head, here and when the process ends; it gets a few seconds.
+            atexit.unregister(ray._private.worker.shutdown)
+            end = Thread(target=ray.shutdown, daemon=True)
+            end.start()
+            end.join(_LAST_SECONDS)
+            raise
+        except BaseException:
+            ray.shutdown()
+            raise
         else:
-            ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        reason = str(error).splitlines()[0]
-        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
-    done = Event()
-    Thread(target=_watch_head, args=(str(ray.get_runtime_context().gcs_address), done), daemon=True).start()
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None, cpus: int | None) -> None:
+    """Call ``ray.init``; what it prints where it fails is left out, and ClusterError has the reason."""
+    # Workers that do not give way to everything else, as this process does not either.
+    equal = {"worker_niceness": 0}
+    here: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_system_config": equal}
     try:
-        yield Cluster(ray)
-    except HeadLost:
-        # Ray's end waits for the head, here and when the process ends; it gets a few seconds.
-        atexit.unregister(ray._private.worker.shutdown)
-        end = Thread(target=ray.shutdown, daemon=True)
-        end.start()
-        end.join(_LAST_SECONDS)
-        raise
-    except BaseException:
-        ray.shutdown()
-        raise
-    else:
-        ray.shutdown()
+        with _without_stderr():
+            if address is None:
+                ray.init("local", num_cpus=cpus, **here, **_QUIET)
+            else:
+                ray.init(address, **_QUIET)
+    except Exception as error:  # Ray raises Exception itself where a node does not start in time
+        reason = f"{error}".partition("\n")[0].rstrip(".") or type(error).__name__
+        token = " If it asks for a token, set RAY_AUTH_MODE=token." if address else ""
+        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {reason}.{token}") from error
+
+
+@contextmanager
+def _environment(ray: Any, address: str | None) -> Iterator[None]:
+    """Settings of a connection, until the end of ``with``: Ray is quiet, and has a token.
+
+    A cluster of our own has a token of its own: nobody else on this machine can use it, and none is left in the home
+    folder, where clusters started later would find it and ask for it.
+    """
+    settings = {"RAY_BACKEND_LOG_LEVEL": "fatal"}
+    if "RAY_AUTH_MODE" not in os.environ:
+        if address is None:
+            settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        elif _is_here(address) and _tokens(ray).has_token(ignore_auth_mode=True):
+            # Ray sends the token of the home folder only to clusters that it finds by itself.
+            settings["RAY_AUTH_MODE"] = "token"
+    settings = {name: value for name, value in settings.items() if name not in os.environ}
+    os.environ.update(settings)
+    _read_environment(ray)
+    # Else the last words of a killed node go to stdout, where results are.
+    ray._private.worker._worker_logs_enabled = False
+    try:
+        yield
+    finally:
+        ray._private.worker._worker_logs_enabled = True
+        for name in settings:
+            os.environ.pop(name, None)
+        _read_environment(ray)
+
+
+def _read_environment(ray: Any) -> None:
+    """Let Ray, which reads its environment when it is imported, read it again."""
+    ray._raylet.Config.initialize("")
+    _tokens(ray).reset_cache()
+
+
+def _tokens(ray: Any) -> Any:
+    return ray._raylet.AuthenticationTokenLoader.instance()
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Throw away what the process writes to stderr, which Ray's own threads do without asking Python."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _head_lost(address: str) -> str:
+    return _lost(f"the head node of the cluster at {address}")
+
+
+def _lost(node: str) -> str:
+    return (
+        f"{node} does not answer any more; start it and run the same command again: finished stages are kept in the "
+        "run folder."
+    )
+
+
+@contextmanager
+def _watched(address: str) -> Iterator[None]:
+    """End the process where a call to Ray hangs for a lost head: Ray would end it after a minute, in its own words."""
+    done = Event()
+    # A copy: stderr may be elsewhere when it is needed.
+    err = os.dup(2)
+    Thread(target=_watch_head, args=(address, err, done), daemon=True).start()
+    try:
+        yield
     finally:
         done.set()
 
 
-def _head_lost(address: str) -> str:
-    return (
-        f"the head node of the cluster at {address} does not answer any more; start it and run the same command again: "
-        "finished stages are kept in the run folder."
-    )
-
-
-def _watch_head(address: str, done: Event) -> None:
-    """End the process where a call to Ray hangs for a lost head: Ray would end it after a minute, in its own words."""
+def _watch_head(address: str, err: int, done: Event) -> None:
     last = time.monotonic()
     while not done.wait(_TICK):
         if _answers(address):
             last = time.monotonic()
         elif time.monotonic() - last > 2 * _HEAD_PATIENCE:
-            sys.stderr.write(f"error: {_head_lost(address)}\n")
-            sys.stderr.flush()
+            os.write(err, f"error: {_head_lost(address)}\n".encode())
             os._exit(1)
+    os.close(err)
 
 
 def _check_form(address: str) -> None:
@@ -254,6 +336,10 @@ def _check_form(address: str) -> None:
     port = re.fullmatch(r"[^\s/]+:(\d{1,5})", address)
     if address != "auto" and (port is None or not 0 < int(port[1]) < 2**16):
         raise ClusterError(f"address is {address!r}; give HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
+
+
+def _is_here(address: str) -> bool:
+    return address.partition(":")[0] in ("127.0.0.1", "localhost")
 
 
 def _answers(address: str) -> bool:

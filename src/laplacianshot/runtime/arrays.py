@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,14 +34,40 @@ def refuse_masked(array: Any, name: str) -> None:
 
 
 def refuse_complex(X: Any) -> None:
-    """ValueError for complex rows, in one line: scikit-learn's message prints them all."""
+    """ValueError for complex rows, in one line: scikit-learn's message prints them all. TypeError for dates."""
+    kinds = {getattr(dtype, "kind", "") for dtype in (getattr(X, "dtype", None), *_column_types(X))}
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; use real numbers.")
+    if kinds & {"m", "M"}:
+        # They would count as their number of nanoseconds.
+        raise TypeError("X holds dates or times; turn them into numbers of a unit that means something.")
+
+
+def _column_types(X: Any) -> list[Any]:
+    """Types of the columns of a table."""
+    types: Any = getattr(X, "dtypes", None)
+    return list(types) if hasattr(types, "__iter__") else []
+
+
+@contextmanager
+def in_one_line(name: str) -> Iterator[None]:
+    """Raise what scikit-learn's checks say in one line that names the argument, without printing its entries."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        first, *others = str(error).splitlines() or [type(error).__name__]
+        # What follows the first line are entries, hints on other estimators, or how to reshape.
+        advice = next((line for line in others if line.startswith("Reshape")), "")
+        words = " ".join(f"{first[:400]} {advice}".split())
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(words if re.search(rf"\b{name}\b", words) else f"{name}: {words}") from None
 
 
 def check_length(X: Any, y: Any) -> None:
     """ValueError unless there is one label per row."""
-    rows, labels = _num_samples(X), _num_samples(y)
+    rows = _num_samples(X)
+    with in_one_line("y"):
+        labels = _num_samples(y)
     if rows != labels:
         raise ValueError(f"X has {rows} rows and y has {labels} labels; give one label per row, -1 for none.")
 
@@ -49,7 +77,8 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
     refuse_masked(X, "X")
     refuse_complex(X)
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in DTYPES and X.size > _BLOCKS_FROM):
-        features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
+        with in_one_line("X"):
+            features: Floats = check_array(X, dtype=DTYPES, estimator=estimator, input_name="X")
         check_size(features)
         return features
     rows = np.asarray(X)
@@ -63,7 +92,8 @@ def checked_rows(X: ArrayLike, estimator: Any) -> Floats:
         else:
             largest = _largest(block)
         if not np.isfinite(largest):
-            check_array(block, dtype=DTYPES, estimator=estimator, input_name="X")
+            with in_one_line("X"):
+                check_array(block, dtype=DTYPES, estimator=estimator, input_name="X")
         _check_largest(largest, working_dtype(block))
 
     with Workers(rows.size) as workers:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from laplacianshot.labeling.classes import typed_classes
@@ -22,6 +25,7 @@ from laplacianshot.studio.thumbnails import LARGEST, SIZES, SmallPicture
 from laplacianshot.studio.view import ACCEPTED, GIVEN, NO_CLASS, ORIGINS, PREDICTED, View
 from laplacianshot.ui.colors import class_color
 from laplacianshot.ui.names import passage
+from laplacianshot.web.access import MAX_SMALL_BODY
 
 # Maximum number of seconds that a request waits for background work.
 MAX_WAIT = 30.0
@@ -177,9 +181,26 @@ def _numbers(content: bytes, revision: int) -> Response:
     return Response(content, media_type="application/octet-stream", headers={"x-revision": str(revision)})
 
 
+class _ActionRoute(APIRoute):
+    """A path whose large bodies are parsed and checked on a thread of their own, so that others are answered meanwhile.
+
+    FastAPI does both on the event loop.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_aside(request: Request) -> Response:
+            if len(await request.body()) <= MAX_SMALL_BODY:
+                return await handle(request)
+            return await run_in_threadpool(lambda: asyncio.run(handle(request)))
+
+        return handle_aside
+
+
 def action_routes(session: Session) -> APIRouter:
     """Paths that change labels and classes, and those that import and export them."""
-    router = APIRouter(prefix="/api", tags=["actions"])
+    router = APIRouter(prefix="/api", tags=["actions"], route_class=_ActionRoute)
 
     def done(action: Action) -> schemas.Done:
         return schemas.Done(state=state_of(session), action=action)

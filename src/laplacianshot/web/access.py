@@ -31,17 +31,18 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-# Maximum number of bytes of an action, and of a labels file.
+# Maximum number of bytes of a request: of actions on a million items, of a labels file, of all others.
 MAX_BODY = 16_000_000
 MAX_UPLOAD = 64_000_000
-UPLOAD_PATH = "/api/import"
+MAX_SMALL_BODY = 64_000
+_LIMITS = {"/api/label": MAX_BODY, "/api/accept": MAX_BODY, "/api/import": MAX_UPLOAD}
 _ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def studio_limit(path: str) -> int:
     """Return the maximum number of bytes of a request to the studio."""
-    return MAX_UPLOAD if path == UPLOAD_PATH else MAX_BODY
+    return _LIMITS.get(path, MAX_SMALL_BODY)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from laplacianshot import LaplacianShot
-from laplacianshot.inference.recipes import DefaultConstants
 from laplacianshot.labeling import calibration
 from laplacianshot.labeling.calibration import left_out_logits
 
@@ -25,7 +24,7 @@ def by_hand(model, codes, row):
     """Logits of one given row: every sum a loop."""
     given, queries = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
     n_classes = len(model.classes_)
-    constants = DefaultConstants.for_task(len(given), len(queries), n_classes)
+    constants = model.solution_.constants
     points = np.empty_like(model.solution_.rule.points)
     points[np.concatenate([given, queries])] = model.solution_.rule.points
     W, Y, tau, own = model.affinity_.toarray(), model.label_distributions_, model.solution_.tau, codes[row]

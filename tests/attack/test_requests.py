@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from laplacianshot.studio.security import MAX_SMALL_BODY
 from starlette.testclient import TestClient
 
 from laplacianshot.studio import schemas
+from laplacianshot.web.access import MAX_SMALL_BODY
 from tests.attack.conftest import blocks, in_time
 from tests.attack.test_files import mutated
 from tests.studio.conftest import PORT, client, client_of, opened, two_groups, user_cache_here

@@ -2,7 +2,7 @@
 
 Part *accuracy*, per set and draw: 70% of the rows are fitted, with 5 labels per class, and 30% come later. Refitting
 has these among its unlabeled rows; the estimator's rule with all rows, prototypes alone, and the compact form with
-cores of several sizes do not. The sizes were chosen on CUB, BANKING77 and GoEmotions; the other sets confirm them.
+cores of several sizes do not. The sizes were chosen on CUB, BANKING77 and GoEmotions; the other sets only check them.
 
 Part *speed*, side by side in one process: one picture and one sentence through a saved model, and through the bare ONNX
 Runtime session of its encoder; many items in batches, both ways.
@@ -39,9 +39,9 @@ SETS = {
     "CUB": ("cub/cub_efficientnet_lite0.npz", "chosen"),
     "BANKING77": ("banking77/minilm_int8.npz", "chosen"),
     "GoEmotions": ("goemotions/minilm.npz", "chosen"),
-    "CIFAR-FS": ("cifar_fs/cifarfs_efficientnet_lite0_128px.npz", "confirmed"),
-    "Snips": ("snips/minilm.npz", "confirmed"),
-    "PlantDoc": ("plantdoc/efficientnet_lite0.npz", "confirmed"),
+    "CIFAR-FS": ("cifar_fs/cifarfs_efficientnet_lite0_128px.npz", "other"),
+    "Snips": ("snips/minilm.npz", "other"),
+    "PlantDoc": ("plantdoc/efficientnet_lite0.npz", "other"),
 }
 LABELS, LATER = 5, 0.3
 CORES = (1000, 2000, 4000, CORE_ROWS)
@@ -222,7 +222,7 @@ def page(
     odd = ["| | absent from the fit | among its unlabeled rows |", "|---|---|---|"]
     odd += [f"| {name} | {' | '.join(f'{value:.2f}' for value in found.values())} |" for name, found in novelty.items()]
     chosen = ", ".join(name for name in results if SETS[name][1] == "chosen")
-    confirmed = ", ".join(name for name in results if SETS[name][1] == "confirmed")
+    others = ", ".join(name for name in results if SETS[name][1] == "other")
     draws = len(next(iter(results.values()))["refit"])
     blocks = [
         "# Saved models",
@@ -233,7 +233,7 @@ def page(
         f"{draws} draws. *Refit* has these among its unlabeled rows, so it is what a new fit would give. Files keep a "
         f"core of {CORE_ROWS:,} rows in {CORE_DIRECTIONS} directions, a byte each.",
         "\n".join(lines),
-        f"Sets that the form and its size were chosen on: {chosen}; that confirm it: {confirmed}.",
+        f"Sets that the form and its size were chosen on: {chosen}; others: {others}.",
         "## Size and calibration",
         "The expected calibration error (ECE) of the confidence, on the rows never seen.",
         "\n".join(sizes),

@@ -35,7 +35,7 @@ from laplacianshot.runtime.threads import row_blocks, single_threaded_blas
 from laplacianshot.runtime.types import Floats, Ints, Transform
 
 # Of the compact form: rows, directions, neighbors whose mean is taken, and entries of the votes of a row. Chosen on
-# CUB, BANKING77 and GoEmotions, confirmed on CIFAR-FS, Snips and PlantDoc (docs/results/model.md).
+# CUB, BANKING77 and GoEmotions; Snips and PlantDoc were seen in the same runs (docs/results/model.md).
 CORE_ROWS = 8000
 CORE_DIRECTIONS = 128
 CORE_NEIGHBORS = 3

@@ -113,8 +113,11 @@ def test_with_scales_of_their_own_rows_follow_the_equation_and_classes_are_equal
     classes[[0, 1, 2, 3]] = 0, 1, 2, 1
     near = knn(X, 6)
     lengths = squareform(pdist(X, "sqeuclidean"))
-    own = np.exp(-4 * lengths / near.distances[:, -1:])
-    weighed = (knn_affinity(X, 6).toarray() > 0) * (own + own.T) / 2
+    joined = knn_affinity(X, 6).toarray() > 0
+    # A row's last edge, of the ten shortest: here of all, as lists are shorter than ten.
+    reach = [np.sort(row[edges])[:10][-1] for row, edges in zip(lengths, joined, strict=True)]
+    own = np.exp(-4 * lengths / np.array(reach)[:, None])
+    weighed = joined * (own + own.T) / 2
     degrees = weighed.sum(axis=1)
     seeds = np.zeros((50, 3))
     seeds[np.arange(4), classes[:4]] = 1

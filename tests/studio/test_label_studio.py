@@ -156,7 +156,7 @@ def picture_model(tmp_path_factory):
             (folder / f"{seed}-{kind}.png").write_bytes(png(kind, seed))
     path = folder / "shapes.lshot"
     given = {f"0-{kind}.png": name for kind, name in enumerate(CLASSES)}
-    label_source(folder, given, cache=False, folders_are_labels=False).model.save(path)
+    label_source(folder, given, cache=False, classes_from_folders=False).model.save(path)
     return path
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from laplacianshot.labeling.classes import typed_classes
 from laplacianshot.labeling.sources import open_source
-from laplacianshot.studio.relabel import NamedClasses, build_cache, columns_of, hold_back, relabel, update
+from laplacianshot.studio.relabel import NamedClasses, build_cache, columns_of, relabel, update
 from laplacianshot.studio.server import open_session
 
 SAID = {
@@ -83,15 +83,6 @@ def test_a_class_with_labels_only_joins_those_with_names(named):
     assert columns_of(given, some)[0].tolist() == [4, 7, 11]
     found = relabel(cache, given, some)
     assert (found.codes == truth).mean() > 0.9
-
-
-def test_labels_are_held_back_with_names_too(named):
-    cache, truth, names = named
-    given = np.full(len(cache), -1)
-    given[::8] = names.class_ids[truth[::8]]
-    found = hold_back(cache, given, given >= 0, names)
-    assert found is not None
-    assert found.right == found.checked == len(given[::8])
 
 
 def test_typed_names_label_texts_and_labels_correct_them(opened, client_of, texts, settled):

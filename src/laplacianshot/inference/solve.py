@@ -28,7 +28,7 @@ from laplacianshot.inference.recipes import (
     is_episode,
 )
 from laplacianshot.inference.solution import Solution
-from laplacianshot.inference.spreading import MAX_PATHS, Paths
+from laplacianshot.inference.spreading import Paths
 from laplacianshot.inference.transforms import transform_features
 from laplacianshot.neighbors.knn import knn
 from laplacianshot.runtime.types import Floats, Ints
@@ -140,11 +140,7 @@ def solve_default(
     graph = normalize(graph)
     reached = None
     if clues.along > 0:
-        # With few neighbors in a list, the edges of the graph, as where a graph is given.
-        if near is None or constants.n_neighbors < MAX_PATHS:
-            paths = Paths.between(graph, task.nodes)
-        else:
-            paths = Paths.to_neighbors(near.indices, near.distances)
+        paths = Paths.between(graph, task.nodes) if near is None else Paths.to_neighbors(near.indices, near.distances)
         classes = np.concatenate([task.labels, np.full(len(task.query), -1)])
         reached = paths.spread(classes, n_classes, local=clues.local)[n_support:]
     given = (task.support, task.labels, task.query, graph, origin, n_classes, constants)

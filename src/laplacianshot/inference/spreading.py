@@ -106,10 +106,21 @@ class Paths:
 
     @classmethod
     def to_neighbors(cls, neighbors: Ints, distances: Floats) -> Paths:
-        """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k)."""
+        """To the first neighbors (n, k) of each row, nearest first, -1 for none, at these squared distances (n, k).
+
+        Where lists are shorter than ten, rows that have it in theirs count as well: the edges are those that
+        :meth:`between` finds in the graph of the same neighbors.
+        """
         held = neighbors[:, :MAX_LISTED] >= 0
-        near, distances = neighbors[:, :MAX_LISTED][held], distances[:, :MAX_LISTED][held]
-        return cls._of_edges(len(held), np.nonzero(held)[0], near.astype(np.int64), distances)
+        ends, others = np.nonzero(held)[0], neighbors[:, :MAX_LISTED][held].astype(np.int64)
+        lengths = distances[:, :MAX_LISTED][held]
+        if neighbors.shape[1] < MAX_PATHS:
+            ends, others = np.concatenate([ends, others]), np.concatenate([others, ends])
+            _, once = np.unique(ends * len(held) + others, return_index=True)
+            ends, others, lengths = ends[once], others[once], np.tile(lengths, 2)[once]
+            order = np.lexsort((lengths, ends))
+            ends, others, lengths = ends[order], others[order], lengths[order]
+        return cls._of_edges(len(held), ends, others, lengths)
 
     @classmethod
     def _of_edges(cls, n: int, ends: Ints, others: Ints, lengths: Floats) -> Paths:

@@ -35,7 +35,7 @@ _HEADERS = {
 MAX_BODY = 16_000_000
 MAX_UPLOAD = 64_000_000
 MAX_SMALL_BODY = 64_000
-_LIMITS = {"/api/label": MAX_BODY, "/api/accept": MAX_BODY, "/api/import": MAX_UPLOAD}
+_LIMITS = {"/api/label": MAX_BODY, "/api/accept": MAX_BODY, "/api/names": MAX_BODY, "/api/import": MAX_UPLOAD}
 _ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 

@@ -273,7 +273,8 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(place, environment
     )
     assert failed.returncode == 1
     assert re.search(
-        r"^error: --output store: [^\n;]+; (\d+) of 36 items are done and kept: mend this and run it again to go on\.\n\Z",
+        r"^error: --output store: [^\n;]+; (\d+) of 36 items are done and kept: mend this and run it again to go "
+        r"on\.\n\Z",
         failed.stderr,
         re.MULTILINE,
     )

@@ -12,7 +12,7 @@ const EXAMPLE = "refund: the customer wants the money back\ndelivery problem\nch
 const area = (id) =>
   el("textarea", {
     id,
-    rows: 5,
+    rows: 3,
     maxLength: 200_000,
     spellcheck: false,
     dir: "auto",

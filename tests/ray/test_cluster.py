@@ -158,7 +158,10 @@ def assert_same(fit, local):
     # Edges that are equally long but for rounding count as one here and as two there: a few rows have another reach.
     assert np.mean(apart > 1e-4) < 0.06
     assert apart.max() < 0.01
-    np.testing.assert_allclose(fit.objective, local.objective_, rtol=1e-5)
+    # The last change is near the tolerance: a round more or less.
+    rounds = min(len(fit.objective), len(local.objective_))
+    assert max(len(fit.objective), len(local.objective_)) <= rounds + 1
+    np.testing.assert_allclose(fit.objective[:rounds], local.objective_[:rounds], rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,7 @@ def test_typed_names_label_everything_before_the_first_click_and_a_label_correct
     item = person.on_desk()
     page.keyboard.press("1")
     person.on_desk(item)
+    person.knows(state["version"] + 1)
     assert person.state()["counts"]["given"] == 1
     page.keyboard.press("Control+z")
     page.keyboard.press("Control+z")

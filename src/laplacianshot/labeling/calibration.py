@@ -46,7 +46,7 @@ _SIMULATED_SHIFT = (-0.919, 0.771)
 # How far the shift is known: answers count as if they were three times fewer, as rows of a task depend on one another,
 # and this standard deviation stays however many there are. Standard deviations below and above where the answers are
 # simulated, and where no label is given: how far classes follow the clusters of the rows cannot be known then.
-_DEPENDENCE, _LEAST_SPREAD = 3.0, 0.2
+_DEPENDENCE, _MIN_SPREAD = 3.0, 0.2
 _SIMULATED_SPREAD, _UNCHECKED_SPREAD = (1.6, 0.8), (1.6, 1.0)
 _ANY_SPREAD = 20.0
 # Shifts that are compared, and the quantiles at both ends of an interval.
@@ -208,7 +208,7 @@ def spread_of(z: Floats, checks: Checks) -> tuple[float, float]:
     known = np.cumsum(shift_probabilities(z, checks.right, SHIFT_SPREAD, _DEPENDENCE))
     mean = mean_shift(z, checks.right)
     ends = (abs(float(np.interp(end, known, _SHIFTS)) - mean) / NORMAL for end in _ENDS)
-    below, above = (math.hypot(end, _LEAST_SPREAD) for end in ends)
+    below, above = (math.hypot(end, _MIN_SPREAD) for end in ends)
     return below, _ANY_SPREAD if checks.right.all() else above
 
 

@@ -70,7 +70,7 @@ def _angles(result: LabelResult, item: int, near: Ints) -> Floats:
 
 
 def large_side(n_pictures: int) -> int:
-    """Return the longer side, in pixels, of the large pictures of a page that shows so many."""
+    """Return the longer side, in pixels, of the large pictures of a page with this number of them."""
     room = _LARGE_BYTES / max(1, n_pictures)
     return next((side for side in _LARGE_SIDES if _PIXEL_BYTES * side * side <= room), _LARGE_SIDES[-1])
 
